@@ -1,0 +1,1 @@
+//! The agent that applies bundles in a member cluster.

@@ -1,0 +1,3 @@
+//! The `roundhouse-agent` binary.
+
+fn main() {}

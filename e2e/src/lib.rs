@@ -1,0 +1,1 @@
+//! End-to-end tests, samples and benches; nothing depends on it.

@@ -1,0 +1,1 @@
+//! The dispatcher hub: placement, workflow, dispatch, and the command line.

@@ -1,0 +1,3 @@
+//! The `roundhouse` binary.
+
+fn main() {}
