@@ -7,6 +7,7 @@
 
 mod error;
 mod json;
+mod path;
 pub mod schema;
 mod strategic;
 mod three_way;

@@ -1,13 +1,4 @@
-//! Which lists merge by which key: the patch metadata of Kubernetes' built-in kinds.
-
-/// Identifies a kind the way a manifest does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Gvk<'a> {
-    /// `group/version`, or `version` for the core group.
-    pub api_version: &'a str,
-    /// The kind, in CamelCase.
-    pub kind: &'a str,
-}
+//! The shape of patch metadata.
 
 /// How a strategic merge patch treats a field, from `x-kubernetes-patch-strategy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,90 +54,85 @@ pub struct Field {
 }
 
 /// A type without metadata: objects merge, lists are replaced.
-pub static PLAIN: Node = Node {
-    fields: &[],
-    values: None,
-};
+pub static PLAIN: Node = Node::of(&[]);
 
 impl Node {
     /// The metadata of the field `name`, if it has any.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'static Field> {
+        // Most structs list one to three fields.
+        if self.fields.len() <= 4 {
+            return self.fields.iter().find(|field| field.name == name);
+        }
         let at = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
         self.fields.get(at)
     }
+
+    pub(super) const fn of(fields: &'static [Field]) -> Self {
+        Self { fields, values: None }
+    }
 }
 
-/// The metadata of a built-in kind; `None` for a custom kind, which is patched by JSON merge.
-#[must_use]
-pub fn lookup(api_version: &str, kind: &str) -> Option<&'static Node> {
-    let wanted = Gvk { api_version, kind };
-    let at = KINDS.binary_search_by(|(gvk, _)| gvk.cmp(&wanted)).ok()?;
-    KINDS.get(at).map(|(_, node)| *node)
+/// An object with metadata below it.
+pub(super) const fn object(name: &'static str, child: &'static Node) -> Field {
+    Field {
+        name,
+        strategy: Strategy::Default,
+        merge_key: None,
+        child: Some(child),
+    }
 }
 
-static KINDS: &[(Gvk<'static>, &Node)] = &[
-    (
-        Gvk {
-            api_version: "apps/v1",
-            kind: "Deployment",
-        },
-        &WORKLOAD,
-    ),
-    (
-        Gvk {
-            api_version: "v1",
-            kind: "ConfigMap",
-        },
-        &OBJECT,
-    ),
-];
+/// A list of objects that merges by `key`.
+pub(super) const fn list(name: &'static str, key: &'static str, child: Option<&'static Node>) -> Field {
+    Field {
+        name,
+        strategy: Strategy::Merge,
+        merge_key: Some(key),
+        child,
+    }
+}
 
-static OBJECT: Node = Node {
-    fields: &[METADATA],
-    values: None,
-};
-const METADATA: Field = Field {
-    name: "metadata",
-    strategy: Strategy::Default,
-    merge_key: None,
-    child: Some(&OBJECT_META),
-};
-static OBJECT_META: Node = Node {
-    fields: &[
-        Field {
-            name: "finalizers",
-            strategy: Strategy::Merge,
-            merge_key: None,
-            child: None,
-        },
-        Field {
-            name: "ownerReferences",
-            strategy: Strategy::Merge,
-            merge_key: Some("uid"),
-            child: None,
-        },
-    ],
-    values: None,
-};
-static WORKLOAD: Node = Node {
-    fields: &[
-        METADATA,
-        Field {
-            name: "spec",
-            strategy: Strategy::Default,
-            merge_key: None,
-            child: Some(&SPEC),
-        },
-    ],
-    values: None,
-};
-static SPEC: Node = Node {
-    fields: &[Field {
-        name: "strategy",
-        strategy: Strategy::RetainKeys,
+/// A list of objects that merges by `key`, whose elements retain only the fields the patch lists.
+pub(super) const fn retain_list(
+    name: &'static str,
+    key: &'static str,
+    child: Option<&'static Node>,
+) -> Field {
+    Field {
+        name,
+        strategy: Strategy::MergeRetainKeys,
+        merge_key: Some(key),
+        child,
+    }
+}
+
+/// A list of scalars that merges as a set.
+pub(super) const fn set(name: &'static str) -> Field {
+    Field {
+        name,
+        strategy: Strategy::Merge,
         merge_key: None,
         child: None,
-    }],
-    values: None,
-};
+    }
+}
+
+/// An object that retains only the fields the patch lists.
+pub(super) const fn retain(name: &'static str, child: Option<&'static Node>) -> Field {
+    Field {
+        name,
+        strategy: Strategy::RetainKeys,
+        merge_key: None,
+        child,
+    }
+}
+
+/// An object that is replaced whole.
+pub(super) const fn replace(name: &'static str) -> Field {
+    Field {
+        name,
+        strategy: Strategy::Replace,
+        merge_key: None,
+        child: None,
+    }
+}
