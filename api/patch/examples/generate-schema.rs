@@ -1,7 +1,7 @@
 //! Writes `src/schema/kinds.rs`: `cargo run -p roundhouse-patch --example generate-schema && cargo fmt -p roundhouse-patch`.
 //! With `--check` it writes nothing and fails if the checked-in table would change.
 //!
-//! Source: the Rust types that `k8s-openapi` generates from Kubernetes' published OpenAPI, feature `v1_36`, found with
+//! Source: the Rust types that `k8s-openapi` generates from Kubernetes' published OpenAPI, found with
 //! `cargo metadata`. Its merge code states a key for every list that merges, by strategic merge or by server-side
 //! apply. Which of the two, and the strategies other than `merge`, it does not tell: they are the facts below, from
 //! `x-kubernetes-patch-strategy` in that OpenAPI.
@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, error::Error, fs, path::Path};
 
 use source::{ListKind, Struct};
 
-/// Lists with a key for server-side apply only; a strategic merge replaces them.
+/// Lists with a key for server-side apply only; a strategic merge replaces them. Every other list with a key merges.
 const APPLY_ONLY: &[(&str, &str)] = &[
     ("AllocatedDeviceStatus", "conditions"),
     ("CertificateSigningRequestStatus", "conditions"),
@@ -29,6 +29,7 @@ const APPLY_ONLY: &[(&str, &str)] = &[
     ("StorageVersionStatus", "storageVersions"),
     ("ValidatingAdmissionPolicyStatus", "conditions"),
     ("WorkloadSpec", "podGroupTemplates"),
+    ("WorkloadSpec", "podGroups"),
 ];
 
 /// Lists of scalars with strategy `merge`; all other sets are sets for server-side apply only.
@@ -49,7 +50,7 @@ const RETAIN_KEYS: &[(&str, &str)] = &[
 const REPLACE: &[(&str, &str)] = &[("PodDisruptionBudgetSpec", "selector")];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let structs = source::read(&source::sources()?)?;
+    let structs = source::read()?;
     facts_hold(&structs)?;
     let table = emit::table(&structs);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/kinds.rs");
@@ -88,7 +89,7 @@ fn rule(name: &str, field: &source::Field) -> Rule {
     }
 }
 
-/// Refuses facts about fields that are not there, and keys the facts have not decided about.
+/// Refuses facts about fields that are not there, and keys that the elements do not have.
 fn facts_hold(structs: &BTreeMap<String, Struct>) -> Result<(), Box<dyn Error>> {
     for (name, field) in [APPLY_ONLY, MERGING_SETS, RETAIN_KEYS, REPLACE].concat() {
         let known = structs

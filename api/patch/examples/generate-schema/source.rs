@@ -40,8 +40,39 @@ pub(crate) enum ListKind {
     Set,
 }
 
-/// The folder with the types of Kubernetes 1.36, in cargo's own copy of k8s-openapi.
-pub(crate) fn sources() -> Result<PathBuf, Box<dyn Error>> {
+/// Newest first; a type that several versions have is taken from the first. 1.36 is what Roundhouse is built against,
+/// the older ones add kinds that a member cluster may still serve.
+const VERSIONS: [&str; 4] = ["v1_36", "v1_35", "v1_34", "v1_33"];
+
+/// All structs by path (`crate::api::core::v1::PodSpec`).
+pub(crate) fn read() -> Result<BTreeMap<String, Struct>, Box<dyn Error>> {
+    let mut structs = BTreeMap::new();
+    let sources = sources()?;
+    for version in VERSIONS {
+        let mut folders = vec![(sources.join(version), "crate".to_owned())];
+        while let Some((folder, module)) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let path = entry?.path();
+                let stem = path
+                    .file_stem()
+                    .and_then(|stem| stem.to_str())
+                    .unwrap_or_default();
+                if path.is_dir() {
+                    let module = format!("{module}::{stem}");
+                    folders.push((path, module));
+                } else if let Some(parsed) = parse(&fs::read_to_string(&path)?) {
+                    structs
+                        .entry(format!("{module}::{}", parsed.name))
+                        .or_insert(parsed);
+                }
+            }
+        }
+    }
+    Ok(structs)
+}
+
+/// The sources of k8s-openapi in cargo's own copy.
+fn sources() -> Result<PathBuf, Box<dyn Error>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--locked"])
@@ -52,29 +83,7 @@ pub(crate) fn sources() -> Result<PathBuf, Box<dyn Error>> {
         .filter(|package| package["name"] == "k8s-openapi")
         .find_map(|package| package["manifest_path"].as_str())
         .ok_or("k8s-openapi is not among the workspace's dependencies")?;
-    Ok(Path::new(manifest).with_file_name("src").join("v1_36"))
-}
-
-/// All structs by path (`crate::api::core::v1::PodSpec`).
-pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Struct>, Box<dyn Error>> {
-    let mut structs = BTreeMap::new();
-    let mut folders = vec![(folder.to_owned(), "crate".to_owned())];
-    while let Some((folder, module)) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            let stem = path
-                .file_stem()
-                .and_then(|stem| stem.to_str())
-                .unwrap_or_default()
-                .to_owned();
-            if path.is_dir() {
-                folders.push((path, format!("{module}::{stem}")));
-            } else if let Some(parsed) = parse(&fs::read_to_string(&path)?) {
-                structs.insert(format!("{module}::{}", parsed.name), parsed);
-            }
-        }
-    }
-    Ok(structs)
+    Ok(Path::new(manifest).with_file_name("src"))
 }
 
 fn parse(text: &str) -> Option<Struct> {

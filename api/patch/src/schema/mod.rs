@@ -1,6 +1,6 @@
 //! Which lists merge by which key: the patch metadata of Kubernetes' built-in kinds.
 //!
-//! The table is generated from Kubernetes 1.36's types by `examples/generate-schema.rs` and checked in.
+//! The table is generated from the types of Kubernetes 1.33 to 1.36 by `examples/generate-schema.rs` and checked in.
 
 mod kinds;
 mod node;
