@@ -99,6 +99,15 @@ pub(crate) fn check_depth(value: &Value) -> Result<(), PatchError> {
     descend(value, &Path::ROOT, MAX_DEPTH)
 }
 
+/// How many levels of objects and lists a value nests; a scalar has none.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 fn descend(value: &Value, path: &Path<'_>, left: usize) -> Result<(), PatchError> {
     if !value.is_object() && !value.is_array() {
         return Ok(());

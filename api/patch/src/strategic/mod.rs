@@ -63,3 +63,6 @@ pub(crate) fn apply(target: &mut Value, patch: Value, schema: &'static Node) -> 
         other => Err(Path::ROOT.wrong_type("an object as patch", &other)),
     }
 }
+
+#[cfg(test)]
+mod tests;
