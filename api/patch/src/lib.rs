@@ -5,6 +5,7 @@
 //! - [`strategic_merge`]: `application/strategic-merge-patch+json`, for kinds that [`schema::lookup`] knows.
 //! - [`three_way_merge`]: what `kubectl apply` does with the last applied, the desired and the live object.
 
+mod document;
 mod error;
 mod json;
 mod path;

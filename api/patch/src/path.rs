@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{MAX_DEPTH, PatchError};
+use crate::{MAX_DEPTH, PatchError, document::Document};
 
 /// A path kept as a chain of stack frames, so that walking a document costs no allocation.
 #[derive(Clone, Copy)]
@@ -40,11 +40,11 @@ impl<'a> Path<'a> {
         }
     }
 
-    pub(crate) fn wrong_type(&self, expected: &'static str, found: &Value) -> PatchError {
+    pub(crate) fn wrong_type(&self, expected: &'static str, found: &Document<'_>) -> PatchError {
         PatchError::WrongType {
             path: self.to_string(),
             expected,
-            found: type_name(found),
+            found: found.type_name(),
         }
     }
 
@@ -79,18 +79,6 @@ impl fmt::Display for Path<'_> {
             Step::Field(name) if below_root => out.write_str(name),
             Step::Field(name) => write!(out, ".{name}"),
         }
-    }
-}
-
-/// The JSON type of a value, as messages call it.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
     }
 }
 
