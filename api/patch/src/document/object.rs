@@ -29,11 +29,6 @@ impl<'a> Object<'a> {
     }
 
     fn position(&self, name: &str) -> Result<usize, usize> {
-        if self.fields.len() <= SCAN_UP_TO {
-            if let Some(at) = self.fields.iter().position(|(other, _)| other == name) {
-                return Ok(at);
-            }
-        }
         self.fields.binary_search_by(|(other, _)| (**other).cmp(name))
     }
 

@@ -1,6 +1,6 @@
 //! Merging one object of a patch into one object.
 
-use std::mem::take;
+use std::{borrow::Cow, mem::take};
 
 use super::{
     Mode,
@@ -64,7 +64,7 @@ pub(crate) fn merge_objects<'a>(
 }
 
 /// Sets a field that does not merge: absent in the target, or of another type there.
-fn set<'a>(target: &mut Object<'a>, name: std::borrow::Cow<'a, str>, mut change: Document<'a>, mode: Mode) {
+fn set<'a>(target: &mut Object<'a>, name: Cow<'a, str>, mut change: Document<'a>, mode: Mode) {
     if mode == Mode::Apply {
         if change.is_null() || directive::carries_patch(&change) {
             target.remove(&name);
@@ -195,7 +195,7 @@ fn delete_from_lists<'a>(
     Ok(())
 }
 
-fn directives<'a>(patch: &Object<'a>, prefix: &str) -> Vec<std::borrow::Cow<'a, str>> {
+fn directives<'a>(patch: &Object<'a>, prefix: &str) -> Vec<Cow<'a, str>> {
     patch
         .names()
         .filter(|name| name.starts_with(prefix))
