@@ -2,8 +2,9 @@
 
 use super::{
     PlacingStep, Request, StepDecision, Workload,
-    eligible::{RuleClusters, Selection, holders, select},
+    eligible::{RuleClusters, Selection, select},
     fleet::Fleet,
+    holders::Holders,
     labels::ClusterSet,
     membership::members,
     reasons::{self, Reasons},
@@ -33,11 +34,11 @@ pub(super) struct Placing<'a> {
 /// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
-    let holders = holders(request, &fleet);
+    let holders = Holders::new(request.previous, &fleet);
     let selections: Vec<Selection> = request
         .steps
         .iter()
-        .map(|step| select(request, step, &fleet, &holders))
+        .map(|step| select(request, step, &fleet, &holders.any))
         .collect();
     let mut engine = Engine {
         request,
@@ -61,7 +62,7 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     for workload in request.workloads {
         engine.divide(workload);
     }
-    engine.finish()
+    engine.finish(&holders)
 }
 
 fn rules<'a>(steps: &[PlacingStep<'a>]) -> Vec<Placing<'a>> {
@@ -273,13 +274,26 @@ impl Engine<'_> {
         reasons::of_totals(&mut draft.reasons, workload, &self.rules, totals, mode);
     }
 
-    fn finish(self) -> Vec<StepDecision> {
-        let steps = self.request.steps.iter().zip(self.selections).zip(self.steps);
+    fn finish(self, holders: &Holders<'_>) -> Vec<StepDecision> {
+        let chosen: Vec<ClusterSet> = self
+            .selections
+            .iter()
+            .map(|s| s.chosen(self.fleet.len()))
+            .collect();
+        let placed = self.steps.iter().map(|draft| &draft.placed);
+        let members = members(self.request, self.fleet, holders, &chosen, placed);
+        let steps = self
+            .request
+            .steps
+            .iter()
+            .zip(self.selections)
+            .zip(self.steps)
+            .zip(members);
         steps
-            .map(|((step, selection), draft)| StepDecision {
+            .map(|(((step, selection), draft), clusters)| StepDecision {
                 step: step.name.to_owned(),
                 workloads: draft.workloads,
-                clusters: members(self.request, step.name, selection, self.fleet, &draft.placed),
+                clusters,
                 excluded: selection.exclusions(),
                 satisfied: draft.satisfied,
                 reasons: draft.reasons.into_lines(),

@@ -121,19 +121,6 @@ impl Selection {
     }
 }
 
-/// The clusters that hold something of the application; only asked for those that get nothing more.
-pub(super) fn holders(request: &Request<'_>, fleet: &Fleet<'_>) -> ClusterSet {
-    let restricted = |cluster: &&ClusterFacts| !cluster.reachable || !cluster.taints.is_empty();
-    if !fleet.clusters.iter().any(restricted) {
-        return ClusterSet::none(fleet.len());
-    }
-    let previous = request.previous;
-    let counts = previous.assignments.values().flatten();
-    let assigned = counts.filter(|(_, count)| **count > 0).map(|(name, _)| name);
-    let names = assigned.chain(previous.members.values().flatten());
-    ClusterSet::of(fleet.len(), names.filter_map(|name| fleet.find(name)))
-}
-
 /// Selects the clusters of one step.
 pub(super) fn select(
     request: &Request<'_>,

@@ -33,6 +33,11 @@ impl ClusterSet {
         set
     }
 
+    /// How many clusters the fleet has.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Adds a cluster.
     pub(super) fn insert(&mut self, cluster: usize) {
         if let Some(word) = self.words.get_mut(cluster / 64) {

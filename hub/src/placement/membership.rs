@@ -3,28 +3,38 @@
 //! Architecture invariant: a share of 0 gives no new bundle and takes none away; a cluster stops being a member only
 //! when no rule may use it.
 
-use super::{Request, eligible::Selection, fleet::Fleet, labels::ClusterSet};
+use super::{Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
 
-/// The members of one step, sorted by name. `placed` are the clusters with replicas from it.
-pub(super) fn members(
+/// The members of every step, sorted by name. `chosen` are the clusters that the rules of each step may use, `placed`
+/// those that have replicas from it.
+pub(super) fn members<'p>(
     request: &Request<'_>,
-    step: &str,
-    selection: &Selection,
     fleet: &Fleet<'_>,
-    placed: &ClusterSet,
-) -> Vec<String> {
-    let chosen = selection.chosen(fleet.len());
-    let members = if request.workloads.is_empty() {
-        chosen
-    } else {
-        let before = request.previous.members.get(step).into_iter().flatten();
-        let mut members = ClusterSet::of(fleet.len(), before.filter_map(|name| fleet.find(name)));
-        members.retain(&chosen);
-        members.extend(placed);
-        members
+    holders: &Holders<'_>,
+    chosen: &[ClusterSet],
+    placed: impl Iterator<Item = &'p ClusterSet>,
+) -> Vec<Vec<String>> {
+    let chosen_by = |name: &str| {
+        let mut steps = request.steps.iter().zip(chosen);
+        steps
+            .find(|(step, _)| step.name == name)
+            .map(|(_, chosen)| chosen)
     };
-    members
-        .iter()
-        .map(|cluster| fleet.name(cluster).to_owned())
+    let steps = request.steps.iter().zip(chosen).zip(placed);
+    steps
+        .map(|((step, chosen), placed)| {
+            let members = if request.workloads.is_empty() {
+                chosen.clone()
+            } else {
+                let mut members = holders.of(step.name, chosen_by);
+                members.retain(chosen);
+                members.extend(placed);
+                members
+            };
+            members
+                .iter()
+                .map(|cluster| fleet.name(cluster).to_owned())
+                .collect()
+        })
         .collect()
 }

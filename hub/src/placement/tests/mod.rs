@@ -1,7 +1,11 @@
 //! Tests of placement as a whole.
 
+mod definition;
+mod division;
 mod fixture;
+mod generate;
 mod known;
+mod whole;
 
 use proptest::test_runner::Config;
 
