@@ -4,7 +4,6 @@ use super::{
     PlacingStep, Request, StepDecision, Workload,
     eligible::{RuleClusters, Selection, select},
     fleet::Fleet,
-    holders::Holders,
     labels::ClusterSet,
     membership::members,
     reasons::{self, Reasons},
@@ -34,12 +33,7 @@ pub(super) struct Placing<'a> {
 /// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
-    let holders = Holders::new(request.previous, &fleet);
-    let selections: Vec<Selection> = request
-        .steps
-        .iter()
-        .map(|step| select(request, step, &fleet, &holders.any))
-        .collect();
+    let selections = select(request, &fleet);
     let mut engine = Engine {
         request,
         fleet: &fleet,
@@ -62,7 +56,7 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     for workload in request.workloads {
         engine.divide(workload);
     }
-    engine.finish(&holders)
+    engine.finish()
 }
 
 fn rules<'a>(steps: &[PlacingStep<'a>]) -> Vec<Placing<'a>> {
@@ -274,26 +268,13 @@ impl Engine<'_> {
         reasons::of_totals(&mut draft.reasons, workload, &self.rules, totals, mode);
     }
 
-    fn finish(self, holders: &Holders<'_>) -> Vec<StepDecision> {
-        let chosen: Vec<ClusterSet> = self
-            .selections
-            .iter()
-            .map(|s| s.chosen(self.fleet.len()))
-            .collect();
-        let placed = self.steps.iter().map(|draft| &draft.placed);
-        let members = members(self.request, self.fleet, holders, &chosen, placed);
-        let steps = self
-            .request
-            .steps
-            .iter()
-            .zip(self.selections)
-            .zip(self.steps)
-            .zip(members);
+    fn finish(self) -> Vec<StepDecision> {
+        let steps = self.request.steps.iter().zip(self.selections).zip(self.steps);
         steps
-            .map(|(((step, selection), draft), clusters)| StepDecision {
+            .map(|((step, selection), draft)| StepDecision {
                 step: step.name.to_owned(),
                 workloads: draft.workloads,
-                clusters,
+                clusters: members(self.request, selection, self.fleet, &draft.placed),
                 excluded: selection.exclusions(),
                 satisfied: draft.satisfied,
                 reasons: draft.reasons.into_lines(),

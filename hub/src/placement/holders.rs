@@ -7,47 +7,46 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Holders<'a> {
     by_step: BTreeMap<&'a str, ClusterSet>,
-    /// Those of any step.
-    pub(super) any: ClusterSet,
 }
 
 impl<'a> Holders<'a> {
     /// Reads the history.
     pub(super) fn new(previous: &'a Previous, fleet: &Fleet<'_>) -> Self {
-        let mut holders = Holders {
-            by_step: BTreeMap::new(),
-            any: ClusterSet::none(fleet.len()),
+        let mut by_step: BTreeMap<&str, ClusterSet> = BTreeMap::new();
+        let mut add = |step: &'a str, clusters: &mut dyn Iterator<Item = usize>| {
+            let set = by_step
+                .entry(step)
+                .or_insert_with(|| ClusterSet::none(fleet.len()));
+            clusters.for_each(|cluster| set.insert(cluster));
         };
         for (step, names) in &previous.members {
-            holders.add(step, fleet.find_all(names), fleet);
+            add(step, &mut fleet.find_all(names));
         }
         for ((step, ..), counts) in &previous.assignments {
             let names = counts
                 .iter()
                 .filter(|(_, count)| **count > 0)
                 .map(|(name, _)| name);
-            holders.add(step, fleet.find_all(names), fleet);
+            add(step, &mut fleet.find_all(names));
         }
-        holders
-    }
-
-    fn add(&mut self, step: &'a str, clusters: impl Iterator<Item = usize>, fleet: &Fleet<'_>) {
-        let none = || ClusterSet::none(fleet.len());
-        let set = self.by_step.entry(step).or_insert_with(none);
-        clusters.for_each(|cluster| set.insert(cluster));
-        self.any.extend(set);
+        Holders { by_step }
     }
 
     /// Those that hold something which belongs to this step: what it gave itself, and what was given by a step that
-    /// is gone or no longer chooses the cluster. `chosen` tells what a step chooses now.
-    pub(super) fn of<'c>(&self, step: &str, chosen: impl Fn(&str) -> Option<&'c ClusterSet>) -> ClusterSet {
-        let mut held = ClusterSet::none(self.any.size());
+    /// is gone or no longer matches the cluster. `matched` tells what a step matches now.
+    pub(super) fn of<'m>(
+        &self,
+        step: &str,
+        fleet: &Fleet<'_>,
+        matched: impl Fn(&str) -> Option<&'m ClusterSet>,
+    ) -> ClusterSet {
+        let mut held = ClusterSet::none(fleet.len());
         for (holder, set) in &self.by_step {
             let mut set = set.clone();
             if *holder != step
-                && let Some(chosen) = chosen(holder)
+                && let Some(matched) = matched(holder)
             {
-                set.retain(&chosen.clone().complement());
+                set.retain(&matched.clone().complement());
             }
             held.extend(&set);
         }

@@ -31,7 +31,8 @@ pub(super) enum Limit {
 pub(super) struct Room {
     /// Replicas that each cluster can still hold, where it reports that.
     pub(super) capacity: Vec<Option<u32>>,
-    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone.
+    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone. All of
+    /// them go to the first rule that may use the cluster: shared, one rule's growth would shrink another.
     pub(super) orphans: BTreeMap<usize, u32>,
 }
 
@@ -101,10 +102,7 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
         if let Some(Some(left)) = room.capacity.get_mut(row.cluster) {
             *left = left.saturating_sub(row.replicas);
         }
-        if let Some(orphans) = room.orphans.get_mut(&row.cluster) {
-            let taken = row.replicas.saturating_sub(row.previous.unwrap_or(0));
-            *orphans = orphans.saturating_sub(taken);
-        }
+        room.orphans.remove(&row.cluster);
     }
     result
 }

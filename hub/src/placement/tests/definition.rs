@@ -79,7 +79,7 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
             .inventory
             .clusters
             .iter()
-            .filter(|c| usable(case, spec, rule, c))
+            .filter(|c| usable(case, step, spec, rule, c))
             .collect();
         chosen.sort_by(|a, b| a.name.cmp(&b.name));
         facts.clusters.insert((step, index), chosen);
@@ -139,9 +139,7 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
                 if cluster.capacity.is_some() {
                     *capacity.get_mut(cluster.name.as_str()).unwrap() -= count;
                 }
-                let before = held(case, step, workload, &name, &cluster.name).unwrap_or(0);
-                let pool = kept_elsewhere.get_mut(cluster.name.as_str()).unwrap();
-                *pool -= (*pool).min(count.saturating_sub(before));
+                kept_elsewhere.insert(&cluster.name, 0);
                 placed.insert((step, workload, index, cluster.name.clone()), count);
             }
         }
@@ -170,28 +168,34 @@ fn strongest(spec: &PlacementSpec, cluster: &ClusterFacts) -> Option<TaintEffect
     effects.pop()
 }
 
-fn usable(case: &Case, spec: &PlacementSpec, rule: &Rule, cluster: &ClusterFacts) -> bool {
-    let selected = rule
-        .cluster_selector
+fn selects(rule: &Rule, cluster: &ClusterFacts) -> bool {
+    rule.cluster_selector
         .as_ref()
         .is_none_or(|s| s.matches(&cluster.labels))
         && rule
             .clusters
             .as_ref()
-            .is_none_or(|names| names.contains(&cluster.name));
-    let holds = case
+            .is_none_or(|names| names.contains(&cluster.name))
+}
+
+fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: &ClusterFacts) -> bool {
+    // What another step gave counts only if that step is gone or no longer matches the cluster.
+    let counts = |holder: &String| {
+        let mut rules = rules(case);
+        *holder == case.steps[step].0
+            || !rules.any(|(other, _, _, rule)| case.steps[other].0 == *holder && selects(rule, cluster))
+    };
+    let mut held = case
         .previous
         .assignments
-        .values()
-        .any(|counts| counts.get(&cluster.name).is_some_and(|count| *count > 0))
-        || case
-            .previous
-            .members
-            .values()
-            .any(|names| names.contains(&cluster.name));
+        .iter()
+        .filter(|((holder, ..), _)| counts(holder));
+    let mut members = case.previous.members.iter().filter(|(holder, _)| counts(holder));
+    let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
+        || members.any(|(_, names)| names.contains(&cluster.name));
     let effect = strongest(spec, cluster);
     let open = cluster.reachable && effect.is_none();
-    selected
+    selects(rule, cluster)
         && cluster.accepted
         && cluster.joined
         && effect != Some(TaintEffect::NoExecute)
