@@ -33,11 +33,6 @@ impl ClusterSet {
         set
     }
 
-    /// How many clusters the fleet has.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
     /// Adds a cluster.
     pub(super) fn insert(&mut self, cluster: usize) {
         if let Some(word) = self.words.get_mut(cluster / 64) {
@@ -194,7 +189,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(super::super::tests::cases())]
+        #![proptest_config(super::super::tests::runs())]
 
         #[test]
         fn the_index_selects_what_a_scan_selects(
