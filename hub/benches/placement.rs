@@ -3,6 +3,8 @@
 //! Each case is decided anew and with its own decision as history, as the controller does. p99 is shown beside
 //! criterion's mean, since the promise is about it.
 
+#![expect(clippy::expect_used, reason = "a benchmark may stop on a broken case")]
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use roundhouse_api::{decision::WorkloadRef, placement::PlacementSpec};
 use roundhouse_hub::placement::{ClusterFacts, Inventory, PlacingStep, Previous, Request, Workload, place};

@@ -9,7 +9,7 @@ fn fleet(names: &[&str]) -> Vec<ClusterFacts> {
     names.iter().map(|name| cluster(name, "")).collect()
 }
 
-fn everywhere(share: Value) -> Value {
+fn everywhere(share: &str) -> Value {
     json!({"placement": [{"replicas": share}]})
 }
 
@@ -70,7 +70,7 @@ fn trouble_keeps_what_is_there_and_only_no_execute_evicts() {
     let place = |trouble: fn(&mut ClusterFacts), replicas| {
         let mut clusters = fleet(&["a", "b", "c"]);
         trouble(&mut clusters[0]);
-        let case = Case::new(everywhere(json!("100%")), replicas, clusters);
+        let case = Case::new(everywhere("100%"), replicas, clusters);
         case.after(&[("a", 3), ("b", 3), ("c", 3)]).place()
     };
     let cordoned = |facts: &mut ClusterFacts| facts.taints.push(taint("cordon", TaintEffect::NoSchedule));
@@ -96,7 +96,7 @@ fn trouble_keeps_what_is_there_and_only_no_execute_evicts() {
 #[test]
 fn a_renamed_rule_or_step_takes_nothing_from_a_lost_cluster() {
     let mut clusters = fleet(&["a", "b"]);
-    let case = Case::new(everywhere(json!("100%")), 4, clusters.clone());
+    let case = Case::new(everywhere("100%"), 4, clusters.clone());
     let first = case.place();
     clusters[0].reachable = false;
     let spec = json!({"placement": [{"name": "all", "replicas": "100%"}]});
@@ -237,7 +237,7 @@ fn max_clusters_takes_the_heaviest_then_those_that_were_chosen() {
 
 #[test]
 fn members_keep_their_bundle_until_no_rule_matches() {
-    let case = Case::new(everywhere(json!("100%")), 3, fleet(&["a", "b", "c", "d"]));
+    let case = Case::new(everywhere("100%"), 3, fleet(&["a", "b", "c", "d"]));
     let first = case.place();
     assert_eq!(first[0].clusters.len(), 3, "a share of 0 gives no bundle");
     let none = case.clone().web(0).following(&first).place();
@@ -272,7 +272,7 @@ fn a_bundle_stays_where_another_step_takes_the_cluster_over() {
 
 #[test]
 fn the_hash_covers_what_is_decided_and_not_its_history() {
-    let case = Case::new(everywhere(json!("100%")), 3, fleet(&["a", "b"]));
+    let case = Case::new(everywhere("100%"), 3, fleet(&["a", "b"]));
     let first = case.place();
     let second = case.clone().following(&first).place();
     assert_ne!(first, second, "the second knows what was before");
@@ -281,7 +281,7 @@ fn the_hash_covers_what_is_decided_and_not_its_history() {
         decision_hash(&first[0]),
         decision_hash(&case.clone().web(4).place()[0]),
     ];
-    let mut fewer = case.clone();
+    let mut fewer = case;
     fewer.inventory.clusters[1].accepted = false;
     hashes.push(decision_hash(&fewer.place()[0]));
     hashes.dedup();
@@ -407,7 +407,7 @@ fn a_total_outside_its_quota_is_named() {
 
 #[test]
 fn what_never_keeps_is_named() {
-    let mut spec = everywhere(json!("100%"));
+    let mut spec = everywhere("100%");
     spec["rebalance"] = json!("Never");
     let decisions = Case::new(spec, 6, fleet(&["a", "b"]))
         .after(&[("a", 5), ("b", 1)])
