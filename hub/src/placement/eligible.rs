@@ -1,0 +1,283 @@
+//! Which clusters a step may use, and why the others are not chosen.
+//!
+//! Architecture invariant: losing contact with a cluster, or cordoning it, never takes a replica away; it only stops
+//! additional ones. Only a `NoExecute` taint that is not tolerated evicts.
+
+use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
+use roundhouse_api::{
+    decision::Exclusion,
+    placement::{TaintEffect, Toleration},
+};
+use std::{cmp::Reverse, collections::BTreeMap};
+
+/// The one decisive reason for which a cluster is not chosen, in the order in which they are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotChosen {
+    /// No rule of the step selects it.
+    NotMatched,
+    /// No administrator has accepted it.
+    NotAccepted,
+    /// Its agent has never reported.
+    NotJoined,
+    /// It has a taint that the placement does not tolerate.
+    Tainted,
+    /// Its agent is out of reach and it holds nothing of this application yet.
+    Unreachable,
+    /// `maxClusters` others come first.
+    MaxClusters,
+}
+
+impl NotChosen {
+    /// As `Decision.excluded` says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            NotChosen::NotMatched => "NotMatched",
+            NotChosen::NotAccepted => "NotAccepted",
+            NotChosen::NotJoined => "NotJoined",
+            NotChosen::Tainted => "Tainted",
+            NotChosen::Unreachable => "Unreachable",
+            NotChosen::MaxClusters => "MaxClusters",
+        }
+    }
+}
+
+/// Whether a cluster that a rule matches may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Eligibility {
+    /// It may get replicas.
+    Open,
+    /// It keeps what it has and gets nothing more.
+    NoAdditional,
+    /// It may have none.
+    Barred(NotChosen),
+}
+
+/// Whether a cluster may be used under these tolerations; `holds` says whether it holds something of the application.
+///
+/// A `NoExecute` taint that is tolerated for a time only counts as tolerated: the time is for the caller, who has a clock.
+pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bool) -> Eligibility {
+    if !cluster.accepted {
+        return Eligibility::Barred(NotChosen::NotAccepted);
+    }
+    if !cluster.joined {
+        return Eligibility::Barred(NotChosen::NotJoined);
+    }
+    let strongest = cluster
+        .taints
+        .iter()
+        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .map(|taint| taint.effect)
+        .max();
+    match (strongest, holds) {
+        (Some(TaintEffect::NoExecute), _) | (Some(TaintEffect::NoSchedule), false) => {
+            Eligibility::Barred(NotChosen::Tainted)
+        }
+        (Some(TaintEffect::NoSchedule), true) => Eligibility::NoAdditional,
+        (None, _) if cluster.reachable => Eligibility::Open,
+        (None, true) => Eligibility::NoAdditional,
+        (None, false) => Eligibility::Barred(NotChosen::Unreachable),
+    }
+}
+
+/// The clusters of one step.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// What each rule may use, in the order of the rules.
+    pub(super) rules: Vec<RuleClusters>,
+    /// Clusters that keep what they have and get nothing more.
+    pub(super) no_additional: ClusterSet,
+    /// Clusters that hold something which belongs to this step.
+    pub(super) holders: ClusterSet,
+    /// Clusters not chosen, by reason.
+    pub(super) excluded: BTreeMap<NotChosen, u32>,
+}
+
+/// The clusters of one rule.
+#[derive(Debug)]
+pub(super) struct RuleClusters {
+    /// Those that it may use, ascending.
+    pub(super) clusters: Vec<usize>,
+    /// Those that it matches but may not use, by reason.
+    pub(super) barred: BTreeMap<NotChosen, u32>,
+}
+
+impl Selection {
+    /// The exclusions as the decision lists them, sorted by reason.
+    pub(super) fn exclusions(&self) -> Vec<Exclusion> {
+        let mut list: Vec<Exclusion> = self
+            .excluded
+            .iter()
+            .map(|(reason, count)| Exclusion {
+                reason: reason.as_str().to_owned(),
+                count: *count,
+            })
+            .collect();
+        list.sort_by(|a, b| a.reason.cmp(&b.reason));
+        list
+    }
+}
+
+/// The clusters that a step matches by selector and names.
+#[derive(Debug)]
+struct Matched {
+    rules: Vec<ClusterSet>,
+    any: ClusterSet,
+}
+
+impl Matched {
+    fn new(step: &PlacingStep<'_>, fleet: &Fleet<'_>) -> Self {
+        let rules: Vec<ClusterSet> = step
+            .spec
+            .placement
+            .iter()
+            .map(|rule| fleet.matched(rule))
+            .collect();
+        let mut any = ClusterSet::none(fleet.len());
+        rules.iter().for_each(|set| any.extend(set));
+        Matched { rules, any }
+    }
+}
+
+/// Selects the clusters of every step.
+pub(super) fn select(request: &Request<'_>, fleet: &Fleet<'_>) -> Vec<Selection> {
+    let matched: Vec<Matched> = request
+        .steps
+        .iter()
+        .map(|step| Matched::new(step, fleet))
+        .collect();
+    let holders = Holders::new(request.previous, fleet);
+    let steps = || request.steps.iter().zip(&matched);
+    let matched_by = |name: &str| {
+        steps()
+            .find(|(step, _)| step.name == name)
+            .map(|(_, matched)| &matched.any)
+    };
+    steps()
+        .map(|(step, matched)| {
+            select_step(
+                request,
+                step,
+                fleet,
+                matched,
+                holders.of(step.name, fleet, matched_by),
+            )
+        })
+        .collect()
+}
+
+fn select_step(
+    request: &Request<'_>,
+    step: &PlacingStep<'_>,
+    fleet: &Fleet<'_>,
+    matched: &Matched,
+    holders: ClusterSet,
+) -> Selection {
+    let Matched { rules: matched, any } = matched;
+    let mut verdicts = vec![Some(NotChosen::NotMatched); fleet.len()];
+    let mut no_additional = ClusterSet::none(fleet.len());
+    for (cluster, (facts, verdict)) in fleet.clusters.iter().zip(&mut verdicts).enumerate() {
+        if !any.contains(cluster) {
+            continue;
+        }
+        *verdict = match eligibility(facts, &step.spec.tolerations, holders.contains(cluster)) {
+            Eligibility::Barred(reason) => Some(reason),
+            Eligibility::Open => None,
+            Eligibility::NoAdditional => {
+                no_additional.insert(cluster);
+                None
+            }
+        };
+    }
+    if let Some(limit) = step.spec.max_clusters {
+        let order = preferred(request, step, fleet, matched, &verdicts);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        for cluster in order.into_iter().skip(limit) {
+            let (Some(facts), Some(verdict)) = (fleet.clusters.get(cluster), verdicts.get_mut(cluster))
+            else {
+                continue;
+            };
+            // A cluster in trouble that is not kept is out for its trouble.
+            *verdict = match eligibility(facts, &step.spec.tolerations, false) {
+                Eligibility::Barred(reason) => Some(reason),
+                Eligibility::Open | Eligibility::NoAdditional => Some(NotChosen::MaxClusters),
+            };
+        }
+    }
+    let mut excluded = BTreeMap::new();
+    for reason in verdicts.iter().flatten() {
+        *excluded.entry(*reason).or_insert(0) += 1;
+    }
+    let rules = matched
+        .iter()
+        .map(|set| RuleClusters::of(set, &verdicts))
+        .collect();
+    Selection {
+        rules,
+        no_additional,
+        holders,
+        excluded,
+    }
+}
+
+impl RuleClusters {
+    fn of(matched: &ClusterSet, verdicts: &[Option<NotChosen>]) -> Self {
+        let mut clusters = Vec::new();
+        let mut barred = BTreeMap::new();
+        for cluster in matched.iter() {
+            match verdicts.get(cluster).copied().flatten() {
+                Some(reason) => *barred.entry(reason).or_insert(0) += 1,
+                None => clusters.push(cluster),
+            }
+        }
+        RuleClusters { clusters, barred }
+    }
+}
+
+/// The usable clusters as `maxClusters` takes them: by weight (the largest that a rule gives), then previous replicas,
+/// then whether they were chosen before, then the stable hash.
+fn preferred(
+    request: &Request<'_>,
+    step: &PlacingStep<'_>,
+    fleet: &Fleet<'_>,
+    matched: &[ClusterSet],
+    verdicts: &[Option<NotChosen>],
+) -> Vec<usize> {
+    let mut weights = vec![0u32; fleet.len()];
+    for (rule, set) in step.spec.placement.iter().zip(matched) {
+        let clusters: Vec<usize> = set.iter().collect();
+        for (cluster, weight) in clusters.iter().zip(fleet.look_up(&clusters, Some(&rule.weights))) {
+            if let Some(largest) = weights.get_mut(*cluster) {
+                *largest = (*largest).max(weight.copied().unwrap_or(1));
+            }
+        }
+    }
+    let mut before: Vec<Option<u64>> = vec![None; fleet.len()];
+    let mut add = |cluster: usize, count: u32| {
+        if let Some(sum) = before.get_mut(cluster) {
+            *sum = Some(sum.unwrap_or(0) + u64::from(count));
+        }
+    };
+    let members = request.previous.members.get(step.name).into_iter().flatten();
+    fleet.find_all(members).for_each(|cluster| add(cluster, 0));
+    for (_, counts) in request
+        .previous
+        .assignments
+        .iter()
+        .filter(|(key, _)| key.0 == step.name)
+    {
+        for (name, count) in counts {
+            if let Some(cluster) = fleet.find(name) {
+                add(cluster, *count);
+            }
+        }
+    }
+    let ranks = weights.into_iter().zip(before).zip(&fleet.hashes);
+    let mut order: Vec<_> = ranks
+        .zip(verdicts)
+        .enumerate()
+        .filter(|(_, (_, verdict))| verdict.is_none())
+        .map(|(cluster, (((weight, before), hash), _))| (Reverse(weight), Reverse(before), *hash, cluster))
+        .collect();
+    order.sort_unstable();
+    order.into_iter().map(|(.., cluster)| cluster).collect()
+}
