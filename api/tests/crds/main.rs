@@ -1,7 +1,10 @@
 //! The generated CRDs satisfy what a Kubernetes API server asks of a CRD.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 mod columns;
 mod structural;
+mod values;
 
 use roundhouse_api::crds;
 use serde_json::{Value, json};

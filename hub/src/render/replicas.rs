@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn object(api_version: &str, kind: &str, spec: Value) -> Value {
+    fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "ns"}, "spec": spec})
     }
 
@@ -162,7 +162,7 @@ mod tests {
             ("apps/v1", "Deployment", json!([]), None),
             ("apps/v1", "Deployment", Value::Null, None),
         ] {
-            let mut manifest = object(api_version, kind, spec);
+            let mut manifest = object(api_version, kind, &spec);
             assert_eq!(replica_count(&manifest), expected, "{manifest}");
             let before = manifest.clone();
             set_replicas(&mut manifest, 7, 10);
@@ -231,7 +231,7 @@ mod tests {
             ),
         ] {
             let (api_version, kind) = kind.split_once(' ').unwrap();
-            let mut manifest = object(api_version, kind, spec.clone());
+            let mut manifest = object(api_version, kind, &spec);
             set_replicas(&mut manifest, replicas, of_total);
             assert_eq!(manifest["spec"], expected, "{spec} {replicas}/{of_total}");
         }
@@ -244,12 +244,12 @@ mod tests {
             name: name.to_owned(),
             manifests: manifests.to_vec(),
         };
-        let job = object("batch/v1", "Job", json!({"parallelism": 2}));
-        let deployment = object("apps/v1", "Deployment", json!({"replicas": 3}));
-        let twice = object("apps/v1", "Deployment", json!({"replicas": 9}));
+        let job = object("batch/v1", "Job", &json!({"parallelism": 2}));
+        let deployment = object("apps/v1", "Deployment", &json!({"replicas": 3}));
+        let twice = object("apps/v1", "Deployment", &json!({"replicas": 9}));
         let rendered = Rendered {
             components: vec![
-                component("b", &[json!(null), object("v1", "ConfigMap", json!({})), job]),
+                component("b", &[json!(null), object("v1", "ConfigMap", &json!({})), job]),
                 component("a", &[deployment, nameless, twice]),
             ],
         };
@@ -273,7 +273,7 @@ mod tests {
             prop_assume!(of_total > 0);
             let (mut before, mut sum) = (0, 0);
             for replicas in shares {
-                let mut job = object("batch/v1", "Job", json!({"parallelism": of_total, "completions": completions}));
+                let mut job = object("batch/v1", "Job", &json!({"parallelism": of_total, "completions": completions}));
                 set_job_share(&mut job, &JobShare { before, replicas, of_total });
                 let part = job["spec"]["completions"].as_u64().unwrap();
                 let exact = f64::from(completions) * f64::from(replicas) / f64::from(of_total);

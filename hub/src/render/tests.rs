@@ -4,7 +4,7 @@ use super::*;
 use roundhouse_api::{application::validate, hash};
 use serde_json::json;
 
-fn rendered(components: Value) -> Rendered {
+fn rendered(components: &Value) -> Rendered {
     let spec = json!({
         "components": components,
         "policies": [{"name": "p", "type": "placement", "properties": {"placement": [{}]}}]
@@ -14,9 +14,9 @@ fn rendered(components: Value) -> Rendered {
 }
 
 /// What one component of `k8s-objects` renders to.
-fn objects(objects: Value) -> Vec<Value> {
+fn objects(objects: &Value) -> Vec<Value> {
     let component = json!([{"name": "o", "type": "k8s-objects", "properties": {"objects": objects}}]);
-    rendered(component).components.remove(0).manifests
+    rendered(&component).components.remove(0).manifests
 }
 
 fn labels(resource_type: &str, component: &str) -> Value {
@@ -26,7 +26,7 @@ fn labels(resource_type: &str, component: &str) -> Value {
 
 #[test]
 fn a_small_worker_is_a_deployment_of_one() {
-    let rendered = rendered(json!([{"name": "w", "type": "worker", "properties": {"image": "busybox"}}]));
+    let rendered = rendered(&json!([{"name": "w", "type": "worker", "properties": {"image": "busybox"}}]));
     assert_eq!(
         rendered.components[0].manifests,
         [json!({
@@ -43,7 +43,7 @@ fn a_small_worker_is_a_deployment_of_one() {
 fn a_webservice_in_full() {
     let probe = json!({"httpGet": {"path": "/", "port": 80}});
     let env = json!([{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}]);
-    let mut manifests = rendered(json!([{"name": "web", "type": "webservice", "properties": {
+    let mut manifests = rendered(&json!([{"name": "web", "type": "webservice", "properties": {
         "image": "nginx", "imagePullPolicy": "Always", "imagePullSecrets": ["reg"], "replicas": 10,
         "cmd": ["nginx"], "args": ["-q"], "cpu": "500m", "memory": "1Gi", "env": env,
         "livenessProbe": probe, "readinessProbe": probe,
@@ -96,7 +96,7 @@ fn a_webservice_in_full() {
 #[test]
 fn without_an_exposed_port_there_is_no_service() {
     let properties = json!({"image": "nginx", "port": 80});
-    let rendered = rendered(json!([{"name": "web", "type": "webservice", "properties": properties}]));
+    let rendered = rendered(&json!([{"name": "web", "type": "webservice", "properties": properties}]));
     let [deployment] = rendered.components[0].manifests.as_slice() else {
         panic!("{rendered:?}")
     };
@@ -128,7 +128,7 @@ fn objects_get_a_namespace_where_they_can_have_one() {
         ("example.com/v1", "Namespace", Value::Null, json!("shop")),
     ] {
         let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": namespace}});
-        let manifest = objects(json!([object])).remove(0);
+        let manifest = objects(&json!([object])).remove(0);
         assert_eq!(
             manifest["metadata"]["namespace"], expected,
             "{api_version} {kind} {namespace}"
@@ -149,7 +149,7 @@ fn workloads_and_traits_are_told_apart_by_kind() {
     ] {
         let object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "labels": {"a": "b"}}});
-        let manifest = objects(json!([object])).remove(0);
+        let manifest = objects(&json!([object])).remove(0);
         let mut expected = labels(expected, "o");
         expected["a"] = json!("b");
         assert_eq!(manifest["metadata"]["labels"], expected, "{api_version} {kind}");
@@ -160,14 +160,14 @@ fn workloads_and_traits_are_told_apart_by_kind() {
 fn malformed_manifests_stay_as_they_are() {
     let bad = json!([null, 7, "x", [1], {}, {"apiVersion": "v1", "kind": "ConfigMap"},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": "x"}]);
-    assert_eq!(json!(objects(bad.clone())), bad);
+    assert_eq!(json!(objects(&bad)), bad);
     let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": 5, "labels": []}});
-    assert_eq!(objects(json!([odd])), [odd]);
+    assert_eq!(objects(&json!([odd])), [odd]);
 }
 
 #[test]
 fn stamps_are_in_the_metadata_only_and_no_part_of_the_hash() {
-    let rendered = rendered(json!([{"name": "w", "type": "worker", "properties": {"image": "busybox"}}]));
+    let rendered = rendered(&json!([{"name": "w", "type": "worker", "properties": {"image": "busybox"}}]));
     let component = &rendered.components[0];
     let mut stamped = component.manifests[0].clone();
     let stamps = Stamps {
@@ -196,7 +196,7 @@ fn stamps_are_in_the_metadata_only_and_no_part_of_the_hash() {
 fn a_components_hash_follows_its_content_only() {
     let of = |name: &str, image: &str| {
         let properties = json!({"image": image});
-        let rendered = rendered(json!([{"name": "a", "type": "worker", "properties": properties},
+        let rendered = rendered(&json!([{"name": "a", "type": "worker", "properties": properties},
             {"name": name, "type": "worker", "properties": {"image": "other"}}]));
         component_hash(&rendered.components[0])
     };
