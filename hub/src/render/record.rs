@@ -1,6 +1,6 @@
 //! The record of a revision: component -> JSON, in the data of one or more ConfigMaps (seed: policies-and-workflow).
 
-use super::{Rendered, RenderedComponent};
+use super::{Rendered, RenderedComponent, metadata};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,15 @@ pub enum RecordError {
         /// What the parser says.
         source: serde_json::Error,
     },
+}
+
+/// Parts the components that contain Secrets from the others: their record belongs into Secrets, not ConfigMaps. Read
+/// together, the parts of both give the whole back.
+pub fn split_secrets(rendered: Rendered) -> (Rendered, Rendered) {
+    let is_secret = |manifest: &Value| metadata::group_kind(manifest) == Some(("", "Secret"));
+    let holds_secret = |component: &RenderedComponent| component.manifests.iter().any(is_secret);
+    let (secret, open) = rendered.components.into_iter().partition(holds_secret);
+    (Rendered { components: open }, Rendered { components: secret })
 }
 
 /// Writes what an application renders to as the data of one or more ConfigMaps, in order: `<revision>`, `<revision>-2`, …
@@ -160,6 +169,27 @@ mod tests {
         ]);
         assert_eq!(round_trip(&odd).len(), 1);
         assert_eq!(to_config_map_data(&Rendered::default()), [BTreeMap::new()]);
+    }
+
+    #[test]
+    fn components_with_secrets_are_parted() {
+        let all = rendered(&[
+            (
+                "b",
+                json!([{"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "v1", "kind": "Secret"}]),
+            ),
+            (
+                "a",
+                json!([{"apiVersion": "example.com/v1", "kind": "Secret"}, null]),
+            ),
+        ]);
+        let (open, secret) = split_secrets(all.clone());
+        assert_eq!(
+            (&open.components[..], &secret.components[..]),
+            (&all.components[1..], &all.components[..1])
+        );
+        let parts = [to_config_map_data(&open), to_config_map_data(&secret)].concat();
+        assert_eq!(from_config_map_data(["b", "a"], &parts).unwrap(), all);
     }
 
     #[test]

@@ -187,3 +187,20 @@ fn objects() {
         );
     }
 }
+
+#[test]
+fn a_service_needs_a_name_that_starts_with_a_letter() {
+    let component = |expose: bool| {
+        json!({"name": "1web", "type": "webservice",
+        "properties": {"image": "x", "ports": [{"port": 80, "expose": expose}]}})
+    };
+    check(
+        "/components/0",
+        component(true),
+        "spec.components[0].name: ",
+        "\"1web\" also names a Service",
+    );
+    let mut spec = super::valid();
+    super::set(&mut spec, "/components/0", component(false));
+    assert_eq!(super::refused(&spec), [""; 0]);
+}
