@@ -1,1 +1,13 @@
 //! The dispatcher hub: placement, workflow, dispatch, and the command line.
+//!
+//! Decisions are pure functions ([`placement`], [`render`], [`workflow`], the plans of [`dispatch`]); the controllers in
+//! [`application`] and [`cluster`] fetch, call and write.
+
+pub mod application;
+pub mod cli;
+pub mod cluster;
+pub mod dispatch;
+pub mod placement;
+pub mod render;
+pub mod simulate;
+pub mod workflow;

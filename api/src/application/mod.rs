@@ -1,0 +1,117 @@
+//! `Application` (`core.oam.dev/v1beta1`): components, policies and a workflow (seed: policies-and-workflow).
+//!
+//! The API server keeps unknown fields of an Application, so that [`validate()`] can refuse them by name instead of the
+//! server dropping them in silence.
+
+mod properties;
+mod status;
+mod validate;
+
+pub use properties::*;
+pub use status::*;
+pub use validate::{Violation, validate};
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the user wants to run, and how it is delivered.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "core.oam.dev",
+    version = "v1beta1",
+    kind = "Application",
+    namespaced,
+    shortname = "app",
+    status = "ApplicationStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "oam",
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".status.latestRevision.name"}"#,
+    printcolumn = r#"{"name":"Step","type":"string","jsonPath":".status.workflow.current"}"#,
+    printcolumn = r#"{"name":"Clusters","type":"string","jsonPath":".status.delivery.clustersReady"}"#,
+    printcolumn = r#"{"name":"Replicas","type":"string","jsonPath":".status.delivery.replicasReady"}"#,
+    printcolumn = r#"{"name":"Unplaced","type":"integer","jsonPath":".status.delivery.unplaced"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationSpec {
+    /// What is delivered.
+    #[serde(default)]
+    pub components: Vec<Component>,
+    /// Rules for the whole application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<Policy>,
+    /// How it is delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Workflow>,
+}
+
+/// One component: a workload and what belongs to it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct Component {
+    /// Name, unique in the application.
+    pub name: String,
+    /// `k8s-objects`, `webservice` or `worker`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Properties of that type.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::any_value")]
+    pub properties: Value,
+}
+
+/// One policy.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// Name, unique in the application.
+    pub name: String,
+    /// `placement` or `apply-once`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Properties of that type.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::any_value")]
+    pub properties: Value,
+}
+
+/// The steps of a delivery.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct Workflow {
+    /// The steps, in order.
+    #[serde(default)]
+    pub steps: Vec<WorkflowStep>,
+}
+
+/// One step.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowStep {
+    /// Name; `step-<index>` from 0 where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `open-cluster-management` (the seed's name), `deploy`, or `suspend`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Properties of that type.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::any_value")]
+    pub properties: Value,
+}
+
+impl WorkflowStep {
+    /// The step's name, `step-<index>` where it has none.
+    pub fn name_or_index(&self, index: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("step-{index}"))
+    }
+}

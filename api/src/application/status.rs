@@ -1,0 +1,244 @@
+//! `Application.status`: bounded, with the phases and reasons that KubeVela's users know.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// At most this many clusters that are not ready are listed.
+pub const MAX_NOT_READY: usize = 50;
+/// Condition type: the spec was understood.
+pub const ACCEPTED: &str = "Accepted";
+/// Condition type: every placing step's decision is satisfied.
+pub const PLACED: &str = "Placed";
+/// Condition type: everything placed is ready.
+pub const DELIVERED: &str = "Delivered";
+
+/// Where an application stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationStatus {
+    /// Generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Phase (KubeVela's values). Setting it to `runningWorkflow` with an empty `workflow` restarts the workflow (seed).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<ApplicationPhase>,
+    /// `Accepted`, `Placed`, `Delivered`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// The newest revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest_revision: Option<LatestRevision>,
+    /// The run of the workflow. `suspend`, `terminated` and the whole may be changed by the user (seed).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowStatus>,
+    /// What became of the bundles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
+}
+
+/// Phases of an application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ApplicationPhase {
+    /// The spec is being rendered, or was refused (condition `Accepted`).
+    Rendering,
+    /// Steps are running.
+    RunningWorkflow,
+    /// The workflow is suspended.
+    WorkflowSuspending,
+    /// The workflow was terminated.
+    WorkflowTerminated,
+    /// The workflow failed.
+    WorkflowFailed,
+    /// Everything is delivered and ready.
+    Running,
+    /// Everything was delivered, something is not ready now.
+    Unhealthy,
+    /// The application is being deleted.
+    Deleting,
+}
+
+/// Names a revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LatestRevision {
+    /// Name of the ApplicationRevision.
+    pub name: String,
+    /// N of `<app>-v<N>`.
+    pub revision: u64,
+    /// Hash over the application's spec.
+    pub revision_hash: String,
+}
+
+/// One run of a workflow.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkflowStatus {
+    /// The revision that the run delivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_revision: Option<String>,
+    /// Generation of the application whose spec the run follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// Phase of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<StepPhase>,
+    /// What a person should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// True while suspended; the user sets it to false to resume, or to true to pause (seed).
+    #[serde(default)]
+    pub suspend: bool,
+    /// True when terminated; the user may set it (seed).
+    #[serde(default)]
+    pub terminated: bool,
+    /// True once the run ended, however it ended.
+    #[serde(default)]
+    pub finished: bool,
+    /// Index of the step that runs; the number of steps when all are done (seed).
+    #[serde(default)]
+    pub step_index: u32,
+    /// `<name> (<done>/<all>)`, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// The steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepStatus>,
+    /// Fencing epoch of the hub that wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::epoch")]
+    pub epoch: Option<i64>,
+    /// When the run started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<Time>,
+}
+
+/// Where a step stands.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepStatus {
+    /// Name.
+    pub name: String,
+    /// Type as written.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Phase.
+    pub phase: StepPhase,
+    /// Why it is in that phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<StepReason>,
+    /// What a person should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the step was first executed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_execute_time: Option<Time>,
+}
+
+/// Phases of steps and of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StepPhase {
+    /// Not reached.
+    #[default]
+    Pending,
+    /// At work, or waiting.
+    Running,
+    /// Suspended.
+    Suspending,
+    /// Done.
+    Succeeded,
+    /// Failed.
+    Failed,
+    /// Passed over.
+    Skipped,
+}
+
+/// Reasons of a step's phase (KubeVela's values).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StepReason {
+    /// It waits.
+    Wait,
+    /// It was passed over.
+    Skip,
+    /// An input is missing.
+    Input,
+    /// An output is missing.
+    Output,
+    /// It is suspended.
+    Suspend,
+    /// It was terminated.
+    Terminate,
+    /// It failed too often.
+    FailedAfterRetries,
+    /// Its time is up.
+    Timeout,
+    /// An action of its own ended it.
+    Action,
+    /// It could not be rendered.
+    Rendering,
+    /// It could not be executed.
+    Execute,
+}
+
+/// The roll-up of the clusters' reports: counts, and a bounded sample of what is not ready.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Delivery {
+    /// `<ready>/<all>` clusters, for people.
+    pub clusters_ready: String,
+    /// `<ready>/<placed>` replicas, for people.
+    pub replicas_ready: String,
+    /// Divided replicas placed.
+    pub placed: u64,
+    /// Divided replicas not placed.
+    pub unplaced: u64,
+    /// Why they are not placed: one line per rule and reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unplaced_reasons: Vec<String>,
+    /// Clusters by region, sorted; clusters without the label `region` have an empty name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionDelivery>,
+    /// Clusters that are not ready, at most [`MAX_NOT_READY`], sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ready: Vec<ClusterDelivery>,
+    /// How many more are not ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<u32>,
+}
+
+/// Clusters of one region by phase.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegionDelivery {
+    /// Value of the label `region`.
+    pub region: String,
+    /// Clusters with a bundle.
+    pub clusters: u32,
+    /// Ready with their own evidence.
+    pub ready: u32,
+    /// Failed with their own evidence.
+    pub failed: u32,
+    /// Not available by their Lease.
+    pub unreachable: u32,
+    /// Replicas placed.
+    pub replicas: u64,
+    /// Replicas ready.
+    pub replicas_ready: u64,
+}
+
+/// A cluster that is not ready.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterDelivery {
+    /// Cluster name.
+    pub cluster: String,
+    /// `Dispatching`, `Waiting`, `Progressing`, `Failed`, `Unreachable`.
+    pub phase: String,
+    /// What a person should know.
+    pub message: String,
+}

@@ -1,0 +1,146 @@
+//! `Decision`: what placement answered for one step of one application, written atomically as one object.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a placing step decided: for each workload, how many replicas each cluster gets and why.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "roundhouse.dev",
+    version = "v1alpha1",
+    kind = "Decision",
+    namespaced,
+    derive = "PartialEq",
+    category = "roundhouse",
+    printcolumn = r#"{"name":"Application","type":"string","jsonPath":".spec.applicationRef.name"}"#,
+    printcolumn = r#"{"name":"Step","type":"string","jsonPath":".spec.step"}"#,
+    printcolumn = r#"{"name":"Replicas","type":"integer","jsonPath":".spec.replicas"}"#,
+    printcolumn = r#"{"name":"Placed","type":"integer","jsonPath":".spec.placed"}"#,
+    printcolumn = r#"{"name":"Unplaced","type":"integer","jsonPath":".spec.unplaced"}"#,
+    printcolumn = r#"{"name":"Clusters","type":"integer","jsonPath":".spec.clusterCount"}"#,
+    printcolumn = r#"{"name":"Satisfied","type":"boolean","jsonPath":".spec.satisfied"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionSpec {
+    /// The application.
+    pub application_ref: crate::bundle::ApplicationRef,
+    /// The workflow step.
+    pub step: String,
+    /// The application revision that was placed.
+    pub revision: String,
+    /// Fencing epoch of the hub that wrote it.
+    #[schemars(schema_with = "crate::epoch")]
+    pub epoch: i64,
+    /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`.
+    pub hash: String,
+    /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.
+    pub satisfied: bool,
+    /// Why it is not satisfied, and what else is worth knowing: one line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// Divided replicas asked for, over all workloads.
+    pub replicas: u64,
+    /// Divided replicas placed, over all workloads.
+    pub placed: u64,
+    /// Divided replicas not placed, over all workloads.
+    pub unplaced: u64,
+    /// How many clusters are members.
+    pub cluster_count: u32,
+    /// One entry per workload, in the order of the revision.
+    #[serde(default)]
+    pub workloads: Vec<WorkloadDecision>,
+    /// The clusters that get a bundle (or keep theirs), sorted.
+    #[serde(default)]
+    pub clusters: Vec<String>,
+    /// Clusters not chosen, counted by reason, sorted by reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<Exclusion>,
+}
+
+/// The division of one workload.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadDecision {
+    /// The workload.
+    pub workload: WorkloadRef,
+    /// Replicas that the workload asks for.
+    pub replicas: u32,
+    /// Divided replicas placed (duplicates are not counted).
+    pub placed: u32,
+    /// Divided replicas that found no place, by rule and reason.
+    #[serde(default)]
+    pub unplaced: Vec<Unplaced>,
+    /// One entry per (cluster, rule), zeros included, sorted by cluster, then rule.
+    #[serde(default)]
+    pub clusters: Vec<Assignment>,
+}
+
+/// Names a workload of the revision.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// Kind.
+    pub kind: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Replicas without a place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Unplaced {
+    /// The rule; absent for the remainder that no rule claims.
+    pub rule: Option<String>,
+    /// How many replicas.
+    pub count: u32,
+    /// `Unclaimed`, `NoClusterMatches`, `AtCapacity`, …
+    pub reason: String,
+}
+
+/// What one rule gives one cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Cluster name.
+    pub name: String,
+    /// Rule name.
+    pub rule: String,
+    /// Replicas.
+    pub replicas: u32,
+    /// The cluster's exact share of the rule's total, as a reduced fraction such as `7/3`; absent for duplicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
+    /// The bound that held: `Min`, `Max`, `Capacity`, `ZeroWeight`, `NoAdditional`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
+    /// Replicas before this decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<u32>,
+    /// What settled a tie: `AlreadyHeld`, `LargerPrevious`, `FewerSeats`, `Hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie: Option<String>,
+    /// Whether the rule gives every cluster the full count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
+}
+
+impl Assignment {
+    /// Change against the previous decision.
+    pub fn delta(&self) -> i64 {
+        i64::from(self.replicas) - i64::from(self.previous.unwrap_or(0))
+    }
+}
+
+/// Clusters not chosen for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Exclusion {
+    /// `NotJoined`, `NotAccepted`, `NotMatched`, `Tainted`, …
+    pub reason: String,
+    /// How many clusters.
+    pub count: u32,
+}

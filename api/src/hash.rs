@@ -1,0 +1,120 @@
+//! Canonical JSON and content hashes.
+//!
+//! Canonical means: object keys in byte order, no white space, numbers as `serde_json` writes them. `serde_json`'s
+//! map is ordered by key in this workspace (the `preserve_order` feature is off), so its compact output is canonical.
+
+use crate::names::{annotation, label};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// Annotations that bookkeeping writes into a manifest and that are no part of what the user asked for.
+pub const STAMP_ANNOTATIONS: [&str; 4] = [
+    annotation::GENERATION,
+    annotation::DESIRED_HASH,
+    annotation::OWNED_BY,
+    annotation::LAST_APPLIED,
+];
+
+/// Labels that bookkeeping writes into a manifest and that change with every revision.
+pub const STAMP_LABELS: [&str; 2] = [label::REVISION, label::APP_REVISION];
+
+/// The canonical bytes of a value.
+pub fn canonical(value: &Value) -> Vec<u8> {
+    // Writing a `Value` to memory has no failing path: keys are strings and the writer grows.
+    serde_json::to_vec(value).unwrap_or_default()
+}
+
+/// Lower-case hex sha256 of bytes.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Lower-case hex sha256 of the canonical form of a value.
+pub fn of_value(value: &Value) -> String {
+    sha256(&canonical(value))
+}
+
+/// The manifest without the stamps of bookkeeping: what [`of_manifest`] hashes.
+pub fn without_stamps(manifest: &Value) -> Value {
+    let mut manifest = manifest.clone();
+    if let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+        for (field, stamps) in [
+            ("annotations", &STAMP_ANNOTATIONS[..]),
+            ("labels", &STAMP_LABELS[..]),
+        ] {
+            let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) else {
+                continue;
+            };
+            for stamp in stamps {
+                map.remove(*stamp);
+            }
+            if map.is_empty() {
+                metadata.remove(field);
+            }
+        }
+    }
+    manifest
+}
+
+/// `roundhouse.dev/desired-hash`: hex sha256 of one manifest as divided and overridden for its cluster, stamps excluded.
+pub fn of_manifest(manifest: &Value) -> String {
+    of_value(&without_stamps(manifest))
+}
+
+/// `Bundle.spec.hash`: hex sha256 over the canonical list of manifests, stamps excluded, in the order of the bundle.
+pub fn of_manifests(manifests: &[Value]) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(b"[");
+    for (index, manifest) in manifests.iter().enumerate() {
+        if index > 0 {
+            hasher.update(b",");
+        }
+        hasher.update(canonical(&without_stamps(manifest)));
+    }
+    hasher.update(b"]");
+    hex(&hasher.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| char::from(DIGITS[usize::from(n & 15)]);
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(*b)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn key_order_does_not_matter_and_content_does() {
+        let a: Value = serde_json::from_str(r#"{"b":1,"a":{"d":2,"c":3}}"#).unwrap();
+        let b: Value = serde_json::from_str(r#"{"a":{"c":3,"d":2},"b":1}"#).unwrap();
+        assert_eq!(of_value(&a), of_value(&b));
+        assert_ne!(of_value(&a), of_value(&json!({"b": 1, "a": {"c": 3, "d": 3}})));
+        assert_eq!(
+            sha256(b""),
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+
+    #[test]
+    fn stamps_are_no_part_of_the_hash() {
+        let plain = json!({"kind": "ConfigMap", "metadata": {"name": "x", "labels": {"a": "b"}}});
+        let stamped = json!({"kind": "ConfigMap", "metadata": {"name": "x",
+            "annotations": {"app.oam.dev/generation": "7", "roundhouse.dev/owned-by": "h/b"},
+            "labels": {"a": "b", "app.oam.dev/revision": "web-v2", "app.oam.dev/appRevision": "app-v2"}}});
+        assert_eq!(of_manifest(&plain), of_manifest(&stamped));
+        assert_eq!(of_manifests(&[plain.clone()]), of_manifests(&[stamped]));
+        assert_ne!(
+            of_manifests(&[plain.clone()]),
+            of_manifests(&[plain.clone(), plain])
+        );
+    }
+
+    #[test]
+    fn a_list_hashes_as_its_canonical_json() {
+        let list = [json!({"a": 1}), json!({"b": 2})];
+        assert_eq!(of_manifests(&list), of_value(&json!(list)));
+    }
+}

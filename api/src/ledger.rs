@@ -1,0 +1,109 @@
+//! `AppliedBundle`: the agent's ledger in the member, written before the member is touched.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The ledger of one bundle, named `<hub id>.<bundle>`. It has no spec and no status subresource, so that it is created
+/// and changed in one write.
+#[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "roundhouse.dev",
+    version = "v1alpha1",
+    kind = "AppliedBundle",
+    derive = "PartialEq",
+    category = "roundhouse",
+    printcolumn = r#"{"name":"Bundle","type":"string","jsonPath":".spec.bundle"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".spec.state"}"#,
+    printcolumn = r#"{"name":"Revision","type":"string","jsonPath":".spec.revision"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct AppliedBundleSpec {
+    /// The hub.
+    pub hub_id: String,
+    /// Name of the Bundle on the hub.
+    pub bundle: String,
+    /// Uid of the Bundle on the hub.
+    pub bundle_uid: String,
+    /// Generation of the Bundle that is being, or was, applied.
+    pub generation: i64,
+    /// Highest epoch obeyed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// The application revision, if the Bundle names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Whether the Bundle was written by dispatch (it had an `applicationRef`): then only `deletion` lets its objects go.
+    #[serde(default)]
+    pub dispatched: bool,
+    /// Where the ledger stands.
+    pub state: LedgerState,
+    /// Union of what is intended and what was applied, until removals are confirmed.
+    #[serde(default)]
+    pub objects: Vec<LedgerEntry>,
+}
+
+/// Where a ledger stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LedgerState {
+    /// Intentions are written, the member may be half-way.
+    #[default]
+    Applying,
+    /// Everything intended was tried, outcomes are written.
+    Applied,
+    /// The Bundle vanished without evidence for deletion: the objects are held.
+    Orphaned,
+}
+
+/// One object of a ledger.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerEntry {
+    /// API group, empty for the core group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// API version last used.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace, empty for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Uid of the live object, once known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// Desired hash of the manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Generation of the live object that our last write produced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_generation: Option<i64>,
+    /// Component revision of the manifest that was applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Last applied manifest where it cannot live in an annotation; for Secrets the digests of its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::any_value")]
+    pub last_applied: Option<serde_json::Value>,
+    /// What became of it.
+    pub outcome: LedgerOutcome,
+}
+
+/// What became of an object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LedgerOutcome {
+    /// Intended, not yet tried.
+    #[default]
+    Intended,
+    /// Applied.
+    Applied,
+    /// A Job that ran to its end.
+    Completed,
+    /// Refused or failed; the object, if there is one, is not ours.
+    Failed,
+    /// To be removed, not yet confirmed.
+    Removing,
+}

@@ -1,0 +1,238 @@
+//! Labels, annotations, and the names that are derived from other names.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Group of the OAM resources.
+pub const OAM_GROUP: &str = "core.oam.dev";
+/// Group of Roundhouse's own resources.
+pub const GROUP: &str = "roundhouse.dev";
+/// Field manager of the hub's writes.
+pub const HUB_FIELD_MANAGER: &str = "roundhouse-hub";
+/// Field manager of the agent's writes.
+pub const AGENT_FIELD_MANAGER: &str = "roundhouse-agent";
+/// Finalizer that dispatch puts on a Bundle and removes when the agent reports `Cleaned`.
+pub const BUNDLE_FINALIZER: &str = "roundhouse.dev/dispatch";
+/// Finalizer that the application controller puts on an Application.
+pub const APPLICATION_FINALIZER: &str = "roundhouse.dev/application";
+/// Finalizer that the agent puts on an AppliedBundle.
+pub const LEDGER_FINALIZER: &str = "roundhouse.dev/ledger";
+/// Name of the Lease in the cluster's namespace that the agent renews.
+pub const AGENT_LEASE: &str = "agent";
+/// Longest name of an application or component, so that every derived name stays a legal label value.
+pub const MAX_APPLICATION_NAME: usize = 50;
+/// Longest name of a cluster, so that `cluster-<name>` is a DNS label.
+pub const MAX_CLUSTER_NAME: usize = 55;
+
+/// Label keys.
+pub mod label {
+    /// Application name, on everything rendered.
+    pub const APP_NAME: &str = "app.oam.dev/name";
+    /// Application namespace, on everything rendered.
+    pub const APP_NAMESPACE: &str = "app.oam.dev/namespace";
+    /// Component name.
+    pub const COMPONENT: &str = "app.oam.dev/component";
+    /// Component revision, `<component>-v<N>` (seed: apply-once-only).
+    pub const REVISION: &str = "app.oam.dev/revision";
+    /// Application revision, `<app>-v<N>`.
+    pub const APP_REVISION: &str = "app.oam.dev/appRevision";
+    /// `WORKLOAD` or `TRAIT` (seed: apply-once-only).
+    pub const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
+    /// Cluster name, on the namespace of a cluster and on Bundles.
+    pub const CLUSTER: &str = "roundhouse.dev/cluster";
+    /// The step that placed a Bundle last.
+    pub const STEP: &str = "roundhouse.dev/step";
+    /// Marks what Roundhouse made itself (cluster namespaces, CRDs): `roundhouse`.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// Value of [`MANAGED_BY`].
+    pub const MANAGED_BY_VALUE: &str = "roundhouse";
+    /// Region of a cluster: statuses are grouped by it.
+    pub const REGION: &str = "region";
+}
+
+/// Annotation keys.
+pub mod annotation {
+    /// Generation of the Application that the object was rendered from (seed: apply-once-only).
+    pub const GENERATION: &str = "app.oam.dev/generation";
+    /// Last applied manifest (seed: three-way-merge).
+    pub const LAST_APPLIED: &str = "app.oam.dev/last-applied-configuration";
+    /// kubectl's own, read on adoption.
+    pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+    /// `<hub id>/<bundle>`: who owns an object in a member.
+    pub const OWNED_BY: &str = "roundhouse.dev/owned-by";
+    /// sha256 of the manifest as divided and overridden for this cluster, stamps excluded.
+    pub const DESIRED_HASH: &str = "roundhouse.dev/desired-hash";
+    /// `"true"` lets an agent prune a kind that it otherwise orphans.
+    pub const PRUNE: &str = "roundhouse.dev/prune";
+    /// Hub id, written by the hub on the Lease of each cluster; agents read it there.
+    pub const HUB_ID: &str = "roundhouse.dev/hub-id";
+    /// Confirms the removals of the named hash.
+    pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
+}
+
+/// Why a name is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The name is empty or too long.
+    #[error("{what} {name:?} has {length} characters: use 1 to {max}")]
+    Length {
+        /// What the name is of.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Its length.
+        length: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The name is no DNS label (RFC 1123).
+    #[error(
+        "{what} {name:?} is not a DNS label: use lower-case letters, digits and '-', starting and ending with a letter or digit"
+    )]
+    Characters {
+        /// What the name is of.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Checks that `name` is a DNS label (RFC 1123) of at most `max` characters.
+///
+/// # Errors
+/// [`NameError`] names the thing, the name and the rule.
+pub fn check_dns_label(what: &'static str, name: &str, max: usize) -> Result<(), NameError> {
+    if name.is_empty() || name.len() > max {
+        return Err(NameError::Length {
+            what,
+            name: name.to_owned(),
+            length: name.len(),
+            max,
+        });
+    }
+    let inner = name
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if !inner || name.starts_with('-') || name.ends_with('-') {
+        return Err(NameError::Characters {
+            what,
+            name: name.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// The name of a cluster: a DNS label of at most 55 characters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClusterName(String);
+
+impl ClusterName {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// [`NameError`] if it is no DNS label or longer than [`MAX_CLUSTER_NAME`].
+    pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
+        let name = name.into();
+        check_dns_label("cluster name", &name, MAX_CLUSTER_NAME)?;
+        Ok(ClusterName(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The namespace of this cluster on the hub, `cluster-<name>`.
+    pub fn namespace(&self) -> String {
+        format!("cluster-{}", self.0)
+    }
+}
+
+impl TryFrom<String> for ClusterName {
+    type Error = NameError;
+    fn try_from(name: String) -> Result<Self, NameError> {
+        ClusterName::new(name)
+    }
+}
+
+impl From<ClusterName> for String {
+    fn from(name: ClusterName) -> String {
+        name.0
+    }
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::borrow::Borrow<str> for ClusterName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Name of the Bundle of an application: `<app namespace>.<app>`, further parts `.2`, `.3`. `part` counts from 1.
+pub fn bundle_name(app_namespace: &str, app: &str, part: usize) -> String {
+    if part <= 1 {
+        format!("{app_namespace}.{app}")
+    } else {
+        format!("{app_namespace}.{app}.{part}")
+    }
+}
+
+/// Name of an application revision, `<app>-v<N>`.
+pub fn revision_name(app: &str, revision: u64) -> String {
+    format!("{app}-v{revision}")
+}
+
+/// Name of a step's Decision, `<app>-<step>`.
+pub fn decision_name(app: &str, step: &str) -> String {
+    format!("{app}-{step}")
+}
+
+/// Name of an AppliedBundle in a member, `<hub id>.<bundle>`.
+pub fn ledger_name(hub_id: &str, bundle: &str) -> String {
+    format!("{hub_id}.{bundle}")
+}
+
+/// Value of the annotation [`annotation::OWNED_BY`], `<hub id>/<bundle>`.
+pub fn owner_marker(hub_id: &str, bundle: &str) -> String {
+    format!("{hub_id}/{bundle}")
+}
+
+/// Hub id: the first 10 hex digits of the sha256 of the uid of the hub's namespace `kube-system`.
+pub fn hub_id(kube_system_uid: &str) -> String {
+    let mut id = crate::hash::sha256(kube_system_uid.as_bytes());
+    id.truncate(10);
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cluster_names_are_dns_labels_of_55() {
+        assert_eq!(ClusterName::new("c1").unwrap().namespace(), "cluster-c1");
+        assert!(ClusterName::new("c".repeat(55)).is_ok());
+        for bad in ["", "C1", "c_1", "-c", "c-", "c.1", "é", &"c".repeat(56)] {
+            assert!(ClusterName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn derived_names() {
+        assert_eq!(bundle_name("default", "web", 1), "default.web");
+        assert_eq!(bundle_name("default", "web", 2), "default.web.2");
+        assert_eq!(revision_name("web", 3), "web-v3");
+        assert_eq!(decision_name("web", "step-0"), "web-step-0");
+        assert_eq!(
+            owner_marker("0123456789", "default.web"),
+            "0123456789/default.web"
+        );
+        assert_eq!(hub_id("u").len(), 10);
+    }
+}

@@ -1,0 +1,1 @@
+//! The controller that strings rendering, revisions, workflow and dispatch together.

@@ -1,0 +1,1 @@
+//! Registration, heartbeats, conditions and taints of member clusters.

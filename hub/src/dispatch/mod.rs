@@ -1,0 +1,1 @@
+//! Decision + manifests -> Bundles; reports -> roll-up.

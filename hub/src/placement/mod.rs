@@ -1,0 +1,94 @@
+//! Clusters and rules -> decisions; pure: no clock, no randomness, no I/O.
+//!
+//! [`place`] is the one function that the controller, `plan`, `explain` and the simulator call.
+
+use roundhouse_api::{
+    decision::{Exclusion, WorkloadDecision, WorkloadRef},
+    placement::{PlacementSpec, Taint},
+};
+use std::collections::BTreeMap;
+
+/// All that a placement depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// `<namespace>/<name>` of the application: seeds the stable hash that settles ties.
+    pub application: &'a str,
+    /// Every placing step of the workflow, in order: percentages and the remainder are taken over all of them.
+    pub steps: &'a [PlacingStep<'a>],
+    /// What is placed.
+    pub workloads: &'a [Workload],
+    /// The fleet.
+    pub inventory: &'a Inventory,
+    /// What was decided before.
+    pub previous: &'a Previous,
+}
+
+/// One placing step.
+#[derive(Debug, Clone, Copy)]
+pub struct PlacingStep<'a> {
+    /// Step name.
+    pub name: &'a str,
+    /// What it says.
+    pub spec: &'a PlacementSpec,
+}
+
+/// A replicated workload of the application. Objects without a replica count are not listed: they follow membership.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Which one.
+    pub key: WorkloadRef,
+    /// Replicas to divide.
+    pub replicas: u32,
+}
+
+/// The fleet, sorted by name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inventory {
+    /// The clusters.
+    pub clusters: Vec<ClusterFacts>,
+}
+
+/// What placement knows of a cluster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClusterFacts {
+    /// Name.
+    pub name: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Taints of spec and status.
+    pub taints: Vec<Taint>,
+    /// Its agent has reported.
+    pub joined: bool,
+    /// An administrator let it in.
+    pub accepted: bool,
+    /// Its Lease is fresh. A cluster that is not reachable keeps what it has and gets nothing more.
+    pub reachable: bool,
+    /// Replicas it can hold, where it reports that.
+    pub capacity: Option<u32>,
+}
+
+/// Assignments of earlier decisions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Previous {
+    /// (step, workload, rule) -> cluster -> replicas.
+    pub assignments: BTreeMap<(String, WorkloadRef, String), BTreeMap<String, u32>>,
+    /// Step -> clusters that hold a bundle from it.
+    pub members: BTreeMap<String, Vec<String>>,
+}
+
+/// What was decided for one step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StepDecision {
+    /// Step name.
+    pub step: String,
+    /// One entry per workload, in the order of the request.
+    pub workloads: Vec<WorkloadDecision>,
+    /// Member clusters, sorted.
+    pub clusters: Vec<String>,
+    /// Clusters not chosen, by reason.
+    pub excluded: Vec<Exclusion>,
+    /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.
+    pub satisfied: bool,
+    /// Why not, and what else is worth knowing.
+    pub reasons: Vec<String>,
+}

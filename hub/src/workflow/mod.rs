@@ -1,0 +1,1 @@
+//! `advance()` and the steps: a pure engine.
