@@ -44,7 +44,11 @@ pub(crate) fn answer(core: &Core, path: &Path, output: Output) -> Result<Reply, 
 }
 
 fn discovery(value: serde_json::Value) -> Reply {
-    Reply { code: 200, body: ReplyBody::Discovery(value), warnings: vec![] }
+    Reply {
+        code: 200,
+        body: ReplyBody::Discovery(value),
+        warnings: vec![],
+    }
 }
 
 /// The version of the Kubernetes API that is spoken.

@@ -91,7 +91,10 @@ fn generate() -> (Map<String, Value>, Names) {
     }
     let mut definitions = generator.take_definitions(false);
     // Any JSON value, although k8s-openapi says object.
-    definitions.insert(JSON.to_owned(), json!({"description": "JSON represents any valid JSON value."}));
+    definitions.insert(
+        JSON.to_owned(),
+        json!({"description": "JSON represents any valid JSON value."}),
+    );
     (definitions, names)
 }
 

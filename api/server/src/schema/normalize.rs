@@ -109,7 +109,9 @@ fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> 
             Type::Object => value.is_object(),
             Type::Array => value.is_array(),
             Type::String => value.as_str().is_some_and(|text| decodes(schema, text)),
-            Type::Integer if format_of(schema) == "int32" => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            Type::Integer if format_of(schema) == "int32" => {
+                value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+            }
             Type::Integer => value.is_i64() || value.is_u64(),
             Type::Number => value.is_number(),
             Type::Boolean => value.is_boolean(),
@@ -136,7 +138,11 @@ fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> 
 }
 
 fn format_of(schema: &Schema) -> &str {
-    schema.checks.as_ref().and_then(|c| c.format.as_deref()).unwrap_or_default()
+    schema
+        .checks
+        .as_ref()
+        .and_then(|c| c.format.as_deref())
+        .unwrap_or_default()
 }
 
 /// Bytes and times are decoded by Go; other formats are only notes.
