@@ -1,6 +1,6 @@
 //! Which manifests a cluster gets: divided, stamped, in parts, hashed.
 
-use crate::render::{self, Rendered, Stamps};
+use crate::render::{self, JobShare, Rendered, Stamps};
 use roundhouse_api::{
     bundle::{MAX_BUNDLE_BYTES, MAX_BUNDLE_OBJECTS, MAX_MANIFEST_BYTES},
     decision::WorkloadRef,
@@ -77,7 +77,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct Divider<'a> {
     content: &'a Content,
-    done: HashMap<Vec<Option<u32>>, Result<Arc<Divided>, Refusal>>,
+    done: HashMap<Vec<Option<(u32, u32, u32)>>, Result<Arc<Divided>, Refusal>>,
     workloads: Vec<WorkloadRef>,
 }
 
@@ -96,8 +96,14 @@ impl<'a> Divider<'a> {
     ///
     /// # Errors
     /// [`Refusal`] names the manifest or the limit.
-    pub fn divide(&mut self, replicas: &BTreeMap<WorkloadRef, u32>) -> Result<Arc<Divided>, Refusal> {
-        let counts: Vec<_> = self.workloads.iter().map(|w| replicas.get(w).copied()).collect();
+    pub fn divide(&mut self, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Arc<Divided>, Refusal> {
+        // Where a cluster stands among the others matters to Jobs only.
+        let count = |workload: &WorkloadRef| {
+            let share = replicas.get(workload)?;
+            let before = if workload.kind == "Job" { share.before } else { 0 };
+            Some((before, share.replicas, share.of_total))
+        };
+        let counts: Vec<_> = self.workloads.iter().map(count).collect();
         if let Some(done) = self.done.get(&counts) {
             return done.clone();
         }
@@ -107,7 +113,7 @@ impl<'a> Divider<'a> {
     }
 }
 
-fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, u32>) -> Result<Divided, Refusal> {
+fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Divided, Refusal> {
     let application = || format!("{}/{}", content.namespace, content.application);
     let mut parts = Vec::new();
     let (mut manifests, mut weight) = (Vec::new(), 0);
@@ -115,18 +121,22 @@ fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, u32>) -> Result<Di
         let stamps = Stamps {
             generation: content.generation,
             app_revision: content.revision.clone(),
-            component_revision: content.components.get(&component.name).cloned().unwrap_or_default(),
+            component_revision: content
+                .components
+                .get(&component.name)
+                .cloned()
+                .unwrap_or_default(),
         };
         for manifest in &component.manifests {
             let mut manifest = manifest.clone();
-            if let Some(workload) = render::workload_of(&manifest)
-                && let Some(count) = replicas.get(&workload.key)
+            if let Some(workload) = render::workload_ref(&manifest)
+                && let Some(share) = replicas.get(&workload)
             {
                 // A Job without a share is left out: a Job of parallelism 0 would never finish.
-                if *count == 0 && workload.key.kind == "Job" {
+                if share.replicas == 0 && workload.kind == "Job" {
                     continue;
                 }
-                render::set_replicas(&mut manifest, *count);
+                render::set_job_share(&mut manifest, share);
             }
             render::stamp(&mut manifest, &stamps);
             let bytes = hash::canonical(&manifest).len();

@@ -101,7 +101,9 @@ fn report(observed: &Observed) -> (ClusterState, String) {
             let applied = match condition {
                 Some(condition) => {
                     condition.status == "True"
-                        && condition.observed_generation.is_none_or(|g| g == observed.generation)
+                        && condition
+                            .observed_generation
+                            .is_none_or(|g| g == observed.generation)
                 }
                 None => counts.applied == counts.total,
             };
@@ -123,7 +125,11 @@ fn report(observed: &Observed) -> (ClusterState, String) {
 /// `1/2 ready`: replicas where there are workloads, objects otherwise.
 fn readiness(status: &BundleStatus) -> String {
     let desired: u64 = status.workloads.iter().map(|w| u64::from(w.desired)).sum();
-    let ready: u64 = status.workloads.iter().map(|w| u64::from(w.ready.min(w.desired))).sum();
+    let ready: u64 = status
+        .workloads
+        .iter()
+        .map(|w| u64::from(w.ready.min(w.desired)))
+        .sum();
     let counts = status.counts.unwrap_or_default();
     match ready < desired {
         true => format!("{ready}/{desired} ready"),
@@ -144,7 +150,11 @@ fn failure(status: &BundleStatus) -> String {
             "" => String::new(),
             namespace => format!("{namespace}/"),
         };
-        let kind = if meta.kind.is_empty() { "manifest" } else { &meta.kind };
+        let kind = if meta.kind.is_empty() {
+            "manifest"
+        } else {
+            &meta.kind
+        };
         let name = match meta.name.as_str() {
             "" => format!("#{}", meta.ordinal),
             name => name.to_owned(),

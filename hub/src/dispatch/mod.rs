@@ -22,6 +22,8 @@ pub mod plan;
 pub mod removal;
 pub mod rollup;
 pub mod shares;
+#[cfg(test)]
+mod tests;
 
 pub use content::{Content, Divided, Part, Refusal};
 pub use evidence::cluster_evidence;

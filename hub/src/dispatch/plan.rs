@@ -123,7 +123,10 @@ impl Wanted {
             (label::APP_NAME.to_owned(), application.name),
             (label::APP_NAMESPACE.to_owned(), application.namespace),
             (label::STEP.to_owned(), self.step.clone()),
-            (label::CLUSTER.to_owned(), self.namespace.replacen("cluster-", "", 1)),
+            (
+                label::CLUSTER.to_owned(),
+                self.namespace.replacen("cluster-", "", 1),
+            ),
             (label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned()),
         ])
     }
@@ -137,11 +140,20 @@ pub fn plan(request: &Request<'_>) -> Plan {
     for (cluster, share) in request.shares {
         let held = request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
         let target = if share.reached {
-            bundles(request, cluster, share, held, &mut divider, &request.content.revision)
+            bundles(
+                request,
+                cluster,
+                share,
+                held,
+                &mut divider,
+                &request.content.revision,
+            )
         } else if !held.is_empty() {
             Target::Untouched
         } else if let Some(content) = request.former.get(&share.revision) {
-            let divider = former.entry(&content.revision).or_insert_with(|| Divider::new(content));
+            let divider = former
+                .entry(&content.revision)
+                .or_insert_with(|| Divider::new(content));
             bundles(request, cluster, share, held, divider, &content.revision)
         } else {
             Target::Vanished {
@@ -158,7 +170,8 @@ pub fn plan(request: &Request<'_>) -> Plan {
             Some(Target::Nothing) | None => false,
         };
         let surplus = held.iter().filter(|bundle| !wanted(&bundle.name));
-        plan.surplus.extend(surplus.map(|b| (b.namespace.clone(), b.name.clone())));
+        plan.surplus
+            .extend(surplus.map(|b| (b.namespace.clone(), b.name.clone())));
     }
     plan
 }
@@ -208,7 +221,11 @@ fn bundles(
         })
         .collect();
     // The parts of an application are pruned together, at one revision: when one is written, all are.
-    if wanted.len() > 1 && wanted.iter().any(|w| matches!(w.todo, Todo::Create | Todo::Replace)) {
+    if wanted.len() > 1
+        && wanted
+            .iter()
+            .any(|w| matches!(w.todo, Todo::Create | Todo::Replace))
+    {
         for wanted in wanted.iter_mut().filter(|w| w.todo == Todo::Nothing) {
             let existing = held.iter().find(|b| b.name == wanted.name);
             if existing.is_some_and(|b| b.spec.revision != wanted.spec.revision) {

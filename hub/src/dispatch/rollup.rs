@@ -32,8 +32,13 @@ pub struct Unplaced {
 
 /// Replicas that are ready by reports about the present content: those of the revision, at most as many as asked for.
 pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
-    let reports = observed.iter().filter(|b| !b.deleting).filter_map(Observed::own_report);
-    let ready = reports.flat_map(|r| &r.workloads).map(|w| u64::from(w.ready.min(w.updated).min(w.desired)));
+    let reports = observed
+        .iter()
+        .filter(|b| !b.deleting)
+        .filter_map(Observed::own_report);
+    let ready = reports
+        .flat_map(|r| &r.workloads)
+        .map(|w| u64::from(w.ready.min(w.updated).min(w.desired)));
     ready.sum::<u64>().min(placed)
 }
 
@@ -71,7 +76,9 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
         unplaced: unplaced.count,
         unplaced_reasons: reasons,
         regions: regions.into_values().collect(),
-        omitted: u32::try_from(late.len().saturating_sub(MAX_NOT_READY)).ok().filter(|n| *n > 0),
+        omitted: u32::try_from(late.len().saturating_sub(MAX_NOT_READY))
+            .ok()
+            .filter(|n| *n > 0),
         not_ready: late
             .into_iter()
             .take(MAX_NOT_READY)

@@ -1,5 +1,6 @@
 //! Which cluster gets how many replicas, over all steps of a run.
 
+use crate::render::JobShare;
 use roundhouse_api::decision::{WorkloadDecision, WorkloadRef};
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ pub struct Share {
     /// The revision that the last step placed.
     pub revision: String,
     /// Replicas by workload.
-    pub replicas: BTreeMap<WorkloadRef, u32>,
+    pub replicas: BTreeMap<WorkloadRef, JobShare>,
     /// Of those, the replicas that were divided (duplicates are not).
     pub divided: u64,
     /// Whether there are replicas to divide and this cluster gets none.
@@ -39,6 +40,7 @@ pub struct Share {
 pub fn shares(layers: &[Layer<'_>]) -> BTreeMap<String, Share> {
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     let mut divided: BTreeMap<(&str, &WorkloadRef), u32> = BTreeMap::new();
+    let mut placed: BTreeMap<&WorkloadRef, u32> = BTreeMap::new();
     for layer in layers {
         for cluster in layer.clusters {
             let share = shares.entry(cluster.clone()).or_default();
@@ -57,8 +59,15 @@ pub fn shares(layers: &[Layer<'_>]) -> BTreeMap<String, Share> {
             }
             for cluster in layer.clusters {
                 let (parted, full) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
+                let before = placed.entry(&workload.workload).or_default();
                 if let Some(share) = shares.get_mut(cluster) {
-                    share.replicas.insert(workload.workload.clone(), parted.max(full));
+                    let part = JobShare {
+                        before: if full > 0 { 0 } else { *before },
+                        replicas: parted.max(full),
+                        of_total: workload.replicas,
+                    };
+                    share.replicas.insert(workload.workload.clone(), part);
+                    *before = before.saturating_add(parted);
                     divided.insert((cluster, &workload.workload), parted);
                 }
             }
@@ -71,7 +80,7 @@ pub fn shares(layers: &[Layer<'_>]) -> BTreeMap<String, Share> {
     }
     let asked = layers.iter().flat_map(|l| l.workloads).any(|w| w.replicas > 0);
     for share in shares.values_mut() {
-        share.empty = asked && share.replicas.values().all(|replicas| *replicas == 0);
+        share.empty = asked && share.replicas.values().all(|part| part.replicas == 0);
     }
     shares
 }
@@ -125,9 +134,12 @@ mod tests {
             .collect();
         let got: Vec<_> = shares(&layers)
             .into_iter()
-            .map(|(cluster, share)| (cluster, share.replicas[&web()], share.reached))
+            .map(|(cluster, share)| (cluster, share.replicas[&web()].replicas, share.reached))
             .collect();
-        let expected: Vec<_> = expected.iter().map(|(c, n, r)| ((*c).to_owned(), *n, *r)).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(c, n, r)| ((*c).to_owned(), *n, *r))
+            .collect();
         assert_eq!(got, expected);
     }
 
@@ -163,7 +175,13 @@ mod tests {
 
     #[test]
     fn rules_of_one_step_add_and_a_duplicate_gives_the_full_count() {
-        check(&[("a", true, &[("c1", 2, false), ("c1", 3, false)])], &[("c1", 5, true)]);
-        check(&[("a", true, &[("c1", 2, false), ("c1", 10, true)])], &[("c1", 10, true)]);
+        check(
+            &[("a", true, &[("c1", 2, false), ("c1", 3, false)])],
+            &[("c1", 5, true)],
+        );
+        check(
+            &[("a", true, &[("c1", 2, false), ("c1", 10, true)])],
+            &[("c1", 10, true)],
+        );
     }
 }
