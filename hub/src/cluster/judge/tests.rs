@@ -177,7 +177,7 @@ fn what_is_seen_decides() {
         ),
         (
             "hub restarted, no lease",
-            ready.clone(),
+            ready,
             None,
             Some(&up),
             1,

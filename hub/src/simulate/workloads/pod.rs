@@ -70,7 +70,7 @@ impl Workload for Pod {
                     .map(|container| container_status(container, &before, state, now))
                     .collect(),
             ),
-            ..before.clone()
+            ..before
         };
         Next {
             wake_at: memory.wake_at(SignedDuration::ZERO, now),

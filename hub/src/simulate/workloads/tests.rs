@@ -367,7 +367,7 @@ fn a_daemon_set_fills_the_nodes_and_rolls_one_by_one() {
     assert_eq!(counts(&life.look(at(4000)), names), [5, 5, 3, 2]);
 }
 
-fn job(spec: Value) -> Job {
+fn job(spec: &Value) -> Job {
     let mut whole = json!({"template": template("web:1")});
     whole
         .as_object_mut()
@@ -379,7 +379,7 @@ fn job(spec: Value) -> Job {
 #[test]
 fn a_job_runs_to_its_end() {
     let names = ["active", "succeeded", "failed"];
-    let mut life = Life::of(job(json!({"parallelism": 2, "completions": 3})), steady());
+    let mut life = Life::of(job(&json!({"parallelism": 2, "completions": 3})), steady());
     assert_eq!(counts(&life.look(at(0)), names), [2, 0, 0]);
     assert_eq!(counts(&life.look(at(1000)), names), [1, 2, 0]);
     let status = life.look(at(2000));
@@ -402,7 +402,7 @@ fn a_job_fails_hangs_or_waits() {
         crashes_per_mille: 1000,
         ..steady()
     };
-    let mut life = Life::of(job(json!({"backoffLimit": 1})), crashing);
+    let mut life = Life::of(job(&json!({"backoffLimit": 1})), crashing);
     let (status, _) = life.settle(at(0));
     assert_eq!(counts(&status, ["active", "succeeded", "failed"]), [0, 0, 2]);
     assert_eq!(
@@ -414,15 +414,15 @@ fn a_job_fails_hangs_or_waits() {
     );
     assert_eq!(status["completionTime"], Value::Null);
 
-    let mut life = Life::of(job(json!({"template": template("web:broken")})), steady());
+    let mut life = Life::of(job(&json!({"template": template("web:broken")})), steady());
     let (status, _) = life.settle(at(0));
     assert_eq!(counts(&status, ["active", "ready"]), [1, 0]);
 
-    let mut life = Life::of(job(json!({"suspend": true})), steady());
+    let mut life = Life::of(job(&json!({"suspend": true})), steady());
     let (status, _) = life.settle(at(0));
     assert_eq!(counts(&status, ["active"]), [0]);
     assert_eq!(reasons(&status), ["Suspended=JobSuspended"]);
-    life.becomes(job(json!({"suspend": false})));
+    life.becomes(job(&json!({"suspend": false})));
     let (status, _) = life.settle(at(0));
     assert_eq!(
         reasons(&status),
