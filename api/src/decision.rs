@@ -33,7 +33,8 @@ pub struct DecisionSpec {
     /// Fencing epoch of the hub that wrote it.
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: i64,
-    /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`.
+    /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous` and
+    /// `tie`: a decision that repeats an earlier one has its hash.
     pub hash: String,
     /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.
     pub satisfied: bool,
@@ -72,6 +73,10 @@ pub struct WorkloadDecision {
     /// Divided replicas that found no place, by rule and reason.
     #[serde(default)]
     pub unplaced: Vec<Unplaced>,
+    /// What each rule of this step gets of `replicas`, in the order of the rules; the remainder, with the last placing
+    /// step, comes last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleTotal>,
     /// One entry per (cluster, rule), zeros included, sorted by cluster, then rule.
     #[serde(default)]
     pub clusters: Vec<Assignment>,
@@ -97,8 +102,29 @@ pub struct Unplaced {
     pub rule: Option<String>,
     /// How many replicas.
     pub count: u32,
-    /// `Unclaimed`, `NoClusterMatches`, `AtCapacity`, …
+    /// `Unclaimed`, `NoClusterMatches`, `NoClusterEligible`, `AtCapacity`, `AtMaximum`, `NoAdditional`, `ZeroWeight`.
     pub reason: String,
+}
+
+/// What one rule gets of a workload's replicas.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleTotal {
+    /// The rule; absent for the remainder that no rule claims.
+    pub rule: Option<String>,
+    /// What the rule says: `70%`, `3`; absent for duplicates and the remainder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
+    /// Its exact share as a reduced fraction such as `7/3`; absent for duplicates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<String>,
+    /// Replicas before rules were shrunk because they claim too much together.
+    pub seats: u32,
+    /// Replicas that the rule divides among its clusters (a duplicate rule: gives to each).
+    pub total: u32,
+    /// What settled a tie: `AlreadyHeld`, `LargerPrevious`, `FewerSeats`, `Hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tie: Option<String>,
 }
 
 /// What one rule gives one cluster.
@@ -139,7 +165,7 @@ impl Assignment {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exclusion {
-    /// `NotJoined`, `NotAccepted`, `NotMatched`, `Tainted`, …
+    /// `NotMatched`, `NotAccepted`, `NotJoined`, `Tainted`, `Unreachable`, `MaxClusters`.
     pub reason: String,
     /// How many clusters.
     pub count: u32,

@@ -9,7 +9,7 @@ mod validate;
 
 pub use properties::*;
 pub use status::*;
-pub use validate::{Violation, validate};
+pub use validate::{Violation, check_application_name, validate};
 
 use kube::CustomResource;
 use schemars::JsonSchema;

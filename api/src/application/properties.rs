@@ -1,9 +1,8 @@
-//! The typed properties of components, policies and steps, and the application as [`validate()`](super::validate())
-//! understood it.
+//! The application as [`validate()`](super::validate()) understood it: what its components, policies and steps say.
+//!
+//! These types are made by `validate()` only; the words that users write for them are in `validate/`.
 
 use crate::placement::PlacementSpec;
-use k8s_openapi::api::core::v1::{EnvVar, Probe, Volume, VolumeMount};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -68,65 +67,52 @@ pub struct DeployStep {
 }
 
 /// Properties of `k8s-objects`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ObjectsProperties {
-    /// The manifests.
+    /// The manifests, as written; one that does not decode fails alone at the agent.
     pub objects: Vec<Value>,
 }
 
-/// Properties that `webservice` and `worker` share, with the names that KubeVela users know.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// What `webservice` and `worker` share. Values of Kubernetes types (environment variables, volumes, probes) were
+/// checked against their schema and are kept as they were written.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerProperties {
     /// Container image.
     pub image: String,
     /// Entry point.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cmd: Vec<String>,
     /// Arguments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Environment variables.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub env: Vec<EnvVar>,
+    /// Environment variables (`EnvVar`).
+    pub env: Vec<Value>,
     /// CPU request and limit, a Kubernetes quantity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
     /// Memory request and limit, a Kubernetes quantity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// Replicas before division.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Replicas before division; absent is 1.
     pub replicas: Option<u32>,
-    /// Volumes of the pod.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub volumes: Vec<Volume>,
-    /// Where they are mounted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub volume_mounts: Vec<VolumeMount>,
-    /// Liveness probe.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub liveness_probe: Option<Probe>,
-    /// Readiness probe.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub readiness_probe: Option<Probe>,
+    /// Volumes of the pod (`Volume`), whichever form they were written in.
+    pub volumes: Vec<Value>,
+    /// Where they are mounted (`VolumeMount`).
+    pub volume_mounts: Vec<Value>,
+    /// Liveness probe (`Probe`).
+    pub liveness_probe: Option<Value>,
+    /// Readiness probe (`Probe`).
+    pub readiness_probe: Option<Value>,
     /// Labels of workload and pods.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Annotations of workload and pods.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// `Always`, `IfNotPresent` or `Never`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// When images are pulled.
     pub image_pull_policy: Option<ImagePullPolicy>,
     /// Names of Secrets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
+    /// Entries for the pods' hosts file (`HostAlias`).
+    pub host_aliases: Vec<Value>,
 }
 
 /// When images are pulled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImagePullPolicy {
     /// Always.
     Always,
@@ -136,110 +122,106 @@ pub enum ImagePullPolicy {
     Never,
 }
 
+impl ImagePullPolicy {
+    /// The word that Kubernetes uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ImagePullPolicy::Always => "Always",
+            ImagePullPolicy::IfNotPresent => "IfNotPresent",
+            ImagePullPolicy::Never => "Never",
+        }
+    }
+}
+
 /// Properties of `webservice`: those of a worker, and ports.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct WebserviceProperties {
     /// What it has in common with a worker.
-    #[serde(flatten)]
     pub worker: WorkerProperties,
     /// Ports.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<WebservicePort>,
     /// Type of the Service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expose_type: Option<ExposeType>,
+    pub expose_type: ExposeType,
 }
 
 /// One port of a webservice.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WebservicePort {
-    /// Port number.
+    /// Port of the Service.
     pub port: u16,
-    /// Port of the container where it differs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container_port: Option<u16>,
-    /// Name; `port-<port>` where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Port of the container.
+    pub container_port: u16,
+    /// Name; absent only for KubeVela's single `port`.
     pub name: Option<String>,
-    /// `TCP` (default), `UDP` or `SCTP`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub protocol: Option<Protocol>,
+    /// Transport protocol.
+    pub protocol: Protocol,
     /// Whether the Service exposes it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expose: bool,
-    /// Node port, with `exposeType: NodePort`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Node port, with `exposeType: NodePort` or `LoadBalancer`.
     pub node_port: Option<u16>,
 }
 
 /// Transport protocols.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// TCP
     #[default]
-    TCP,
+    Tcp,
     /// UDP
-    UDP,
+    Udp,
     /// SCTP
-    SCTP,
+    Sctp,
+}
+
+impl Protocol {
+    /// The word that Kubernetes uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+        }
+    }
 }
 
 /// Types of a Service.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ExposeType {
     /// Inside the cluster.
     #[default]
-    ClusterIP,
+    ClusterIp,
     /// On each node.
     NodePort,
     /// By a load balancer.
     LoadBalancer,
 }
 
-/// Properties of a placing step: the placement's fields and their siblings.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeployProperties {
-    /// The inline placement.
-    #[serde(flatten)]
-    pub placement: PlacementSpec,
-    /// Names of placement policies of the application, instead of an inline placement.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub policies: Vec<String>,
-    /// What the step waits for.
-    #[serde(default)]
-    pub wait: WaitFor,
+impl ExposeType {
+    /// The word that Kubernetes uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ExposeType::ClusterIp => "ClusterIP",
+            ExposeType::NodePort => "NodePort",
+            ExposeType::LoadBalancer => "LoadBalancer",
+        }
+    }
 }
 
 /// What a placing step waits for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WaitFor {
-    /// Every cluster has applied its bundle and its objects are ready.
+    /// `ready`: every cluster has applied its bundle and its objects are ready.
     #[default]
     Ready,
-    /// Every cluster has applied its bundle.
+    /// `applied`: every cluster has applied its bundle.
     Applied,
-    /// Nothing: the step ends when the bundles are written.
+    /// `none`: the step ends when the bundles are written.
     None,
 }
 
 /// Properties of `suspend`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuspendProperties {
     /// Shown while it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-}
-
-/// Properties of the policy `apply-once`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApplyOnceProperties {
-    /// Whether it is on for the whole application.
-    #[serde(default)]
-    pub enable: bool,
 }

@@ -6,7 +6,7 @@
 mod selector;
 mod share;
 
-pub use selector::{ClusterSelector, SelectorError};
+pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
 
 use schemars::JsonSchema;

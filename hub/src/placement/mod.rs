@@ -1,6 +1,41 @@
 //! Clusters and rules -> decisions; pure: no clock, no randomness, no I/O.
 //!
-//! [`place`] is the one function that the controller, `plan`, `explain` and the simulator call.
+//! [`place`] is the one function that the controller, `plan`, `explain` and the simulator call; the explanation is a
+//! by-product of the computation.
+//!
+//! | module | what it decides |
+//! | --- | --- |
+//! | `fleet`, `labels` | the inventory sorted and indexed |
+//! | `eligible` | which clusters a step may use, and why the others are not chosen |
+//! | `totals` | how many replicas each rule divides |
+//! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
+//! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
+//! | `membership` | which clusters get a bundle |
+//! | `reasons` | what people read |
+//!
+//! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
+//! same bytes in whatever order it comes; feeding a decision back as [`Previous`] changes nothing.
+
+mod content;
+mod cut;
+mod decide;
+mod eligible;
+mod fleet;
+mod fraction;
+mod labels;
+mod membership;
+mod previous;
+mod reasons;
+mod rule;
+#[cfg(test)]
+mod tests;
+mod ties;
+mod totals;
+mod webster;
+
+pub use content::decision_hash;
+pub use decide::place;
+pub use eligible::{Eligibility, NotChosen, eligibility};
 
 use roundhouse_api::{
     decision::{Exclusion, WorkloadDecision, WorkloadRef},
@@ -72,6 +107,9 @@ pub struct ClusterFacts {
 pub struct Previous {
     /// (step, workload, rule) -> cluster -> replicas.
     pub assignments: BTreeMap<(String, WorkloadRef, String), BTreeMap<String, u32>>,
+    /// Workload -> (step, rule), or `None` for the remainder -> seats before shrinking; they settle ties between rules.
+    /// A rule without an entry counts with the sum of its assignments.
+    pub totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
     /// Step -> clusters that hold a bundle from it.
     pub members: BTreeMap<String, Vec<String>>,
 }

@@ -1,6 +1,24 @@
 //! Components -> manifests; pure.
+//!
+//! | step | function |
+//! | --- | --- |
+//! | components to manifests | [`render`] |
+//! | what is recorded of a revision, and back | [`to_config_map_data`], [`from_config_map_data`] |
+//! | which of them are divided | [`workloads`], [`replica_count`] |
+//! | one cluster's share | [`set_replicas`] |
+//! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
-use roundhouse_api::application::ValidApplication;
+mod container;
+mod metadata;
+mod record;
+mod replicas;
+mod stamps;
+
+pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, to_config_map_data};
+pub use replicas::{JobShare, replica_count, set_job_share, set_replicas, workload_ref, workloads};
+pub use stamps::{Stamps, component_hash, stamp};
+
+use roundhouse_api::application::{ComponentKind, ValidApplication};
 use serde_json::Value;
 
 /// What an application renders to.
@@ -19,7 +37,28 @@ pub struct RenderedComponent {
     pub manifests: Vec<Value>,
 }
 
-/// Renders every component.
-pub fn render(_namespace: &str, _app: &str, _application: &ValidApplication) -> Rendered {
-    Rendered::default()
+/// Renders every component: manifests with the labels `app.oam.dev/{name,namespace,component,resourceType}`, in the
+/// application's namespace where they name none.
+pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Rendered {
+    let components = application.components.iter().map(|component| {
+        let name = &component.name;
+        let mut manifests = match &component.kind {
+            ComponentKind::Objects(properties) => properties.objects.clone(),
+            ComponentKind::Webservice(properties) => container::webservice(name, properties),
+            ComponentKind::Worker(properties) => vec![container::worker(name, properties)],
+        };
+        for manifest in &mut manifests {
+            metadata::complete(manifest, namespace, app, name);
+        }
+        RenderedComponent {
+            name: name.clone(),
+            manifests,
+        }
+    });
+    Rendered {
+        components: components.collect(),
+    }
 }
+
+#[cfg(test)]
+mod tests;

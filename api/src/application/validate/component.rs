@@ -1,0 +1,129 @@
+//! `spec.components`.
+
+use super::{
+    container,
+    node::{Node, Object, Shape},
+};
+use crate::application::{ComponentKind, ObjectsProperties, ValidComponent};
+use crate::bundle::MAX_MANIFEST_BYTES;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const COMPONENT: Shape = Shape {
+    known: &["name", "type", "properties"],
+    refused: &[
+        (
+            "traits",
+            "traits are not supported yet: write their effect into the properties",
+        ),
+        (
+            "dependsOn",
+            "dependsOn is not supported yet: use several applications or steps",
+        ),
+        (
+            "inputs",
+            "inputs are not supported yet: write the values into the properties",
+        ),
+        ("outputs", "outputs are not supported yet"),
+        ("scopes", "scopes are not supported"),
+        ("externalRevision", "externalRevision is not supported yet"),
+        ("replicaKey", "replicaKey is not supported yet"),
+    ],
+};
+const OBJECTS: Shape = Shape {
+    known: &["objects"],
+    refused: &[(
+        "urls",
+        "urls is not supported yet: put the manifests into objects",
+    )],
+};
+
+/// Component types that are built in.
+const TYPES: [&str; 3] = ["k8s-objects", "webservice", "worker"];
+/// Component types that KubeVela's users know.
+const KNOWN_ELSEWHERE: [&str; 11] = [
+    "task",
+    "cron-task",
+    "daemon",
+    "statefulset",
+    "statefulservice",
+    "helm",
+    "helmchart",
+    "kustomize",
+    "raw",
+    "ref-objects",
+    "addon",
+];
+
+/// Reads all components.
+pub(super) fn read_all(spec: &Object<'_>) -> Vec<ValidComponent> {
+    let what =
+        "list at least one component, such as {name: web, type: webservice, properties: {image: nginx}}";
+    let Some(node) = spec.required("components", what) else {
+        return Vec::new();
+    };
+    let list = node.list().unwrap_or_default();
+    if node.value.as_array().is_some_and(Vec::is_empty) {
+        node.refuse(format!("is empty: {what}"));
+    }
+    let mut names = BTreeSet::new();
+    list.iter()
+        .filter_map(|component| read(component, &mut names))
+        .collect()
+}
+
+fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent> {
+    let component = node.object(&COMPONENT)?;
+    let name = component
+        .required("name", "give the component a name")
+        .and_then(|node| super::name(&node, "component name", names));
+    let type_node = component.required("type", "use one of k8s-objects, webservice, worker")?;
+    let type_ = type_node.string()?;
+    if !TYPES.contains(&type_) {
+        super::refuse_type(&type_node, type_, &TYPES, &KNOWN_ELSEWHERE);
+        return None;
+    }
+    let properties = component.required("properties", "set the properties of the component")?;
+    let kind = match type_ {
+        "k8s-objects" => ComponentKind::Objects(objects(&properties)?),
+        "webservice" => ComponentKind::Webservice(Box::new(container::webservice(&properties)?)),
+        _ => ComponentKind::Worker(Box::new(container::worker(&properties)?)),
+    };
+    Some(ValidComponent {
+        name: name?.to_owned(),
+        kind,
+    })
+}
+
+/// A bad manifest is no reason to refuse the others: it fails alone at the agent. Only what could never travel as one
+/// manifest is refused here.
+fn objects(properties: &Node<'_>) -> Option<ObjectsProperties> {
+    let what = "list the manifests";
+    let node = properties.object(&OBJECTS)?.required("objects", what)?;
+    let objects = node.list()?;
+    if objects.is_empty() {
+        node.refuse(format!("is empty: {what}"));
+    }
+    for object in &objects {
+        if is_list(object.value) {
+            object.refuse("is a List: put its items into objects themselves");
+        }
+        let size = crate::hash::canonical(object.value).len();
+        if size > MAX_MANIFEST_BYTES {
+            object.refuse(format!(
+                "the manifest has {size} bytes: at most {MAX_MANIFEST_BYTES} can be sent to a cluster"
+            ));
+        }
+    }
+    let objects = objects.iter().map(|object| object.value.clone()).collect();
+    Some(ObjectsProperties { objects })
+}
+
+/// `v1 List` and the typed lists that `kubectl get -o yaml` prints; a custom kind that only ends in `List` is no list.
+fn is_list(object: &Value) -> bool {
+    match object.get("kind").and_then(Value::as_str) {
+        Some("List") => true,
+        Some(kind) => kind.ends_with("List") && object.get("items").is_some_and(Value::is_array),
+        None => false,
+    }
+}

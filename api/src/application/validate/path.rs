@@ -1,0 +1,78 @@
+//! Paths of fields, such as `spec.components[0].properties.labels["a.b/c"]`.
+
+use std::fmt;
+
+/// One step of a path. The order is that of a document: list entries by place, fields by key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Segment {
+    Index(usize),
+    Key(String),
+}
+
+/// The path of a field; paths order as their fields do in a document, a parent before its children.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Path(Vec<Segment>);
+
+impl Path {
+    /// The path of a field of this one.
+    pub(super) fn key(&self, key: &str) -> Path {
+        self.with(Segment::Key(key.to_owned()))
+    }
+
+    /// The path of an entry of this list, from 0.
+    pub(super) fn index(&self, index: usize) -> Path {
+        self.with(Segment::Index(index))
+    }
+
+    fn with(&self, segment: Segment) -> Path {
+        let mut segments = self.0.clone();
+        segments.push(segment);
+        Path(segments)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Index(index) => write!(f, "[{index}]")?,
+                Segment::Key(key) if !is_word(key) => write!(f, "[{key:?}]")?,
+                Segment::Key(key) if place == 0 => f.write_str(key)?,
+                Segment::Key(key) => write!(f, ".{key}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_word(key: &str) -> bool {
+    !key.is_empty()
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_read_as_they_are_written_elsewhere() {
+        let spec = Path::default().key("spec");
+        let component = spec.key("components").index(10);
+        assert_eq!(component.key("type").to_string(), "spec.components[10].type");
+        assert_eq!(
+            spec.key("labels").key("a.b/c").to_string(),
+            r#"spec.labels["a.b/c"]"#
+        );
+        assert_eq!(spec.key("").to_string(), r#"spec[""]"#);
+    }
+
+    #[test]
+    fn paths_order_as_in_the_document() {
+        let list = Path::default().key("spec").key("components");
+        assert!(list < list.index(2));
+        assert!(list.index(2).key("type") < list.index(10));
+        assert!(list.index(10) < Path::default().key("spec").key("policies"));
+    }
+}

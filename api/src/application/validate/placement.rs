@@ -1,0 +1,294 @@
+//! The fields of a placement, in a policy or inline in a step.
+
+use super::{
+    container::MAX_REPLICAS,
+    node::{Node, Object, Shape},
+};
+use crate::{
+    names::{ClusterName, MAX_APPLICATION_NAME, check_dns_label},
+    placement::{
+        Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, TaintEffect,
+        Toleration, TolerationOperator,
+    },
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The fields that make a placement.
+pub(super) const FIELDS: [&str; 5] = [
+    "placement",
+    "remainder",
+    "rebalance",
+    "tolerations",
+    "maxClusters",
+];
+pub(super) const NO_OVERRIDES: &str = "overrides are not supported yet: use one application per variant";
+pub(super) const NO_SPREAD: &str = "spread is not supported yet: use one rule per region";
+
+const RULE: Shape = Shape {
+    known: &[
+        "name",
+        "clusterSelector",
+        "clusters",
+        "replicas",
+        "weights",
+        "perCluster",
+    ],
+    refused: &[("weightBy", "weightBy is not supported yet: use weights")],
+};
+const BOUNDS: Shape = Shape {
+    known: &["min", "max"],
+    refused: &[],
+};
+const TOLERATION: Shape = Shape {
+    known: &["key", "operator", "value", "effect", "tolerationSeconds"],
+    refused: &[],
+};
+const EXPRESSION: Shape = Shape {
+    known: &["key", "operator", "values"],
+    refused: &[],
+};
+
+/// Reads the placement among the fields of `object`.
+pub(super) fn read(object: &Object<'_>, what_to_do: &str) -> PlacementSpec {
+    let rules = object.required("placement", what_to_do);
+    if let Some(rules) = rules
+        .as_ref()
+        .filter(|r| r.value.as_array().is_some_and(Vec::is_empty))
+    {
+        rules.refuse(format!("is empty: {what_to_do}"));
+    }
+    let mut names = BTreeSet::new();
+    let placement = rules
+        .and_then(|rules| rules.list())
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+        .filter_map(|(index, node)| rule(index, node, &mut names))
+        .collect();
+    PlacementSpec {
+        placement,
+        remainder: object
+            .optional("remainder")
+            .and_then(|node| node.word(&[("Hold", Remainder::Hold), ("Spread", Remainder::Spread)]))
+            .unwrap_or_default(),
+        rebalance: object
+            .optional("rebalance")
+            .and_then(|node| node.word(&[("OnChange", Rebalance::OnChange), ("Never", Rebalance::Never)]))
+            .unwrap_or_default(),
+        tolerations: object.list("tolerations").iter().filter_map(toleration).collect(),
+        max_clusters: object
+            .optional("maxClusters")
+            .and_then(|node| node.integer(1, MAX_REPLICAS)),
+    }
+}
+
+fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Rule> {
+    let object = node.object(&RULE)?;
+    let name_node = object.optional("name");
+    let name = name_node.as_ref().and_then(|node| {
+        let name = node.string()?;
+        if let Err(error) = check_dns_label("rule name", name, MAX_APPLICATION_NAME) {
+            node.refuse(error.to_string());
+        }
+        Some(name.to_owned())
+    });
+    let unique = name.clone().unwrap_or_else(|| format!("rule-{index}"));
+    if !names.insert(unique.clone()) {
+        let reason =
+            format!("rule name {unique:?} is used twice in this placement: give each rule its own name");
+        name_node.as_ref().unwrap_or(node).refuse(reason);
+    }
+    Some(Rule {
+        name,
+        cluster_selector: object
+            .not_null("clusterSelector", "to select every cluster")
+            .map(|node| selector(&node)),
+        clusters: object
+            .not_null("clusters", "to select by label only")
+            .map(|node| clusters(&node)),
+        replicas: object
+            .not_null("replicas", "to give every selected cluster the full count")
+            .and_then(|node| share(&node)),
+        weights: object
+            .optional("weights")
+            .map(|node| weights(&node))
+            .unwrap_or_default(),
+        per_cluster: object.optional("perCluster").and_then(|node| bounds(&node)),
+    })
+}
+
+fn share(node: &Node<'_>) -> Option<ReplicaShare> {
+    let share = serde_json::from_value(node.value.clone());
+    share.map_err(|error| node.refuse(error.to_string())).ok()
+}
+
+fn clusters(node: &Node<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    let entries = node.list();
+    if entries.as_ref().is_some_and(Vec::is_empty) {
+        node.refuse("is empty, so that the rule selects no cluster: name clusters, or leave it out");
+    }
+    for entry in entries.unwrap_or_default() {
+        let Some(name) = entry.string() else { continue };
+        if let Err(error) = ClusterName::new(name) {
+            entry.refuse(error.to_string());
+        } else if names.iter().any(|n| n == name) {
+            entry.refuse(format!("cluster {name:?} is listed twice"));
+        }
+        names.push(name.to_owned());
+    }
+    names
+}
+
+fn weights(node: &Node<'_>) -> BTreeMap<String, u32> {
+    let mut weights = BTreeMap::new();
+    for (cluster, weight) in node.entries().unwrap_or_default() {
+        if let Err(error) = ClusterName::new(cluster) {
+            weight.refuse(error.to_string());
+        }
+        if let Some(weight) = weight.integer(0, MAX_REPLICAS) {
+            weights.insert(cluster.to_owned(), weight);
+        }
+    }
+    weights
+}
+
+fn bounds(node: &Node<'_>) -> Option<Bounds> {
+    let object = node.object(&BOUNDS)?;
+    let bound = |name: &str| {
+        object
+            .optional(name)
+            .and_then(|node| node.integer(0, MAX_REPLICAS))
+    };
+    let bounds = Bounds {
+        min: bound("min"),
+        max: bound("max"),
+    };
+    if let (Some(min), Some(max)) = (bounds.min, bounds.max)
+        && min > max
+    {
+        node.refuse(format!("min {min} is above max {max}: no count satisfies both"));
+    }
+    Some(bounds)
+}
+
+/// Either form of a selector. Each label and each requirement is looked at by itself, so that all bad ones are named.
+fn selector(node: &Node<'_>) -> ClusterSelector {
+    if let Ok(selector) = ClusterSelector::from_value(node.value) {
+        return selector;
+    }
+    // The same test as the selector's own: a label may be called `matchLabels`.
+    let structured = |key: &str| node.value.get(key).is_some_and(|value| !value.is_string());
+    let Some(entries) = node.entries() else {
+        return ClusterSelector::default();
+    };
+    if !structured("matchLabels") && !structured("matchExpressions") {
+        for (_, value) in entries {
+            value.string();
+        }
+        return ClusterSelector::default();
+    }
+    for (key, value) in entries {
+        match key {
+            "matchLabels" if !value.value.is_null() => {
+                for (_, label) in value.entries().unwrap_or_default() {
+                    label.string();
+                }
+            }
+            "matchExpressions" if !value.value.is_null() => {
+                for entry in value.list().unwrap_or_default() {
+                    requirement(&entry);
+                }
+            }
+            "matchLabels" | "matchExpressions" => {}
+            _ => value.refuse(
+                "unknown field beside matchLabels and matchExpressions: put labels under matchLabels",
+            ),
+        }
+    }
+    ClusterSelector::default()
+}
+
+fn requirement(node: &Node<'_>) {
+    let Some(object) = node.object(&EXPRESSION) else {
+        return;
+    };
+    let values = object.optional("values").map(|node| node.strings());
+    let key = object
+        .required("key", "name a label")
+        .and_then(|node| node.text());
+    let operator = object.required("operator", "use In, NotIn, Exists or DoesNotExist");
+    let known = operator.and_then(|node| {
+        let words = ["In", "NotIn", "Exists", "DoesNotExist"].map(|word| (word, ()));
+        node.word(&words)
+    });
+    // What is left is the relation between operator and values.
+    if key.is_some() && known.is_some() && values != Some(None) {
+        let alone = json!({"matchExpressions": [known_fields(node.value)]});
+        if let Err(error) = ClusterSelector::from_value(&alone) {
+            let reason = error.to_string();
+            node.refuse(reason.strip_prefix("matchExpressions[0]: ").unwrap_or(&reason));
+        }
+    }
+}
+
+/// The requirement without unknown fields, which have been named already.
+fn known_fields(requirement: &Value) -> Value {
+    let fields = EXPRESSION
+        .known
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), requirement.get(key)?.clone())));
+    Value::Object(fields.collect())
+}
+
+/// The rules of Kubernetes' own tolerations.
+fn toleration(node: &Node<'_>) -> Option<Toleration> {
+    let object = node.object(&TOLERATION)?;
+    let text = |name: &str| {
+        object
+            .optional(name)
+            .and_then(|node| node.string())
+            .map(str::to_owned)
+    };
+    let toleration = Toleration {
+        key: text("key"),
+        operator: object.optional("operator").and_then(|node| {
+            node.word(&[
+                ("Exists", TolerationOperator::Exists),
+                ("Equal", TolerationOperator::Equal),
+            ])
+        }),
+        value: text("value"),
+        effect: object.optional("effect").and_then(|node| {
+            node.word(&[
+                ("NoSchedule", TaintEffect::NoSchedule),
+                ("NoExecute", TaintEffect::NoExecute),
+            ])
+        }),
+        toleration_seconds: object
+            .optional("tolerationSeconds")
+            .and_then(|node| seconds(&node)),
+    };
+    let exists = toleration.operator == Some(TolerationOperator::Exists);
+    if exists && toleration.value.as_deref().is_some_and(|value| !value.is_empty()) {
+        object.refuse("operator Exists takes no value: leave value out, or use Equal");
+    }
+    if !exists && object.optional("key").is_none_or(|key| key.value == "") {
+        object
+            .refuse("without a key only operator Exists makes sense (it tolerates every taint): name a key");
+    }
+    if object.has_any(&["tolerationSeconds"]) && toleration.effect != Some(TaintEffect::NoExecute) {
+        object.refuse("tolerationSeconds needs effect: NoExecute");
+    }
+    Some(toleration)
+}
+
+fn seconds(node: &Node<'_>) -> Option<i64> {
+    let seconds = node.value.as_i64();
+    if seconds.is_none() {
+        let found = super::node::shown(node.value);
+        node.refuse(format!("expected a number of seconds, found {found}"));
+    }
+    seconds
+}

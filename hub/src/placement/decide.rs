@@ -1,0 +1,364 @@
+//! The placement function: eligible clusters, rule totals, division inside the rules, membership, reasons.
+
+use super::{
+    PlacingStep, Request, StepDecision, Workload,
+    eligible::{RuleClusters, Selection, holders, select},
+    fleet::Fleet,
+    labels::ClusterSet,
+    membership::members,
+    reasons::{self, Reasons},
+    rule::{Room, RuleDivision, RuleInput, divide_rule},
+    ties::{Tie, stable_hash},
+    totals::{Claimant, Total, Totals, totals},
+};
+use roundhouse_api::{
+    decision::{Assignment, RuleTotal, Unplaced, WorkloadDecision},
+    placement::{Remainder, Rule},
+};
+use std::collections::BTreeMap;
+
+/// A rule in the order of all placing steps.
+pub(super) struct Placing<'a> {
+    /// The step that it is in.
+    pub(super) step: usize,
+    /// Its name.
+    pub(super) name: String,
+    /// What it says.
+    pub(super) rule: &'a Rule,
+}
+
+/// Decides every placing step; one decision per step, in order.
+///
+/// Total for every input, and the same bytes for the same input in whatever order its clusters and labels come. With
+/// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
+pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
+    let fleet = Fleet::new(request);
+    let holders = holders(request, &fleet);
+    let selections: Vec<Selection> = request
+        .steps
+        .iter()
+        .map(|step| select(request, step, &fleet, &holders))
+        .collect();
+    let mut engine = Engine {
+        request,
+        fleet: &fleet,
+        selections: &selections,
+        rules: rules(request.steps),
+        capacity: fleet.clusters.iter().map(|facts| facts.capacity).collect(),
+        steps: request
+            .steps
+            .iter()
+            .map(|step| Draft::new(step, &fleet))
+            .collect(),
+    };
+    for (rule, clusters) in engine.rules.iter().zip(selections.iter().flat_map(|s| &s.rules)) {
+        let Some(draft) = engine.steps.get_mut(rule.step) else {
+            continue;
+        };
+        draft.satisfied &= !clusters.clusters.is_empty();
+        reasons::of_clusters(&mut draft.reasons, rule, clusters, &fleet);
+    }
+    for workload in request.workloads {
+        engine.divide(workload);
+    }
+    engine.finish()
+}
+
+fn rules<'a>(steps: &[PlacingStep<'a>]) -> Vec<Placing<'a>> {
+    let of_step = |(step, placing): (usize, &PlacingStep<'a>)| {
+        let rules = placing.spec.placement.iter().enumerate();
+        rules.map(move |(index, rule)| Placing {
+            step,
+            name: rule.name_or_index(index),
+            rule,
+        })
+    };
+    steps.iter().enumerate().flat_map(of_step).collect()
+}
+
+/// A decision that is being made.
+struct Draft {
+    workloads: Vec<WorkloadDecision>,
+    placed: ClusterSet,
+    satisfied: bool,
+    reasons: Reasons,
+}
+
+impl Draft {
+    fn new(step: &PlacingStep<'_>, fleet: &Fleet<'_>) -> Self {
+        let mut reasons = Reasons::default();
+        if step.spec.placement.is_empty() {
+            reasons.no_rules(step.name);
+        }
+        Draft {
+            workloads: Vec::new(),
+            placed: ClusterSet::none(fleet.len()),
+            satisfied: !step.spec.placement.is_empty(),
+            reasons,
+        }
+    }
+}
+
+struct Engine<'a> {
+    request: &'a Request<'a>,
+    fleet: &'a Fleet<'a>,
+    selections: &'a [Selection],
+    rules: Vec<Placing<'a>>,
+    capacity: Vec<Option<u32>>,
+    steps: Vec<Draft>,
+}
+
+impl Engine<'_> {
+    /// Divides one workload over the rules of all steps.
+    fn divide(&mut self, workload: &Workload) {
+        let totals = self.totals(workload);
+        for draft in &mut self.steps {
+            draft.workloads.push(WorkloadDecision {
+                workload: workload.key.clone(),
+                replicas: workload.replicas,
+                ..WorkloadDecision::default()
+            });
+        }
+        let mut room = Room {
+            capacity: std::mem::take(&mut self.capacity),
+            orphans: self.orphans(workload),
+        };
+        // The step that placed divided replicas on a cluster last, and how many.
+        let mut earlier: BTreeMap<usize, (usize, u32)> = BTreeMap::new();
+        let several = self.request.steps.len() > 1;
+        let clusters = self.selections.iter().flat_map(|selection| &selection.rules);
+        for ((placing, clusters), total) in self.rules.iter().zip(clusters).zip(&totals.rules) {
+            let Some(division) = self.divide_rule(workload, placing, clusters, total, &mut room) else {
+                continue;
+            };
+            let Some(draft) = self.steps.get_mut(placing.step) else {
+                continue;
+            };
+            if several && placing.rule.replicas.is_some() {
+                reasons::of_overlap(
+                    &mut draft.reasons,
+                    workload,
+                    placing,
+                    &division,
+                    &mut earlier,
+                    self.request,
+                    self.fleet,
+                );
+            }
+            draft.add(workload, placing, total, division, clusters, self.fleet);
+        }
+        self.capacity = room.capacity;
+        for decision in self
+            .steps
+            .iter_mut()
+            .filter_map(|draft| draft.workloads.last_mut())
+        {
+            // Stable: rules of one name, which validation refuses, stay in their order.
+            decision
+                .clusters
+                .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
+        }
+        self.remainder(workload, &totals);
+    }
+
+    fn totals(&self, workload: &Workload) -> Totals {
+        let claimant = |share, rule: Option<(&str, &str)>| Claimant {
+            share,
+            previous: self.request.previous.seats(&workload.key, rule),
+            hash: stable_hash(self.request.application, rule.map_or("", |(_, name)| name)),
+        };
+        let claimants: Vec<Claimant> = self
+            .rules
+            .iter()
+            .map(|placing| {
+                let step = self.request.steps.get(placing.step).map_or("", |step| step.name);
+                claimant(placing.rule.replicas, Some((step, &placing.name)))
+            })
+            .collect();
+        totals(workload.replicas, &claimants, claimant(None, None), self.mode())
+    }
+
+    /// Several placing steps share one remainder: it is spread only if all that divide say so.
+    fn mode(&self) -> Remainder {
+        let divides =
+            |step: &&PlacingStep<'_>| step.spec.placement.iter().any(|rule| rule.replicas.is_some());
+        let mut steps = self.request.steps.iter().filter(divides);
+        match steps.all(|step| step.spec.remainder == Remainder::Spread) {
+            true => Remainder::Spread,
+            false => Remainder::Hold,
+        }
+    }
+
+    fn divide_rule(
+        &self,
+        workload: &Workload,
+        placing: &Placing<'_>,
+        clusters: &RuleClusters,
+        total: &Total,
+        room: &mut Room,
+    ) -> Option<RuleDivision> {
+        let step = self.request.steps.get(placing.step)?;
+        let selection = self.selections.get(placing.step)?;
+        let key = (step.name.to_owned(), workload.key.clone(), placing.name.clone());
+        let input = RuleInput {
+            rule: placing.rule,
+            total: placing.rule.replicas.map_or(workload.replicas, |_| total.total),
+            clusters: &clusters.clusters,
+            previous: self.request.previous.assignments.get(&key),
+            rebalance: step.spec.rebalance,
+            no_additional: &selection.no_additional,
+        };
+        Some(divide_rule(&input, self.fleet, room))
+    }
+
+    /// For clusters that get nothing more: what they hold of the workload from rules that are gone or no longer match
+    /// them. A renamed rule must not take replicas from a cluster that is out of reach.
+    fn orphans(&self, workload: &Workload) -> BTreeMap<usize, u32> {
+        let mut orphans = BTreeMap::new();
+        let previous = &self.request.previous.assignments;
+        if previous.is_empty() || self.selections.iter().all(|s| s.no_additional.len() == 0) {
+            return orphans;
+        }
+        for ((step, key, rule), counts) in previous {
+            if *key != workload.key {
+                continue;
+            }
+            let current = self
+                .rules
+                .iter()
+                .zip(self.selections.iter().flat_map(|s| &s.rules));
+            let current = current
+                .filter(|(placing, _)| placing.name == *rule)
+                .find(|(placing, _)| {
+                    self.request
+                        .steps
+                        .get(placing.step)
+                        .is_some_and(|s| s.name == step)
+                });
+            for (name, count) in counts.iter().filter(|(_, count)| **count > 0) {
+                let Some(cluster) = self.fleet.find(name) else {
+                    continue;
+                };
+                let restricted = self.selections.iter().any(|s| s.no_additional.contains(cluster));
+                let still = current.is_some_and(|(_, c)| c.clusters.binary_search(&cluster).is_ok());
+                if restricted && !still {
+                    let sum: &mut u32 = orphans.entry(cluster).or_default();
+                    *sum = sum.saturating_add(*count);
+                }
+            }
+        }
+        orphans
+    }
+
+    /// Reports what no rule claims, and other matters of the totals, with the last step that divides.
+    fn remainder(&mut self, workload: &Workload, totals: &Totals) {
+        let Some(last) = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some()) else {
+            return;
+        };
+        let mode = self.mode();
+        let Some(draft) = self.steps.get_mut(last.step) else {
+            return;
+        };
+        let unclaimed = totals.remainder.total;
+        if let Some(decision) = draft.workloads.last_mut() {
+            decision.rules.push(rule_total(None, None, &totals.remainder));
+            if unclaimed > 0 {
+                decision.unplaced.push(Unplaced {
+                    rule: None,
+                    count: unclaimed,
+                    reason: "Unclaimed".to_owned(),
+                });
+            }
+        }
+        reasons::of_totals(&mut draft.reasons, workload, &self.rules, totals, mode);
+    }
+
+    fn finish(self) -> Vec<StepDecision> {
+        let steps = self.request.steps.iter().zip(self.selections).zip(self.steps);
+        steps
+            .map(|((step, selection), draft)| StepDecision {
+                step: step.name.to_owned(),
+                workloads: draft.workloads,
+                clusters: members(self.request, step.name, selection, self.fleet, &draft.placed),
+                excluded: selection.exclusions(),
+                satisfied: draft.satisfied,
+                reasons: draft.reasons.into_lines(),
+            })
+            .collect()
+    }
+}
+
+impl Draft {
+    /// Enters what a rule's clusters get.
+    fn add(
+        &mut self,
+        workload: &Workload,
+        placing: &Placing<'_>,
+        total: &Total,
+        division: RuleDivision,
+        clusters: &RuleClusters,
+        fleet: &Fleet<'_>,
+    ) {
+        let duplicate = placing.rule.replicas.is_none();
+        reasons::of_division(&mut self.reasons, workload, placing, total, &division, fleet);
+        let lacks_capacity = division.rows.iter().any(|row| row.bound == Some("Capacity"));
+        let Some(decision) = self.workloads.last_mut() else {
+            return;
+        };
+        let shown = if duplicate {
+            Total {
+                total: workload.replicas,
+                ..Total::default()
+            }
+        } else {
+            *total
+        };
+        decision.rules.push(rule_total(
+            Some(&placing.name),
+            placing.rule.replicas.map(|s| s.to_string()),
+            &shown,
+        ));
+        if duplicate {
+            self.satisfied &= !lacks_capacity;
+        } else {
+            let placed: u64 = division.rows.iter().map(|row| u64::from(row.replicas)).sum();
+            decision.placed = decision
+                .placed
+                .saturating_add(u32::try_from(placed).unwrap_or(u32::MAX));
+            if division.unplaced > 0 {
+                self.satisfied = false;
+                decision.unplaced.push(Unplaced {
+                    rule: Some(placing.name.clone()),
+                    count: u32::try_from(division.unplaced).unwrap_or(u32::MAX),
+                    reason: reasons::unplaced_code(&division, clusters).to_owned(),
+                });
+            }
+        }
+        for row in division.rows {
+            if row.replicas > 0 {
+                self.placed.insert(row.cluster);
+            }
+            decision.clusters.push(Assignment {
+                name: fleet.name(row.cluster).to_owned(),
+                rule: placing.name.clone(),
+                replicas: row.replicas,
+                quota: row.quota,
+                bound: row.bound.map(str::to_owned),
+                previous: row.previous,
+                tie: row.tie.map(str::to_owned),
+                duplicate,
+            });
+        }
+    }
+}
+
+fn rule_total(rule: Option<&str>, share: Option<String>, total: &Total) -> RuleTotal {
+    RuleTotal {
+        rule: rule.map(str::to_owned),
+        share,
+        quota: total.quota.map(|quota| quota.to_string()),
+        seats: total.seats,
+        total: total.total,
+        tie: total.tie.map(Tie::as_str).map(str::to_owned),
+    }
+}

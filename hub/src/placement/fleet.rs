@@ -1,0 +1,92 @@
+//! The fleet as placement works on it: sorted by name, with a hash per cluster and an index of labels.
+
+use super::{
+    ClusterFacts, Request,
+    labels::{ClusterSet, LabelIndex},
+    ties::stable_hash,
+};
+use roundhouse_api::placement::Rule;
+use std::collections::BTreeMap;
+
+/// The clusters of one request. A cluster is its place in the order of names.
+#[derive(Debug)]
+pub(super) struct Fleet<'a> {
+    /// The clusters, sorted by name, each name once.
+    pub(super) clusters: Vec<&'a ClusterFacts>,
+    /// The stable hash of each for this application.
+    pub(super) hashes: Vec<u64>,
+    /// The labels that the rules ask for.
+    pub(super) index: LabelIndex<'a>,
+}
+
+impl<'a> Fleet<'a> {
+    /// Sorts and indexes the inventory of a request.
+    pub(super) fn new(request: &Request<'a>) -> Self {
+        let mut clusters: Vec<&ClusterFacts> = request.inventory.clusters.iter().collect();
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        clusters.dedup_by(|a, b| a.name == b.name);
+        let labels: Vec<_> = clusters.iter().map(|cluster| &cluster.labels).collect();
+        let rules = request.steps.iter().flat_map(|step| &step.spec.placement);
+        let index = LabelIndex::new(&labels, rules.filter_map(|rule| rule.cluster_selector.as_ref()));
+        let hashes = clusters
+            .iter()
+            .map(|cluster| stable_hash(request.application, &cluster.name))
+            .collect();
+        Fleet {
+            clusters,
+            hashes,
+            index,
+        }
+    }
+
+    /// How many clusters there are.
+    pub(super) fn len(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// The name of a cluster.
+    pub(super) fn name(&self, cluster: usize) -> &'a str {
+        self.clusters.get(cluster).map_or("", |facts| &facts.name)
+    }
+
+    /// The cluster of a name.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.clusters
+            .binary_search_by(|facts| facts.name.as_str().cmp(name))
+            .ok()
+    }
+
+    /// The clusters that a rule matches by selector and names.
+    pub(super) fn matched(&self, rule: &Rule) -> ClusterSet {
+        let mut matched = match &rule.cluster_selector {
+            Some(selector) => self.index.select(selector),
+            None => ClusterSet::all(self.len()),
+        };
+        if let Some(names) = &rule.clusters {
+            let named = names.iter().filter_map(|name| self.find(name));
+            matched.retain(&ClusterSet::of(self.len(), named));
+        }
+        matched
+    }
+
+    /// What a map by cluster name says of each of these clusters, which are ascending.
+    pub(super) fn look_up<'m, V>(
+        &self,
+        clusters: &[usize],
+        map: Option<&'m BTreeMap<String, V>>,
+    ) -> Vec<Option<&'m V>> {
+        // Both are sorted by name: one pass over the two.
+        let mut entries = map.into_iter().flatten().peekable();
+        clusters
+            .iter()
+            .map(|cluster| {
+                let name = self.name(*cluster);
+                while entries.next_if(|(key, _)| key.as_str() < name).is_some() {}
+                entries
+                    .peek()
+                    .filter(|(key, _)| key.as_str() == name)
+                    .map(|(_, value)| *value)
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,285 @@
+//! Inside a rule: its total divided among its clusters.
+//!
+//! Architecture invariant: capacity, maxima and lost contact bound what a cluster gets; what does not fit is counted as
+//! unplaced, never lost and never an error.
+
+use super::{
+    cut::Bound,
+    fleet::Fleet,
+    fraction::Fraction,
+    labels::ClusterSet,
+    webster::{Division, Party, divide},
+};
+use roundhouse_api::placement::{Rebalance, Rule};
+use std::collections::BTreeMap;
+
+/// What bounds a cluster from above, the strongest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Limit {
+    /// Nothing does.
+    None,
+    /// `perCluster.max`.
+    Max,
+    /// The capacity that it reports, less what rules and workloads before took.
+    Capacity,
+    /// It keeps what it has and gets nothing more.
+    NoAdditional,
+}
+
+/// What is left of the clusters' room, taken by rules and workloads in order.
+#[derive(Debug)]
+pub(super) struct Room {
+    /// Replicas that each cluster can still hold, where it reports that.
+    pub(super) capacity: Vec<Option<u32>>,
+    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone.
+    pub(super) orphans: BTreeMap<usize, u32>,
+}
+
+/// One rule and what it divides.
+#[derive(Debug)]
+pub(super) struct RuleInput<'a> {
+    /// The rule.
+    pub(super) rule: &'a Rule,
+    /// What it divides; for a duplicate rule, what each cluster gets.
+    pub(super) total: u32,
+    /// Its clusters, ascending.
+    pub(super) clusters: &'a [usize],
+    /// What they had from it.
+    pub(super) previous: Option<&'a BTreeMap<String, u32>>,
+    /// Whether what they had may move.
+    pub(super) rebalance: Rebalance,
+    /// Clusters that keep what they have and get nothing more.
+    pub(super) no_additional: &'a ClusterSet,
+}
+
+/// What one cluster gets.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The cluster.
+    pub(super) cluster: usize,
+    /// Its replicas.
+    pub(super) replicas: u32,
+    /// Its exact share of the total.
+    pub(super) quota: Option<String>,
+    /// The bound that held.
+    pub(super) bound: Option<&'static str>,
+    /// What it had.
+    pub(super) previous: Option<u32>,
+    /// What settled a tie.
+    pub(super) tie: Option<&'static str>,
+}
+
+/// What a rule's clusters get.
+#[derive(Debug, Default)]
+pub(super) struct RuleDivision {
+    /// One row per cluster, in the order of the clusters.
+    pub(super) rows: Vec<Row>,
+    /// What found no place; for a duplicate rule, what the clusters lack of the full count.
+    pub(super) unplaced: u64,
+    /// Whether the minimums were shrunk to the total.
+    pub(super) minimums_shrunk: bool,
+    /// Replicas that a fresh division would move, under `rebalance: Never`.
+    pub(super) kept: u64,
+}
+
+struct Place {
+    cluster: usize,
+    party: Party,
+    limit: Limit,
+    previous: Option<u32>,
+}
+
+/// Divides a rule's total among its clusters, or gives each the full count if the rule has no share.
+pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut Room) -> RuleDivision {
+    let places = places(input, fleet, room);
+    let mut result = if input.rule.replicas.is_some() {
+        divided(input, &places)
+    } else {
+        duplicated(input.total, &places)
+    };
+    for row in &mut result.rows {
+        if let Some(Some(left)) = room.capacity.get_mut(row.cluster) {
+            *left = left.saturating_sub(row.replicas);
+        }
+        if let Some(orphans) = room.orphans.get_mut(&row.cluster) {
+            let taken = row.replicas.saturating_sub(row.previous.unwrap_or(0));
+            *orphans = orphans.saturating_sub(taken);
+        }
+    }
+    result
+}
+
+fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
+    let bounds = input.rule.per_cluster.unwrap_or_default();
+    let weights = fleet.look_up(input.clusters, Some(&input.rule.weights));
+    let previous = fleet.look_up(input.clusters, input.previous);
+    let facts = input.clusters.iter().zip(weights).zip(previous);
+    facts
+        .map(|((cluster, weight), previous)| {
+            let previous = previous.copied();
+            let mut limit = bounds
+                .max
+                .map_or((u32::MAX, Limit::None), |max| (max, Limit::Max));
+            let mut bound = |value: u32, kind: Limit| {
+                if value <= limit.0 {
+                    limit = (value, kind);
+                }
+            };
+            if let Some(left) = room.capacity.get(*cluster).copied().flatten() {
+                bound(left, Limit::Capacity);
+            }
+            if input.no_additional.contains(*cluster) {
+                let orphans = room.orphans.get(cluster).copied().unwrap_or(0);
+                bound(previous.unwrap_or(0).saturating_add(orphans), Limit::NoAdditional);
+            }
+            Place {
+                cluster: *cluster,
+                party: Party {
+                    weight: weight.copied().unwrap_or(1),
+                    min: bounds.min.unwrap_or(0),
+                    max: limit.0,
+                    previous: previous.unwrap_or(0),
+                    hash: fleet.hashes.get(*cluster).copied().unwrap_or(0),
+                },
+                limit: limit.1,
+                previous,
+            }
+        })
+        .collect()
+}
+
+fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
+    let parties: Vec<Party> = places.iter().map(|place| place.party).collect();
+    let mut division = divide(input.total, &parties);
+    let mut kept = 0;
+    if input.rebalance == Rebalance::Never {
+        let sticky = divide(input.total, &around_previous(input.total, &parties));
+        kept = moved(&division, &sticky);
+        division = Division {
+            minimums_shrunk: division.minimums_shrunk,
+            ..sticky
+        };
+    }
+    let whole: u64 = parties.iter().map(|party| u64::from(party.weight)).sum();
+    let mut quotas = Quotas::new(input.total, whole);
+    let rows = places
+        .iter()
+        .zip(division.seats.iter().zip(&division.notes))
+        .map(|(place, (replicas, note))| {
+            let party = &place.party;
+            let bound = match note.bound {
+                _ if party.weight == 0 => Some("ZeroWeight"),
+                Some(Bound::Max) if *replicas == party.max => place.limit.bound(),
+                Some(Bound::Min) if *replicas <= party.low() => Some("Min"),
+                _ => None,
+            };
+            Row {
+                cluster: place.cluster,
+                replicas: *replicas,
+                quota: Some(quotas.of(party.weight)),
+                bound,
+                previous: place.previous,
+                tie: note.tie.map(super::ties::Tie::as_str),
+            }
+        })
+        .collect();
+    RuleDivision {
+        rows,
+        unplaced: u64::from(division.unplaced),
+        minimums_shrunk: division.minimums_shrunk,
+        kept,
+    }
+}
+
+/// Bounds under which assignments only grow, or only shrink, from what they were.
+fn around_previous(total: u32, parties: &[Party]) -> Vec<Party> {
+    let kept = |party: &Party| match party.weight {
+        0 => party.low(),
+        _ => party.previous.clamp(party.low(), party.max),
+    };
+    let sum: u64 = parties.iter().map(|party| u64::from(kept(party))).sum();
+    let grows = u64::from(total) >= sum;
+    let bounded = |party: &Party| match grows {
+        true => Party {
+            min: kept(party),
+            ..*party
+        },
+        false => Party {
+            max: kept(party),
+            ..*party
+        },
+    };
+    parties.iter().map(bounded).collect()
+}
+
+fn moved(fresh: &Division, sticky: &Division) -> u64 {
+    let pairs = fresh.seats.iter().zip(&sticky.seats);
+    pairs
+        .map(|(fresh, sticky)| u64::from(fresh.saturating_sub(*sticky)))
+        .sum()
+}
+
+fn duplicated(count: u32, places: &[Place]) -> RuleDivision {
+    let rows: Vec<Row> = places
+        .iter()
+        .map(|place| {
+            let replicas = count.min(place.party.max);
+            Row {
+                cluster: place.cluster,
+                replicas,
+                quota: None,
+                bound: if replicas < count {
+                    place.limit.bound()
+                } else {
+                    None
+                },
+                previous: place.previous,
+                tie: None,
+            }
+        })
+        .collect();
+    let unplaced = rows.iter().map(|row| u64::from(count - row.replicas)).sum();
+    RuleDivision {
+        rows,
+        unplaced,
+        ..RuleDivision::default()
+    }
+}
+
+impl Limit {
+    /// As `Assignment.bound` says it.
+    fn bound(self) -> Option<&'static str> {
+        match self {
+            Limit::None => None,
+            Limit::Max => Some("Max"),
+            Limit::Capacity => Some("Capacity"),
+            Limit::NoAdditional => Some("NoAdditional"),
+        }
+    }
+}
+
+/// Quotas by weight; clusters of equal weight, the common case, share one computation.
+struct Quotas {
+    total: u32,
+    whole: u64,
+    last: Option<(u32, String)>,
+}
+
+impl Quotas {
+    fn new(total: u32, whole: u64) -> Self {
+        Quotas {
+            total,
+            whole,
+            last: None,
+        }
+    }
+
+    fn of(&mut self, weight: u32) -> String {
+        if let Some((_, quota)) = self.last.as_ref().filter(|(last, _)| *last == weight) {
+            return quota.clone();
+        }
+        let quota = Fraction::new(u64::from(self.total) * u64::from(weight), self.whole).to_string();
+        self.last = Some((weight, quota.clone()));
+        quota
+    }
+}

@@ -1,0 +1,121 @@
+//! Small fleets and requests for the tests.
+
+use crate::placement::{
+    ClusterFacts, Inventory, PlacingStep, Previous, Request, StepDecision, Workload, place,
+};
+use roundhouse_api::{decision::WorkloadRef, placement::PlacementSpec};
+use serde_json::Value;
+
+/// A cluster that is open to placements, with labels such as `region=east`.
+pub(super) fn cluster(name: &str, labels: &str) -> ClusterFacts {
+    let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
+    ClusterFacts {
+        name: name.to_owned(),
+        labels: pairs
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        joined: true,
+        accepted: true,
+        reachable: true,
+        ..ClusterFacts::default()
+    }
+}
+
+/// A Deployment in `default`.
+pub(super) fn workload(name: &str, replicas: u32) -> Workload {
+    Workload {
+        key: WorkloadRef {
+            kind: "Deployment".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        },
+        replicas,
+    }
+}
+
+/// Owns what a request borrows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Case {
+    pub(super) steps: Vec<(String, PlacementSpec)>,
+    pub(super) workloads: Vec<Workload>,
+    pub(super) inventory: Inventory,
+    pub(super) previous: Previous,
+}
+
+impl Case {
+    /// One step `deploy` with this placement, one Deployment `web`.
+    pub(super) fn new(spec: Value, replicas: u32, clusters: impl IntoIterator<Item = ClusterFacts>) -> Self {
+        Case::default()
+            .step("deploy", spec)
+            .clusters(clusters)
+            .web(replicas)
+    }
+
+    pub(super) fn step(mut self, name: &str, spec: Value) -> Self {
+        self.steps
+            .push((name.to_owned(), serde_json::from_value(spec).unwrap()));
+        self
+    }
+
+    pub(super) fn clusters(mut self, clusters: impl IntoIterator<Item = ClusterFacts>) -> Self {
+        self.inventory.clusters = clusters.into_iter().collect();
+        self
+    }
+
+    pub(super) fn web(mut self, replicas: u32) -> Self {
+        self.workloads = vec![workload("web", replicas)];
+        self
+    }
+
+    /// What an earlier decision gave, from the only rule of the first step.
+    pub(super) fn after(mut self, counts: &[(&str, u32)]) -> Self {
+        let key = (
+            self.steps[0].0.clone(),
+            self.workloads[0].key.clone(),
+            "rule-0".to_owned(),
+        );
+        let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        self.previous.assignments.insert(key, counts.collect());
+        self
+    }
+
+    /// The same after this decision.
+    pub(super) fn following(mut self, decisions: &[StepDecision]) -> Self {
+        self.previous = Previous::from_steps(decisions);
+        self
+    }
+
+    pub(super) fn place(&self) -> Vec<StepDecision> {
+        let steps: Vec<PlacingStep<'_>> = self
+            .steps
+            .iter()
+            .map(|(name, spec)| PlacingStep { name, spec })
+            .collect();
+        place(&Request {
+            application: "default/shop",
+            steps: &steps,
+            workloads: &self.workloads,
+            inventory: &self.inventory,
+            previous: &self.previous,
+        })
+    }
+}
+
+/// Replicas of the first workload per (cluster, rule), in the order of the decision, over all steps.
+pub(super) fn counts(decisions: &[StepDecision]) -> Vec<(String, u32)> {
+    let rows = decisions.iter().flat_map(|step| &step.workloads[0].clusters);
+    rows.map(|row| (row.name.clone(), row.replicas)).collect()
+}
+
+/// Only the numbers of [`counts`].
+pub(super) fn numbers(decisions: &[StepDecision]) -> Vec<u32> {
+    counts(decisions).into_iter().map(|(_, count)| count).collect()
+}
+
+/// Replicas that were not placed, by rule and reason.
+pub(super) fn unplaced(decisions: &[StepDecision]) -> Vec<(Option<&str>, u32, &str)> {
+    let lists = decisions.iter().flat_map(|step| &step.workloads[0].unplaced);
+    lists
+        .map(|u| (u.rule.as_deref(), u.count, u.reason.as_str()))
+        .collect()
+}

@@ -1,0 +1,16 @@
+//! Tests of placement as a whole.
+
+mod fixture;
+mod known;
+
+use proptest::test_runner::Config;
+
+/// How many cases a property test runs: 1,000, or 100,000 with `ROUNDHOUSE_LONG=1`.
+pub(super) fn cases() -> Config {
+    let long = std::env::var("ROUNDHOUSE_LONG").is_ok_and(|value| value == "1");
+    Config {
+        cases: if long { 100_000 } else { 1_000 },
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
