@@ -140,7 +140,7 @@ fn common(object: &Object<'_>) -> WorkerProperties {
             ])
         }),
         image_pull_secrets: texts(object, "imagePullSecrets"),
-        host_aliases: checked_list(object, "hostAliases", &kubernetes::HOST_ALIAS),
+        host_aliases: checked(&object.list("hostAliases"), &kubernetes::HOST_ALIAS),
     }
 }
 
@@ -156,32 +156,29 @@ fn texts(object: &Object<'_>, name: &str) -> Vec<String> {
     texts.iter().filter_map(Node::text).map(str::to_owned).collect()
 }
 
-/// A list whose entries have a Kubernetes type, as it was written.
-pub(super) fn checked_list(object: &Object<'_>, name: &str, schema: &Value) -> Vec<Value> {
-    let entries = object.list(name);
-    entries
-        .iter()
-        .map(|entry| {
-            kubernetes::check(entry, schema);
-            entry.value.clone()
-        })
-        .collect()
+/// Entries of a Kubernetes type, as they were written.
+pub(super) fn checked(entries: &[Node<'_>], schema: &Value) -> Vec<Value> {
+    for entry in entries {
+        kubernetes::check(entry, schema);
+    }
+    entries.iter().map(|entry| entry.value.clone()).collect()
 }
 
 fn env(object: &Object<'_>) -> Vec<Value> {
+    let entries = object.list("env");
     let mut names = BTreeSet::new();
-    for entry in object.list("env") {
+    for entry in &entries {
         let Some(name) = entry.value.get("name").and_then(Value::as_str) else {
             continue;
         };
         let node = entry.child("name", &Value::Null);
         if name.is_empty() {
             node.refuse("is empty");
-        } else if !names.insert(name.to_owned()) {
+        } else if !names.insert(name) {
             node.refuse(format!("environment variable {name:?} is set twice"));
         }
     }
-    checked_list(object, "env", &kubernetes::ENV)
+    checked(&entries, &kubernetes::ENV)
 }
 
 fn quantity(object: &Object<'_>, name: &str) -> Option<String> {

@@ -179,10 +179,12 @@ impl<'a> Node<'a> {
         found
     }
 
-    /// A list of strings.
+    /// A list of strings; `None` if it is none, or one of its entries is.
     pub(super) fn strings(&self) -> Option<Vec<String>> {
         let list = self.list()?;
-        Some(list.iter().filter_map(Node::string).map(str::to_owned).collect())
+        // Every entry is looked at before the first bad one ends it.
+        let texts: Vec<Option<&str>> = list.iter().map(Node::string).collect();
+        texts.into_iter().map(|text| text.map(str::to_owned)).collect()
     }
 }
 

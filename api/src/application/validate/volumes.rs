@@ -3,7 +3,7 @@
 //! KubeVela's older one (`volumes` whose entries have a `mountPath` and a `type`).
 
 use super::{
-    container::checked_list,
+    container::checked,
     kubernetes,
     node::{Node, Object, Shape},
 };
@@ -79,8 +79,8 @@ pub(super) fn read(object: &Object<'_>) -> (Vec<Value>, Vec<Value>) {
             }
         })),
         _ => (
-            checked_list(object, "volumes", &kubernetes::VOLUME),
-            checked_list(object, "volumeMounts", &kubernetes::VOLUME_MOUNT),
+            checked(&volumes, &kubernetes::VOLUME),
+            checked(&object.list("volumeMounts"), &kubernetes::VOLUME_MOUNT),
         ),
     };
     check_names(object, &volumes, &mounts);

@@ -1,0 +1,145 @@
+//! Arbitrary JSON and mutations of valid specs: never a panic, never a report without a line, never a part lost.
+
+use super::valid;
+use crate::application::validate;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Words of the format among others, so that objects are often nearly right.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        3 => prop::sample::select(vec![
+            "components", "policies", "workflow", "steps", "name", "type", "properties", "placement", "replicas", "weights",
+            "clusters", "clusterSelector", "matchLabels", "matchExpressions", "key", "operator", "values", "perCluster",
+            "min", "max", "image", "env", "ports", "port", "volumes", "volumeMounts", "mountPath", "objects", "kind",
+            "webservice", "worker", "k8s-objects", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
+            "remainder", "tolerations", "maxClusters", "livenessProbe", "httpGet", "pvc", "configMap", "items", "wait",
+        ]).prop_map(str::to_owned),
+        1 => ".{0,6}",
+    ]
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(|n| json!(n)),
+        word().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(word(), inner, 0..6).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+/// A valid spec with every part of the format in it.
+fn rich() -> Value {
+    let mut spec = valid();
+    spec["components"] = json!([
+        {"name": "web", "type": "webservice", "properties": {"image": "nginx", "cpu": "1", "replicas": 3,
+            "ports": [{"port": 80, "expose": true, "name": "http", "protocol": "TCP"}], "labels": {"a": "b"},
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+            "livenessProbe": {"httpGet": {"path": "/", "port": 80}}}},
+        {"name": "w", "type": "worker", "properties": {"image": "busybox", "cmd": ["sleep"], "volumeMounts": {
+            "configMap": [{"name": "c", "mountPath": "/c", "cmName": "c", "items": [{"key": "k", "path": "p"}]}]}}},
+        {"name": "o", "type": "k8s-objects", "properties": {"objects": [{"apiVersion": "v1", "kind": "ConfigMap"}]}},
+    ]);
+    spec["workflow"]["steps"] = json!([
+        {"name": "a", "type": "deploy", "properties": {"wait": "applied", "maxClusters": 3,
+            "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}],
+            "placement": [{"name": "r", "replicas": "50%", "weights": {"c1": 2}, "perCluster": {"min": 1, "max": 9},
+                "clusters": ["c1"], "clusterSelector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}}]}},
+        {"type": "suspend", "properties": {"message": "m"}},
+        {"type": "open-cluster-management", "properties": {"placement": [{"replicas": 3}]}},
+    ]);
+    spec
+}
+
+/// Every place of a value, as JSON pointers.
+fn places(value: &Value, at: &str, all: &mut Vec<String>) {
+    all.push(at.to_owned());
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, v)| places(v, &format!("{at}/{key}"), all)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(i, v)| places(v, &format!("{at}/{i}"), all)),
+        _ => {}
+    }
+}
+
+fn len(spec: &Value, pointer: &str) -> usize {
+    spec.pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len)
+}
+
+/// What has to hold for any input.
+fn holds(spec: &Value) -> Result<(), TestCaseError> {
+    match validate(spec) {
+        Ok(application) => {
+            prop_assert_eq!(application.components.len(), len(spec, "/components"));
+            let steps = len(spec, "/workflow/steps");
+            prop_assert!(steps == 0 || application.steps.len() == steps);
+            prop_assert!(!application.steps.is_empty());
+        }
+        Err(violations) => {
+            prop_assert!(!violations.is_empty());
+            for violation in violations {
+                prop_assert!(violation.path.starts_with("spec") && !violation.reason.is_empty());
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn arbitrary_json_never_panics(spec in any_json()) {
+        holds(&spec)?;
+    }
+
+    #[test]
+    fn a_valid_spec_with_some_places_replaced_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4)
+    ) {
+        let mut spec = rich();
+        for (index, value) in changes {
+            let mut all = Vec::new();
+            places(&spec, "", &mut all);
+            if let Some(place) = spec.pointer_mut(index.get(&all).as_str()) {
+                *place = value;
+            }
+        }
+        holds(&spec)?;
+    }
+
+    #[test]
+    fn a_field_that_nobody_knows_is_always_named(index in any::<prop::sample::Index>()) {
+        let mut all = Vec::new();
+        places(&rich(), "", &mut all);
+        // Manifests and maps with free keys take any field.
+        let closed = |p: &String| !p.contains("/objects/") && !p.ends_with("/labels") && !p.ends_with("/weights");
+        let mut spec = rich();
+        all.retain(|p| closed(p) && spec.pointer(p).is_some_and(Value::is_object));
+        let place = index.get(&all);
+        spec.pointer_mut(place).unwrap()["nobodyKnowsThis"] = json!(1);
+        let violations = validate(&spec).unwrap_err();
+        prop_assert_eq!(violations.len(), 1);
+        prop_assert!(violations[0].path.ends_with(".nobodyKnowsThis"), "{:?}", violations);
+        prop_assert!(violations[0].reason.starts_with("unknown field"), "{:?}", violations);
+    }
+}
+
+#[test]
+fn the_rich_spec_is_accepted() {
+    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(3));
+}
