@@ -12,6 +12,7 @@ mod commands;
 mod engine;
 mod evidence;
 mod message;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ pub use commands::Command;
 pub use engine::{TERMINATED_BY_FAILURE, advance};
 pub use evidence::{ClusterEvidence, ClusterState, Evidence, StepEvidence};
 pub use message::waiting;
+pub use reach::{Reach, reach};
 
 use roundhouse_api::application::{
     ApplicationPhase, StepKind, SuspendProperties, ValidApplication, WaitFor, WorkflowStatus,
