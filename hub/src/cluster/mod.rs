@@ -13,6 +13,8 @@ mod heartbeat;
 mod judge;
 mod mirror;
 mod provision;
+#[cfg(test)]
+mod tests;
 
 pub use controller::{ClusterOptions, hub_id, run};
 pub use facts::{Facts, checked as checked_facts};
