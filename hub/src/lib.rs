@@ -9,5 +9,6 @@ pub mod cluster;
 pub mod dispatch;
 pub mod placement;
 pub mod render;
+pub mod run;
 pub mod simulate;
 pub mod workflow;

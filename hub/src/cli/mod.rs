@@ -1,1 +1,72 @@
 //! The command line: one file per verb.
+//!
+//! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
+
+mod crds;
+mod failure;
+mod logging;
+mod version;
+
+pub use failure::Failure;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Sends workloads from one hub to many Kubernetes clusters.
+#[derive(Debug, Parser)]
+#[command(name = "roundhouse", version, max_term_width = 110)]
+struct Cli {
+    /// What is logged to stderr, as in `info` or `roundhouse_hub=debug,warn`
+    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER")]
+    log: Option<String>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Crds(crds::Args),
+    Version(version::Args),
+}
+
+/// Parses the arguments of the process, runs the verb, and says how it ended.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => {
+            // Clap's own status of 2 means "in progress" or "changes" here.
+            let code = if usage.use_stderr() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            };
+            // Nothing is left to be done if the terminal is gone.
+            let _ = usage.print();
+            return code;
+        }
+    };
+    let outcome = logging::start(cli.log.as_deref(), cli.verb.default_log()).and_then(|()| cli.verb.run());
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Verb {
+    /// What is logged where the user says nothing.
+    fn default_log(&self) -> &'static str {
+        match self {
+            Verb::Crds(_) | Verb::Version(_) => "warn",
+        }
+    }
+
+    fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Verb::Crds(args) => crds::run(&args),
+            Verb::Version(args) => version::run(&args),
+        }
+    }
+}

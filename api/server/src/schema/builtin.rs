@@ -90,11 +90,18 @@ fn generate() -> (Map<String, Value>, Names) {
         storage::v1 => CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment;
     }
     let mut definitions = generator.take_definitions(false);
-    // Any JSON value, although k8s-openapi says object.
-    definitions.insert(
-        JSON.to_owned(),
-        json!({"description": "JSON represents any valid JSON value."}),
-    );
+    // k8s-openapi says "object" of these; Kubernetes' own documents give them no type: a default may be a list.
+    for name in [
+        "JSON",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    ] {
+        let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}");
+        if let Some(definition) = definitions.get_mut(&name).and_then(Value::as_object_mut) {
+            definition.remove("type");
+        }
+    }
     (definitions, names)
 }
 

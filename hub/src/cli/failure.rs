@@ -1,0 +1,84 @@
+//! How a verb fails: what, why, and what to try.
+
+use std::{error::Error, fmt};
+
+/// A failure as it is shown: `error:`, `cause:` and `try:` lines.
+#[derive(Debug)]
+pub struct Failure {
+    code: &'static str,
+    what: String,
+    causes: Vec<String>,
+    advice: Option<String>,
+}
+
+impl Failure {
+    /// A failure with a code that scripts can look for, and what could not be done.
+    pub fn new(code: &'static str, what: impl Into<String>) -> Self {
+        Failure {
+            code,
+            what: what.into(),
+            causes: Vec::new(),
+            advice: None,
+        }
+    }
+
+    /// Adds an error and those behind it as causes. One that only repeats the text before it is left out.
+    #[must_use]
+    pub fn because(mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error = error.into();
+        let mut next: Option<&(dyn Error + 'static)> = Some(error.as_ref());
+        while let Some(error) = next {
+            let text = error.to_string();
+            if !self.causes.last().is_some_and(|last| last.contains(&text)) {
+                self.causes.push(text);
+            }
+            next = error.source();
+        }
+        self
+    }
+
+    /// Adds what to try.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {} [{}]", self.what, self.code)?;
+        for cause in &self.causes {
+            write!(f, "\ncause: {cause}")?;
+        }
+        if let Some(advice) = &self.advice {
+            write!(f, "\ntry:   {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open hub.kubeconfig: {source}")]
+    struct Outer {
+        source: std::io::Error,
+    }
+
+    #[test]
+    fn a_failure_says_what_why_and_what_to_try() {
+        let inner = std::io::Error::other("disk full");
+        let failure = Failure::new("E-KUBECONFIG", "the kubeconfig was not written")
+            .because(Outer { source: inner })
+            .advise("another directory with --data-dir");
+        assert_eq!(
+            failure.to_string(),
+            "error: the kubeconfig was not written [E-KUBECONFIG]\n\
+             cause: cannot open hub.kubeconfig: disk full\n\
+             try:   another directory with --data-dir"
+        );
+    }
+}

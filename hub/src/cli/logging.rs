@@ -1,0 +1,23 @@
+//! Logs go to stderr.
+
+use super::Failure;
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+
+/// Starts logging with the user's filter, or with the verb's.
+pub(super) fn start(filter: Option<&str>, default: &str) -> Result<(), Failure> {
+    let filter = filter.filter(|text| !text.is_empty()).unwrap_or(default);
+    let parsed = EnvFilter::try_new(filter).map_err(|error| {
+        Failure::new("E-LOG", format!("{filter:?} is not a log filter"))
+            .because(error)
+            .advise("a level, such as --log info, or --log roundhouse_hub=debug,warn")
+    })?;
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(parsed)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && !no_color);
+    // Only fails where a subscriber is there already, as in a test that runs several verbs.
+    let _ = subscriber.try_init();
+    Ok(())
+}

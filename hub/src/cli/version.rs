@@ -1,0 +1,30 @@
+//! `roundhouse version`
+
+use super::Failure;
+use clap::ValueEnum;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Print the version
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "every verb has this signature")]
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    match args.output {
+        Format::Text => println!("roundhouse {version}"),
+        Format::Json => println!("{}", json!({"version": version})),
+    }
+    Ok(ExitCode::SUCCESS)
+}

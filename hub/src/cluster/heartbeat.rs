@@ -1,0 +1,92 @@
+//! When each cluster's Lease was last seen to change, by the hub's clock.
+
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// What the hub saw of one Lease since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// When this hub first saw the Lease.
+    pub first_seen: Timestamp,
+    /// When this hub last saw `renewTime` become another one; absent until that happened.
+    pub changed: Option<Timestamp>,
+    /// Whether the Lease was ever renewed, by this hub's knowledge or before.
+    pub renewed: bool,
+}
+
+/// The heartbeats of the fleet. Lost at a restart on purpose: a new hub judges by what it sees itself.
+#[derive(Debug, Default)]
+pub struct Heartbeats {
+    seen: BTreeMap<String, (Heartbeat, Option<Timestamp>)>,
+}
+
+impl Heartbeats {
+    /// Takes note of a Lease whose `renewTime` is `renewed_at`. True if that is another one than before.
+    ///
+    /// `renewed_at` is the agent's clock: it is compared for equality only.
+    pub fn observe(&mut self, cluster: &str, renewed_at: Option<Timestamp>, now: Timestamp) -> bool {
+        let Some((heartbeat, last)) = self.seen.get_mut(cluster) else {
+            let heartbeat = Heartbeat {
+                first_seen: now,
+                changed: None,
+                renewed: renewed_at.is_some(),
+            };
+            self.seen.insert(cluster.to_owned(), (heartbeat, renewed_at));
+            return true;
+        };
+        if *last == renewed_at {
+            return false;
+        }
+        *last = renewed_at;
+        // A Lease made anew has no renewTime yet: that is no sign of life.
+        if renewed_at.is_some() {
+            heartbeat.changed = Some(now);
+            heartbeat.renewed = true;
+        }
+        true
+    }
+
+    /// What is known of a cluster's Lease.
+    pub fn get(&self, cluster: &str) -> Option<Heartbeat> {
+        self.seen.get(cluster).map(|(heartbeat, _)| *heartbeat)
+    }
+
+    /// Forgets a cluster that is gone.
+    pub fn forget(&mut self, cluster: &str) {
+        self.seen.remove(cluster);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn only_a_change_seen_by_this_hub_is_a_sign_of_life() {
+        let mut beats = Heartbeats::default();
+        // An old Lease found at the start proves that the agent once lived, not that it does.
+        assert!(beats.observe("c1", Some(at(5)), at(100)));
+        let found = Heartbeat {
+            first_seen: at(100),
+            changed: None,
+            renewed: true,
+        };
+        assert_eq!(beats.get("c1"), Some(found));
+        assert!(!beats.observe("c1", Some(at(5)), at(110)));
+        assert_eq!(beats.get("c1"), Some(found));
+        // The agent's clock may run backwards: another time is a change.
+        assert!(beats.observe("c1", Some(at(4)), at(120)));
+        assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
+        // A Lease made anew changes nothing until it is renewed.
+        assert!(beats.observe("c1", None, at(130)));
+        assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
+        assert!(beats.observe("c1", Some(at(4)), at(140)));
+        assert_eq!(beats.get("c1").unwrap().changed, Some(at(140)));
+        beats.forget("c1");
+        assert_eq!(beats.get("c1"), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! The decision: what the status of a Cluster says, given what was seen of it.
+
+use super::{facts, heartbeat::Heartbeat};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use roundhouse_api::{
+    cluster::{
+        AVAILABLE, Cluster, ClusterReportSpec, ClusterStatus, JOINED, TAINT_UNAVAILABLE, TAINT_UNREACHABLE,
+    },
+    condition::{self, Status, Verdict},
+    placement::{Taint, TaintEffect},
+};
+use std::time::Duration;
+
+/// All that the status of a Cluster depends on.
+#[derive(Debug, Clone)]
+pub struct Observed<'a> {
+    /// The Cluster with its present status.
+    pub cluster: &'a Cluster,
+    /// Its namespace on the hub.
+    pub home: Home,
+    /// Its Lease.
+    pub heartbeat: Option<Heartbeat>,
+    /// What its agent reported.
+    pub report: Option<&'a ClusterReportSpec>,
+}
+
+/// Where the namespace of a cluster stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Home {
+    /// The cluster is not accepted: nothing is made for it.
+    NotAccepted,
+    /// The name cannot be a cluster's; the text says why.
+    InvalidName(String),
+    /// A namespace of that name exists and is not ours.
+    Foreign,
+    /// It is being deleted and will be made again.
+    Terminating,
+    /// It is there, and ours.
+    Ready,
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The status to be.
+    pub status: ClusterStatus,
+    /// When silence would change the status.
+    pub recheck_at: Option<Timestamp>,
+}
+
+/// Whether two statuses differ in nothing but `lastSeen`: a heartbeat alone is no reason to write.
+pub fn same_but_last_seen(a: &ClusterStatus, b: &ClusterStatus) -> bool {
+    let (mut a, mut b) = (a.clone(), b.clone());
+    a.last_seen = None;
+    b.last_seen = None;
+    a == b
+}
+
+/// Decides what the status of a Cluster says. `lease_duration` is how long a Lease may stay unchanged.
+pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) -> Judgement {
+    let previous = observed.cluster.status.clone().unwrap_or_default();
+    let generation = observed.cluster.metadata.generation;
+    let mut status = previous.clone();
+    let refused = match observed.report {
+        Some(report) => {
+            let facts = facts::checked(report);
+            status.kubernetes_version = facts.kubernetes_version;
+            status.agent_version = facts.agent_version;
+            status.capacity = facts.capacity;
+            status.allocatable = facts.allocatable;
+            facts.refused
+        }
+        None => Vec::new(),
+    };
+    if let Some(changed) = observed.heartbeat.and_then(|heartbeat| heartbeat.changed) {
+        status.last_seen = Some(Time(changed));
+    }
+
+    let joined = joined(observed, &previous.conditions, &refused);
+    let is_joined = joined.status == Status::True;
+    let (available, recheck_at) = if is_joined {
+        available(
+            observed.heartbeat,
+            condition::get(&previous.conditions, AVAILABLE),
+            lease_duration,
+            now,
+        )
+    } else {
+        let waiting = verdict(
+            AVAILABLE,
+            Status::False,
+            "NotJoined",
+            "the cluster has not joined, see condition Joined".to_owned(),
+        );
+        (waiting, None)
+    };
+    let is_available = available.status == Status::True;
+    condition::set(&mut status.conditions, joined, generation, now);
+    condition::set(&mut status.conditions, available, generation, now);
+
+    let taint = match (is_joined, is_available) {
+        (false, _) => Some(TAINT_UNAVAILABLE),
+        (true, false) => Some(TAINT_UNREACHABLE),
+        (true, true) => None,
+    };
+    let added = |key: &str| previous.taints.iter().find(|t| t.key == key).cloned();
+    status.taints = taint
+        .into_iter()
+        .map(|key| {
+            added(key).unwrap_or_else(|| Taint {
+                key: key.to_owned(),
+                value: None,
+                effect: TaintEffect::NoSchedule,
+                time_added: Some(Time(now)),
+            })
+        })
+        .collect();
+    Judgement { status, recheck_at }
+}
+
+fn verdict(type_: &'static str, status: Status, reason: &'static str, message: String) -> Verdict {
+    Verdict {
+        type_,
+        status,
+        reason,
+        message,
+    }
+}
+
+fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -> Verdict {
+    let name = observed.cluster.metadata.name.as_deref().unwrap_or_default();
+    let not = |reason, message| verdict(JOINED, Status::False, reason, message);
+    match &observed.home {
+        Home::InvalidName(why) => return not("InvalidName", why.clone()),
+        Home::Foreign => {
+            return not(
+                "NamespaceConflict",
+                format!(
+                    "namespace cluster-{name} exists and was not made for this cluster: remove it, or give the cluster another name"
+                ),
+            );
+        }
+        Home::NotAccepted | Home::Terminating | Home::Ready => {}
+    }
+    // Joining is remembered: a report or a Lease that is gone does not undo it.
+    let reported = observed.report.is_some() || observed.heartbeat.is_some_and(|h| h.renewed);
+    if reported || condition::is_true(previous, JOINED) {
+        let mut message = "the agent has reported".to_owned();
+        if !refused.is_empty() {
+            message = format!("{message}; facts not understood: {}", refused.join(", "));
+        }
+        return verdict(JOINED, Status::True, "AgentReported", message);
+    }
+    if observed.home == Home::NotAccepted {
+        return not(
+            "NotAccepted",
+            "set spec.accepted to true to let this cluster in".to_owned(),
+        );
+    }
+    not(
+        "WaitingForAgent",
+        format!("no agent has reported yet: start roundhouse-agent for cluster {name}"),
+    )
+}
+
+/// Whether the Lease is fresh, and until when. `previous` is what the status says now: a hub that has just started has
+/// seen nothing itself, and lets the last word stand for one lease duration.
+fn available(
+    heartbeat: Option<Heartbeat>,
+    previous: Option<&Condition>,
+    lease_duration: Duration,
+    now: Timestamp,
+) -> (Verdict, Option<Timestamp>) {
+    let duration = SignedDuration::try_from(lease_duration).unwrap_or(SignedDuration::MAX);
+    let expiry = |seen: Timestamp| seen.checked_add(duration).unwrap_or(Timestamp::MAX);
+    let was_available = previous.is_some_and(|c| c.status == Status::True.as_str());
+    let fresh = || {
+        verdict(
+            AVAILABLE,
+            Status::True,
+            "LeaseRenewed",
+            "the agent renews its Lease".to_owned(),
+        )
+    };
+    let silent = || {
+        verdict(
+            AVAILABLE,
+            Status::Unknown,
+            "LeaseNotRenewed",
+            format!(
+                "the agent did not renew its Lease for {} s: check that it runs and reaches the hub",
+                lease_duration.as_secs()
+            ),
+        )
+    };
+    let last_sign = match heartbeat {
+        Some(Heartbeat {
+            changed: Some(changed),
+            ..
+        }) => Some(changed),
+        Some(Heartbeat { first_seen, .. }) => was_available.then_some(first_seen),
+        None => None,
+    };
+    match last_sign.map(expiry) {
+        Some(until) if now < until => (fresh(), Some(until)),
+        _ => (silent(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+use super::*;
+use roundhouse_api::cluster::ClusterSpec;
+
+const LEASE: Duration = Duration::from_secs(40);
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + second).unwrap()
+}
+
+fn cluster(status: Option<ClusterStatus>) -> Cluster {
+    let mut cluster = Cluster::new(
+        "c1",
+        ClusterSpec {
+            accepted: true,
+            taints: Vec::new(),
+        },
+    );
+    cluster.metadata.generation = Some(1);
+    cluster.status = status;
+    cluster
+}
+
+fn beat(first_seen: i64, changed: Option<i64>, renewed: bool) -> Option<Heartbeat> {
+    Some(Heartbeat {
+        first_seen: at(first_seen),
+        changed: changed.map(at),
+        renewed,
+    })
+}
+
+/// Joined and Available as `status/reason`, taint keys, and the second of the next look.
+fn outcome(judgement: &Judgement) -> (String, String, Vec<&str>, Option<i64>) {
+    let word = |type_| {
+        let condition = condition::get(&judgement.status.conditions, type_).unwrap();
+        format!("{}/{}", condition.status, condition.reason)
+    };
+    let taints = judgement.status.taints.iter().map(|t| t.key.as_str()).collect();
+    let recheck = judgement.recheck_at.map(|t| t.as_second() - at(0).as_second());
+    (word(JOINED), word(AVAILABLE), taints, recheck)
+}
+
+fn was(available: Status) -> ClusterStatus {
+    let mut status = ClusterStatus::default();
+    for (type_, value) in [(JOINED, Status::True), (AVAILABLE, available)] {
+        let verdict = verdict(type_, value, "Before", String::new());
+        condition::set(&mut status.conditions, verdict, Some(1), at(-500));
+    }
+    status
+}
+
+#[test]
+fn what_is_seen_decides() {
+    let ready = Home::Ready;
+    let (up, down) = (was(Status::True), was(Status::Unknown));
+    // (why, home, heartbeat, status before, now) -> (Joined, Available, taint, next look)
+    let table = [
+        (
+            "nothing yet",
+            Home::NotAccepted,
+            None,
+            None,
+            0,
+            "False/NotAccepted",
+            "False/NotJoined",
+            TAINT_UNAVAILABLE,
+            None,
+        ),
+        (
+            "agent not there",
+            ready.clone(),
+            beat(0, None, false),
+            None,
+            0,
+            "False/WaitingForAgent",
+            "False/NotJoined",
+            TAINT_UNAVAILABLE,
+            None,
+        ),
+        (
+            "foreign namespace",
+            Home::Foreign,
+            beat(0, Some(1), true),
+            Some(&up),
+            2,
+            "False/NamespaceConflict",
+            "False/NotJoined",
+            TAINT_UNAVAILABLE,
+            None,
+        ),
+        (
+            "name too long",
+            Home::InvalidName("x".into()),
+            None,
+            None,
+            0,
+            "False/InvalidName",
+            "False/NotJoined",
+            TAINT_UNAVAILABLE,
+            None,
+        ),
+        (
+            "first renewal",
+            ready.clone(),
+            beat(0, Some(5), true),
+            None,
+            6,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(45),
+        ),
+        (
+            "just in time",
+            ready.clone(),
+            beat(0, Some(5), true),
+            Some(&up),
+            44,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(45),
+        ),
+        (
+            "too late",
+            ready.clone(),
+            beat(0, Some(5), true),
+            Some(&up),
+            45,
+            "True/AgentReported",
+            "Unknown/LeaseNotRenewed",
+            TAINT_UNREACHABLE,
+            None,
+        ),
+        (
+            "came back",
+            ready.clone(),
+            beat(0, Some(100), true),
+            Some(&down),
+            101,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(140),
+        ),
+        (
+            "hub restarted, was up",
+            ready.clone(),
+            beat(0, None, true),
+            Some(&up),
+            39,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(40),
+        ),
+        (
+            "hub restarted, stays silent",
+            ready.clone(),
+            beat(0, None, true),
+            Some(&up),
+            40,
+            "True/AgentReported",
+            "Unknown/LeaseNotRenewed",
+            TAINT_UNREACHABLE,
+            None,
+        ),
+        (
+            "hub restarted, was down",
+            ready.clone(),
+            beat(0, None, true),
+            Some(&down),
+            1,
+            "True/AgentReported",
+            "Unknown/LeaseNotRenewed",
+            TAINT_UNREACHABLE,
+            None,
+        ),
+        (
+            "hub restarted, no lease",
+            ready,
+            None,
+            Some(&up),
+            1,
+            "True/AgentReported",
+            "Unknown/LeaseNotRenewed",
+            TAINT_UNREACHABLE,
+            None,
+        ),
+        (
+            "namespace goes, lease with it",
+            Home::Terminating,
+            beat(0, Some(5), true),
+            Some(&up),
+            6,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(45),
+        ),
+        (
+            "no longer accepted",
+            Home::NotAccepted,
+            beat(0, Some(5), true),
+            Some(&up),
+            6,
+            "True/AgentReported",
+            "True/LeaseRenewed",
+            "",
+            Some(45),
+        ),
+    ];
+    for (why, home, heartbeat, before, now, joined, available, taint, recheck) in table {
+        let cluster = cluster(before.cloned());
+        let observed = Observed {
+            cluster: &cluster,
+            home,
+            heartbeat,
+            report: None,
+        };
+        let judgement = judge(&observed, LEASE, at(now));
+        let taints: Vec<&str> = Some(taint).filter(|t| !t.is_empty()).into_iter().collect();
+        assert_eq!(
+            outcome(&judgement),
+            (joined.to_owned(), available.to_owned(), taints, recheck),
+            "{why}"
+        );
+        // The same look again, a second later, changes nothing unless the Lease ran out in between.
+        if recheck.is_none_or(|recheck| recheck > now + 1) {
+            let cluster = self::cluster(Some(judgement.status.clone()));
+            let again = judge(
+                &Observed {
+                    cluster: &cluster,
+                    ..observed
+                },
+                LEASE,
+                at(now + 1),
+            );
+            assert_eq!(again.status, judgement.status, "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_report_joins_and_its_facts_are_copied() {
+    let cluster = cluster(None);
+    let report = ClusterReportSpec {
+        kubernetes_version: Some("v1.36.0".into()),
+        agent_version: "0.1.0".into(),
+        nodes: Some(3),
+        capacity: [("cpu".to_owned(), "many".to_owned())].into(),
+        allocatable: [("cpu".to_owned(), "8".to_owned())].into(),
+    };
+    let observed = Observed {
+        cluster: &cluster,
+        home: Home::Ready,
+        heartbeat: beat(0, None, false),
+        report: Some(&report),
+    };
+    let status = judge(&observed, LEASE, at(1)).status;
+    assert_eq!(status.kubernetes_version.as_deref(), Some("v1.36.0"));
+    assert_eq!(status.allocatable["cpu"], "8");
+    assert!(status.capacity.is_empty());
+    let joined = condition::get(&status.conditions, JOINED).unwrap();
+    assert_eq!(
+        joined.message,
+        "the agent has reported; facts not understood: capacity[cpu]"
+    );
+    // Reported, but no Lease was renewed yet: nothing is sent there.
+    assert_eq!(status.taints[0].key, TAINT_UNREACHABLE);
+}
+
+#[test]
+fn heartbeats_alone_are_no_reason_to_write() {
+    let before = {
+        let cluster = cluster(None);
+        let observed = Observed {
+            cluster: &cluster,
+            home: Home::Ready,
+            heartbeat: beat(0, Some(1), true),
+            report: None,
+        };
+        judge(&observed, LEASE, at(2)).status
+    };
+    let cluster = cluster(Some(before.clone()));
+    let mut observed = Observed {
+        cluster: &cluster,
+        home: Home::Ready,
+        heartbeat: beat(0, Some(11), true),
+        report: None,
+    };
+    let next = judge(&observed, LEASE, at(12)).status;
+    assert_ne!(next.last_seen, before.last_seen);
+    assert!(same_but_last_seen(&next, &before));
+    observed.heartbeat = beat(0, Some(11), true);
+    let silent = judge(&observed, LEASE, at(60)).status;
+    assert!(!same_but_last_seen(&silent, &before));
+    assert_eq!(silent.taints[0].time_added, Some(Time(at(60))));
+}

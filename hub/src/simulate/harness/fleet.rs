@@ -1,0 +1,174 @@
+//! A hub and its members.
+
+use super::{
+    FleetOptions, HarnessError, MemberSpec, crds,
+    member::{Member, client_of, server},
+    options::seed_of,
+    worker::Worker,
+};
+use kube::{Api, Client, api::PostParams};
+use roundhouse_api::cluster::{Cluster, ClusterSpec};
+use roundhouse_apiserver::Server;
+use std::collections::BTreeMap;
+
+/// A hub and its members, all in this process. Dropped, everything is told to stop.
+pub struct Fleet {
+    options: FleetOptions,
+    server: Server,
+    hub: Option<Worker>,
+    members: BTreeMap<String, Member>,
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Fleet {
+    /// Starts a hub and its members: servers with the definitions of the resources, the hub's controllers, and for each
+    /// member an accepted Cluster, an agent and a workload simulator. Returns when everything is started, not when it
+    /// has joined.
+    ///
+    /// # Errors
+    /// A server refuses a definition or a Cluster.
+    pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
+        let server = server(&options, seed_of(options.seed, "hub"));
+        crds::install(&client_of(&server), &roundhouse_api::crds::hub()).await?;
+        let specs = options.members.clone();
+        let mut fleet = Fleet {
+            options,
+            server,
+            hub: None,
+            members: BTreeMap::new(),
+        };
+        fleet.start_hub();
+        for spec in specs {
+            fleet.add_member(spec).await?;
+        }
+        Ok(fleet)
+    }
+
+    /// Adds a member: an accepted Cluster on the hub, a server, an agent, a simulator.
+    ///
+    /// # Errors
+    /// A server refuses the Cluster or a definition.
+    pub async fn add_member(&mut self, spec: MemberSpec) -> Result<(), HarnessError> {
+        let name = spec.name.to_string();
+        let mut cluster = Cluster::new(
+            &name,
+            ClusterSpec {
+                accepted: true,
+                taints: Vec::new(),
+            },
+        );
+        cluster.metadata.labels = Some(spec.labels.clone());
+        let clusters: Api<Cluster> = Api::all(self.hub_client());
+        clusters
+            .create(&PostParams::default(), &cluster)
+            .await
+            .map_err(HarnessError::api(format!("creating Cluster {name}")))?;
+        let member = Member::start(spec, &self.options, &self.server).await?;
+        self.members.insert(name, member);
+        Ok(())
+    }
+
+    /// The names of the members, sorted.
+    pub fn members(&self) -> Vec<String> {
+        self.members.keys().cloned().collect()
+    }
+
+    /// What the fleet was made of.
+    pub fn options(&self) -> &FleetOptions {
+        &self.options
+    }
+
+    /// The hub's API server: its counters, and services for any identity.
+    pub fn hub_server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The hub's API as its administrator.
+    pub fn hub_client(&self) -> Client {
+        client_of(&self.server)
+    }
+
+    /// A member's API server.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub fn member_server(&self, name: &str) -> Result<&Server, HarnessError> {
+        Ok(&self.member(name)?.server)
+    }
+
+    /// A member's API as its administrator.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub fn member_client(&self, name: &str) -> Result<Client, HarnessError> {
+        Ok(client_of(&self.member(name)?.server))
+    }
+
+    fn member(&self, name: &str) -> Result<&Member, HarnessError> {
+        self.members
+            .get(name)
+            .ok_or_else(|| HarnessError::NoSuchMember(name.to_owned()))
+    }
+
+    /// Stops one agent; its member goes on.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub async fn stop_agent(&mut self, name: &str) -> Result<(), HarnessError> {
+        match self.members.get_mut(name) {
+            Some(member) => {
+                member.stop_agent().await;
+                Ok(())
+            }
+            None => Err(HarnessError::NoSuchMember(name.to_owned())),
+        }
+    }
+
+    /// Starts one agent again; a running one is left alone.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub fn start_agent(&mut self, name: &str) -> Result<(), HarnessError> {
+        match self.members.get_mut(name) {
+            Some(member) => {
+                member.start_agent(&self.server, &self.options.clock);
+                Ok(())
+            }
+            None => Err(HarnessError::NoSuchMember(name.to_owned())),
+        }
+    }
+
+    /// Stops the hub's controllers; its API server goes on.
+    pub async fn stop_hub(&mut self) {
+        if let Some(hub) = self.hub.take() {
+            hub.stop().await;
+        }
+    }
+
+    /// Starts the hub's controllers again, with nothing remembered; running ones are left alone.
+    pub fn start_hub(&mut self) {
+        if self.hub.is_some() {
+            return;
+        }
+        let client = self.hub_client();
+        let options = self.options.cluster.clone();
+        let clock = self.options.clock.clone();
+        self.hub = Some(Worker::start(|stop| crate::cluster::run(client, options, clock, stop)));
+    }
+
+    /// Stops everything and waits for it.
+    pub async fn stop(mut self) {
+        for member in std::mem::take(&mut self.members).into_values() {
+            member.stop().await;
+        }
+        self.stop_hub().await;
+        self.server.close_watches();
+    }
+}

@@ -1,0 +1,80 @@
+//! One member: an API server, its simulated workloads, and its agent.
+
+use super::{FleetOptions, HarnessError, MemberSpec, crds, options::seed_of, worker::Worker};
+use crate::simulate::workloads;
+use kube::Client;
+use roundhouse_api::clock::SharedClock;
+use roundhouse_apiserver::{Identity, Server};
+
+pub(super) struct Member {
+    pub(super) spec: MemberSpec,
+    pub(super) server: Server,
+    simulator: Worker,
+    agent: Option<Worker>,
+}
+
+impl Member {
+    pub(super) async fn start(spec: MemberSpec, options: &FleetOptions, hub: &Server) -> Result<Member, HarnessError> {
+        let seed = seed_of(options.seed, spec.name.as_str());
+        let server = server(options, seed);
+        let client = client_of(&server);
+        crds::install(&client, &roundhouse_api::crds::member()).await?;
+        let model = workloads::Model {
+            seed,
+            ..options.model.clone()
+        };
+        let clock = options.clock.clone();
+        let simulator = Worker::start(|stop| workloads::run(client, model, clock, stop));
+        let mut member = Member {
+            spec,
+            server,
+            simulator,
+            agent: None,
+        };
+        member.start_agent(hub, &options.clock);
+        Ok(member)
+    }
+
+    /// Starts the agent if it is not running.
+    pub(super) fn start_agent(&mut self, hub: &Server, clock: &SharedClock) {
+        if self.agent.is_some() {
+            return;
+        }
+        let identity = Identity::agent(self.spec.name.as_str());
+        let hub = Client::new(hub.service_as(Some(identity)), self.spec.name.namespace());
+        let member = client_of(&self.server);
+        let clock = clock.clone();
+        let config = roundhouse_agent::Config::new(self.spec.name.clone());
+        let name = self.spec.name.clone();
+        self.agent = Some(Worker::start(|stop| async move {
+            if let Err(error) = roundhouse_agent::run(config, hub, member, clock, stop).await {
+                tracing::error!(cluster = %name, %error, "an agent ended");
+            }
+        }));
+    }
+
+    pub(super) async fn stop_agent(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.stop().await;
+        }
+    }
+
+    pub(super) async fn stop(mut self) {
+        self.stop_agent().await;
+        self.simulator.stop().await;
+    }
+}
+
+/// An API server in memory.
+pub(super) fn server(options: &FleetOptions, seed: u64) -> Server {
+    let clock = options.clock.clone();
+    Server::builder()
+        .seed(seed)
+        .clock(std::sync::Arc::new(move || clock.now()))
+        .count_per_object(options.count_per_object)
+        .build()
+}
+
+pub(super) fn client_of(server: &Server) -> Client {
+    Client::new(server.service(), "default")
+}

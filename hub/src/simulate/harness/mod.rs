@@ -1,0 +1,31 @@
+//! The fleet harness.
+
+mod crds;
+
+pub use crds::install;
+
+/// Why a fleet cannot be started or asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// A server refused.
+    #[error("{what} failed: {source}")]
+    Api {
+        /// What was being done.
+        what: String,
+        /// What the server said.
+        source: Box<kube::Error>,
+    },
+    /// There is no such member.
+    #[error("no member is named {0:?}: see Fleet::members for the names")]
+    NoSuchMember(String),
+}
+
+impl HarnessError {
+    fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> HarnessError {
+        let what = what.into();
+        move |source| HarnessError::Api {
+            what,
+            source: Box::new(source),
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The shell: watches one member's workloads and writes the statuses that differ.
+
+use super::{Memory, Model, Workload};
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    batch::v1::Job,
+    core::v1::Pod,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::PostParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use roundhouse_api::clock::SharedClock;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// Field manager of the simulated controllers' writes: kube-controller-manager's, whom they stand for.
+const FIELD_MANAGER: &str = "kube-controller-manager";
+/// A write that failed for another reason than a conflict is tried again after this long.
+const RETRY: Duration = Duration::from_secs(1);
+/// How long to sleep when nothing is expected.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// Plays the workloads of one cluster until `shutdown`.
+pub async fn run(client: Client, model: Model, clock: SharedClock, shutdown: CancellationToken) {
+    let model = Arc::new(model);
+    let play = Play {
+        client,
+        model,
+        clock,
+        shutdown,
+    };
+    // Boxed: five watches in one future would make it large.
+    tokio::join!(
+        Box::pin(play.kind::<Deployment>()),
+        Box::pin(play.kind::<StatefulSet>()),
+        Box::pin(play.kind::<DaemonSet>()),
+        Box::pin(play.kind::<Job>()),
+        Box::pin(play.kind::<Pod>()),
+    );
+}
+
+struct Play {
+    client: Client,
+    model: Arc<Model>,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+}
+
+/// An object and what is remembered of it.
+struct Tracked<K> {
+    object: K,
+    memory: Option<Memory>,
+    wake_at: Option<Timestamp>,
+}
+
+/// Namespace and name.
+type Key = (String, String);
+
+impl Play {
+    async fn kind<K: Workload>(&self) {
+        let mut events = watcher(Api::<K>::all(self.client.clone()), watcher::Config::default())
+            .default_backoff()
+            .boxed();
+        let mut tracked: BTreeMap<Key, Tracked<K>> = BTreeMap::new();
+        let mut listed: Vec<Key> = Vec::new();
+        loop {
+            let next = tracked.values().filter_map(|t| t.wake_at).min();
+            let pause = next.map_or(IDLE, |at| {
+                Duration::try_from(at.duration_since(self.clock.now())).unwrap_or(Duration::ZERO)
+            });
+            tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return,
+                event = events.next() => match event {
+                    Some(Ok(event)) => {
+                        if let Some(key) = take(&mut tracked, &mut listed, event) {
+                            self.step(&mut tracked, &key).await;
+                        }
+                    }
+                    Some(Err(error)) => tracing::debug!(%error, kind = %K::kind(&()), "a watch of the simulator broke off and starts over"),
+                    None => return,
+                },
+                () = tokio::time::sleep(pause.min(IDLE)) => {
+                    let now = self.clock.now();
+                    let due = |t: &Tracked<K>| t.wake_at.is_some_and(|at| at <= now);
+                    let keys: Vec<Key> = (tracked.iter())
+                        .filter(|(_, t)| due(t))
+                        .map(|(key, _)| key.clone())
+                        .collect();
+                    for key in keys {
+                        self.step(&mut tracked, &key).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Computes where an object stands and writes its status if it differs.
+    async fn step<K: Workload>(&self, tracked: &mut BTreeMap<Key, Tracked<K>>, key: &Key) {
+        let Some(entry) = tracked.get_mut(key) else {
+            return;
+        };
+        let now = self.clock.now();
+        let next = entry.object.next(entry.memory.as_ref(), &self.model, now);
+        entry.memory = Some(next.memory);
+        entry.wake_at = next.wake_at;
+        if entry.object.status() == Some(&next.status) {
+            return;
+        }
+        let api: Api<K> = Api::namespaced(self.client.clone(), &key.0);
+        let mut object = entry.object.clone().with_status(next.status);
+        object.managed_fields_mut().clear();
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..Default::default()
+        };
+        match api.replace_status(&key.1, &params, &object).await {
+            Ok(written) => entry.object = written,
+            // Someone else wrote: the watch brings the newer object, and with it the next step.
+            Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {}
+            Err(error) => {
+                tracing::debug!(%error, kind = %K::kind(&()), namespace = key.0, name = key.1, "writing a simulated status failed");
+                let retry = jiff::SignedDuration::try_from(RETRY).unwrap_or(jiff::SignedDuration::MAX);
+                entry.wake_at = now.checked_add(retry).ok();
+            }
+        }
+    }
+}
+
+/// Takes an event in; returns the object that is to be looked at.
+fn take<K: Workload>(
+    tracked: &mut BTreeMap<Key, Tracked<K>>,
+    listed: &mut Vec<Key>,
+    event: Event<K>,
+) -> Option<Key> {
+    let key_of = |object: &K| (object.namespace().unwrap_or_default(), object.name_any());
+    match event {
+        Event::Init => listed.clear(),
+        Event::InitDone => tracked.retain(|key, _| listed.binary_search(key).is_ok()),
+        Event::Delete(object) => {
+            tracked.remove(&key_of(&object));
+        }
+        Event::Apply(object) => return track(tracked, key_of(&object), object),
+        Event::InitApply(object) => {
+            let key = key_of(&object);
+            if let Err(place) = listed.binary_search(&key) {
+                listed.insert(place, key.clone());
+            }
+            return track(tracked, key, object);
+        }
+    }
+    None
+}
+
+fn track<K: Workload>(tracked: &mut BTreeMap<Key, Tracked<K>>, key: Key, object: K) -> Option<Key> {
+    if !object.is_played() || object.meta().deletion_timestamp.is_some() {
+        tracked.remove(&key);
+        return None;
+    }
+    match tracked.get_mut(&key) {
+        // The same name with another uid is another object: nothing is remembered of it.
+        Some(entry) if entry.object.uid() == object.uid() => {
+            // The echo of an older write says nothing new.
+            if version(&object) < version(&entry.object) {
+                return None;
+            }
+            entry.object = object;
+        }
+        _ => {
+            let entry = Tracked {
+                object,
+                memory: None,
+                wake_at: None,
+            };
+            tracked.insert(key.clone(), entry);
+        }
+    }
+    Some(key)
+}
+
+/// Resource versions are decimal numbers that grow (Kubernetes KEP-5504).
+fn version<K: Workload>(object: &K) -> Option<u64> {
+    object.resource_version()?.parse().ok()
+}

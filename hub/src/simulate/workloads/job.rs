@@ -1,0 +1,186 @@
+//! Job: pods that end, until enough succeeded or too many failed.
+
+use super::{
+    Fate, Memory, Model, Next, Workload,
+    memory::{count, nonzero, object_key},
+    model::Template,
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::batch::v1::{Job, JobCondition, JobStatus, UncountedTerminatedPods},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+/// Kubernetes' default of `backoffLimit`.
+const BACKOFF_LIMIT: i32 = 6;
+
+impl Workload for Job {
+    type Status = JobStatus;
+
+    fn status(&self) -> Option<&JobStatus> {
+        self.status.as_ref()
+    }
+
+    fn with_status(mut self, status: JobStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    fn next(&self, memory: Option<&Memory>, model: &Model, now: Timestamp) -> Next<JobStatus> {
+        let before = self.status.clone().unwrap_or_default();
+        let spec = self.spec.clone().unwrap_or_default();
+        let mut memory = memory.cloned().unwrap_or_else(|| Memory {
+            succeeded: count(before.succeeded),
+            failed: count(before.failed),
+            next_ordinal: count(before.succeeded).saturating_add(count(before.failed)),
+            ..Memory::default()
+        });
+        if is_over(&before) {
+            memory.replicas.clear();
+            return Next {
+                status: before,
+                memory,
+                wake_at: None,
+            };
+        }
+        if spec.suspend == Some(true) {
+            return suspended(before, memory, now);
+        }
+        let parallelism = count(Some(spec.parallelism.unwrap_or(1)));
+        // Without completions one success ends the Job (a work queue).
+        let completions = spec.completions.map_or(1, |c| count(Some(c)));
+        count_ended(&mut memory, now);
+        let too_many = memory.failed > count(Some(spec.backoff_limit.unwrap_or(BACKOFF_LIMIT)));
+        let done = memory.succeeded >= completions;
+        if done || too_many {
+            memory.replicas.clear();
+        } else {
+            let object = object_key(self);
+            let template = Template::of(&spec.template);
+            let wanted = parallelism.min(completions.saturating_sub(memory.succeeded));
+            memory
+                .replicas
+                .truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+            while memory.count(|_| true) < i32::try_from(wanted).unwrap_or(i32::MAX) {
+                memory.start(&object, &template, model, now);
+            }
+        }
+
+        let active = memory.count(|_| true);
+        let mut conditions = before.conditions.clone().unwrap_or_default();
+        if done {
+            end(
+                &mut conditions,
+                ["SuccessCriteriaMet", "Complete"],
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+                now,
+            );
+        } else if too_many {
+            end(
+                &mut conditions,
+                ["FailureTarget", "Failed"],
+                "BackoffLimitExceeded",
+                "Job has reached the specified backoff limit",
+                now,
+            );
+        }
+        resume(&mut conditions, now);
+        let status = JobStatus {
+            active: nonzero(active),
+            succeeded: nonzero(i32::try_from(memory.succeeded).unwrap_or(i32::MAX)),
+            failed: nonzero(i32::try_from(memory.failed).unwrap_or(i32::MAX)),
+            ready: Some(memory.count(|r| r.fate != Fate::NotPulled)),
+            terminating: Some(0),
+            start_time: before.start_time.clone().or(Some(Time(now))),
+            completion_time: done.then_some(Time(now)),
+            conditions: (!conditions.is_empty()).then_some(conditions),
+            uncounted_terminated_pods: Some(UncountedTerminatedPods::default()),
+            ..before
+        };
+        Next {
+            wake_at: memory.wake_at(SignedDuration::ZERO, now),
+            status,
+            memory,
+        }
+    }
+}
+
+fn is_over(status: &JobStatus) -> bool {
+    let ended = |c: &JobCondition| ["Complete", "Failed"].contains(&c.type_.as_str()) && c.status == "True";
+    status.conditions.iter().flatten().any(ended)
+}
+
+fn count_ended(memory: &mut Memory, now: Timestamp) {
+    let (mut succeeded, mut failed) = (0, 0);
+    memory.replicas.retain(|replica| match replica.fate {
+        Fate::ReadyAt(at) if at <= now => {
+            succeeded += 1;
+            false
+        }
+        Fate::CrashesAt(at) if at <= now => {
+            failed += 1;
+            false
+        }
+        _ => true,
+    });
+    memory.succeeded = memory.succeeded.saturating_add(succeeded);
+    memory.failed = memory.failed.saturating_add(failed);
+}
+
+fn suspended(before: JobStatus, mut memory: Memory, now: Timestamp) -> Next<JobStatus> {
+    memory.replicas.clear();
+    let mut conditions = before.conditions.clone().unwrap_or_default();
+    if !conditions
+        .iter()
+        .any(|c| c.type_ == "Suspended" && c.status == "True")
+    {
+        conditions.retain(|c| c.type_ != "Suspended");
+        conditions.push(condition(
+            "Suspended",
+            "True",
+            "JobSuspended",
+            "Job suspended",
+            now,
+        ));
+    }
+    let status = JobStatus {
+        active: None,
+        ready: Some(0),
+        start_time: None,
+        conditions: Some(conditions),
+        ..before
+    };
+    Next {
+        status,
+        memory,
+        wake_at: None,
+    }
+}
+
+fn resume(conditions: &mut Vec<JobCondition>, now: Timestamp) {
+    if conditions
+        .iter()
+        .any(|c| c.type_ == "Suspended" && c.status == "True")
+    {
+        conditions.retain(|c| c.type_ != "Suspended");
+        conditions.push(condition("Suspended", "False", "JobResumed", "Job resumed", now));
+    }
+}
+
+fn end(conditions: &mut Vec<JobCondition>, types: [&str; 2], reason: &str, message: &str, now: Timestamp) {
+    for type_ in types {
+        conditions.push(condition(type_, "True", reason, message, now));
+    }
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> JobCondition {
+    JobCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+        last_probe_time: Some(Time(now)),
+        last_transition_time: Some(Time(now)),
+    }
+}
