@@ -36,6 +36,9 @@ pub struct ApplicationRevisionSpec {
     /// Component name → component revision, `<component>-v<N>`.
     #[serde(default)]
     pub components: std::collections::BTreeMap<String, String>,
+    /// Component name → hash of what it rendered to: a component with the same content keeps its revision.
+    #[serde(default)]
+    pub component_hashes: std::collections::BTreeMap<String, String>,
     /// The ConfigMap with the rendered resources: component → JSON (seed: policies-and-workflow).
     pub resources_config_map: ResourcesConfigMap,
 }

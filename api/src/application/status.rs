@@ -13,6 +13,9 @@ pub const PLACED: &str = "Placed";
 /// Condition type: everything placed is ready.
 pub const DELIVERED: &str = "Delivered";
 
+/// Condition type: removals wait for a confirmation.
+pub const DELETES_HELD: &str = "DeletesHeld";
+
 /// Where an application stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +38,24 @@ pub struct ApplicationStatus {
     /// What became of the bundles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Removals of the last hour, against which the delete budget counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removals: Option<Removals>,
+}
+
+/// Clusters that lost the application's bundle since the last confirmed set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Removals {
+    /// When the first of them lost it.
+    pub since: Option<Time>,
+    /// How many clusters had a bundle then.
+    pub of: u32,
+    /// Which clusters lost it, sorted; at most [`MAX_NOT_READY`], the rest is counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<String>,
+    /// How many lost it in all.
+    pub count: u32,
 }
 
 /// Phases of an application.
@@ -117,6 +138,17 @@ pub struct WorkflowStatus {
     pub end_time: Option<Time>,
 }
 
+impl WorkflowStatus {
+    /// Index of the step that runs or runs next: the first that is neither done nor passed over.
+    pub fn present_step(&self) -> usize {
+        let over = |step: &StepStatus| matches!(step.phase, StepPhase::Succeeded | StepPhase::Skipped);
+        self.steps
+            .iter()
+            .position(|step| !over(step))
+            .unwrap_or(self.steps.len())
+    }
+}
+
 /// Where a step stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -137,6 +169,15 @@ pub struct StepStatus {
     /// When the step was first executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_execute_time: Option<Time>,
+    /// When it last made progress, or was last tried after an error: the back-off counts from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_execute_time: Option<Time>,
+    /// How often it was tried after an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retries: Option<u32>,
+    /// Digest of the clusters' states: a different one is progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
 }
 
 /// Phases of steps and of the run.

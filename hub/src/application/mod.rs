@@ -1,1 +1,36 @@
 //! The controller that strings rendering, revisions, workflow and dispatch together.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | [`feed`](self) | watches Applications, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `cache` | what the hub knows, without manifests; never goes back in time |
+//! | `queue` | which application is looked at next; one pass of an application at a time |
+//! | `pass` | one level-triggered pass over one application |
+//! | `revisions` | which revision a spec is, and its record |
+//! | `placing` | the decisions of the placing steps; pure |
+//! | `bundles` | the writes of a plan |
+//! | `removing` | garbage collection, and the deletion of an application |
+//! | `view` | what one round of a pass looks at, from one state of the cache |
+//! | `status` | what the Application's status says; written only when it differs |
+//!
+//! Architecture Invariant: a step's start is stored in the Application's status before anything of it is dispatched,
+//! so that a command or a new spec that came in between wins by resourceVersion.
+
+mod bundles;
+mod cache;
+mod controller;
+mod error;
+mod feed;
+mod pass;
+mod placing;
+mod queue;
+mod removing;
+mod revisions;
+mod status;
+mod view;
+
+pub use controller::{ApplicationOptions, run};
+pub use error::PassError;
+
+/// Namespace and name.
+pub(crate) type Key = (String, String);

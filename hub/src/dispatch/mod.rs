@@ -1,1 +1,33 @@
 //! Decision + manifests -> Bundles; reports -> roll-up.
+//!
+//! Everything here is pure; the application controller does the writes.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | [`observed`] | what does the hub remember of a Bundle? |
+//! | [`shares`] | which cluster gets how many replicas, over all steps of a run? |
+//! | [`content`] | which manifests are that, in how many parts, with which hash? |
+//! | [`plan`] | which Bundles differ from what is wanted? |
+//! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
+//! | [`rollup`] | what does the Application's status say about all of them? |
+//! | [`removal`] | what may go, in which order, within which budget? |
+//!
+//! Architecture Invariant: epoch, revision and stamps alone never cause a write; a Bundle is removed only after its
+//! `spec.deletion` was written.
+
+pub mod content;
+pub mod evidence;
+pub mod observed;
+pub mod plan;
+pub mod removal;
+pub mod rollup;
+pub mod shares;
+#[cfg(test)]
+mod tests;
+
+pub use content::{Content, Divided, Part, Refusal};
+pub use evidence::cluster_evidence;
+pub use observed::Observed;
+pub use plan::{Plan, Request, Target, Wanted, plan};
+pub use rollup::{Member, Unplaced, roll_up};
+pub use shares::{Layer, Share, shares};

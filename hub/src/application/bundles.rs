@@ -1,0 +1,243 @@
+//! The writes of a plan. One cluster that fails never stops the others.
+
+use super::{Key, cache::Cache, error::PassError};
+use crate::dispatch::{
+    Observed, Plan, Target, Wanted,
+    plan::Todo,
+    removal::{self, Removal},
+};
+use futures::{StreamExt, stream};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+};
+use roundhouse_api::{
+    bundle::{Bundle, Deletion},
+    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Bundles that are written at once for one application.
+const CONCURRENT_WRITES: usize = 16;
+
+/// What came of a number of writes.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// How many went through.
+    pub(super) count: usize,
+    /// The first that did not.
+    pub(super) error: Option<PassError>,
+}
+
+impl Written {
+    fn add(&mut self, outcome: Result<(), PassError>) {
+        match outcome {
+            Ok(()) => self.count += 1,
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Keeps the first error; a conflict gives way to what is wrong.
+    pub(super) fn fail(&mut self, error: PassError) {
+        let weak = matches!(self.error, None | Some(PassError::Conflict { .. }));
+        if weak {
+            self.error = Some(error);
+        }
+    }
+
+    /// Both together.
+    pub(super) fn and(mut self, other: Written) -> Written {
+        self.count += other.count;
+        if let Some(error) = other.error {
+            self.fail(error);
+        }
+        self
+    }
+}
+
+/// Writes Bundles of one application.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'a> {
+    pub(super) client: &'a Client,
+    pub(super) cache: &'a Cache,
+    pub(super) key: &'a Key,
+    pub(super) epoch: i64,
+}
+
+impl Writer<'_> {
+    /// Creates and replaces what the plan says, the answers included in the cache.
+    pub(super) async fn dispatch(self, plan: &Plan, observed: &BTreeMap<String, Vec<Observed>>) -> Written {
+        let wanted = plan.targets.iter().filter_map(|(cluster, target)| match target {
+            Target::Bundles(wanted) => Some((cluster, wanted)),
+            _ => None,
+        });
+        let due = wanted
+            .flat_map(|(cluster, wanted)| wanted.iter().map(move |w| (cluster, w)))
+            .filter(|(_, w)| matches!(w.todo, Todo::Create | Todo::Replace))
+            .map(|(cluster, wanted)| {
+                let held = observed.get(cluster).into_iter().flatten();
+                (
+                    wanted.clone(),
+                    held.clone().find(|b| b.name == wanted.name).cloned(),
+                )
+            })
+            .collect::<Vec<_>>();
+        let mut writes = stream::iter(due)
+            .map(|(wanted, existing)| self.write(wanted, existing))
+            .buffer_unordered(CONCURRENT_WRITES);
+        let mut written = Written::default();
+        while let Some(outcome) = writes.next().await {
+            written.add(outcome);
+        }
+        written
+    }
+
+    async fn write(self, wanted: Wanted, existing: Option<Observed>) -> Result<(), PassError> {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
+        let mut bundle = wanted.bundle(existing.as_ref());
+        let before = existing.as_ref().and_then(|b| b.spec.epoch).unwrap_or(0);
+        bundle.spec.epoch = Some(self.epoch.max(before));
+        let post = PostParams {
+            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let answer = match existing {
+            Some(_) => api.replace(&wanted.name, &post, &bundle).await,
+            None => api.create(&post, &bundle).await,
+        };
+        self.take(answer, "writing", &wanted.namespace, &wanted.name)
+    }
+
+    fn take(
+        self,
+        answer: Result<Bundle, kube::Error>,
+        doing: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), PassError> {
+        let title = format!("{}/{}", self.key.0, self.key.1);
+        let bundle = answer
+            .map_err(|error| PassError::api(&title, format!("{doing} bundle {namespace}/{name}"), error))?;
+        if let Some(observed) = Observed::of(bundle) {
+            self.cache.put_bundle(observed);
+        }
+        Ok(())
+    }
+
+    /// Takes these removals one step further, each as far as it goes without an answer of its agent.
+    pub(super) async fn remove(self, due: Vec<(Observed, Deletion)>) -> Written {
+        let mut removals = stream::iter(due)
+            .map(|(bundle, deletion)| self.step(bundle, deletion))
+            .buffer_unordered(CONCURRENT_WRITES);
+        let mut written = Written::default();
+        while let Some(outcome) = removals.next().await {
+            match outcome {
+                Ok(false) => {}
+                Ok(true) => written.add(Ok(())),
+                Err(error) => written.add(Err(error)),
+            }
+        }
+        written
+    }
+
+    async fn step(self, bundle: Observed, deletion: Deletion) -> Result<bool, PassError> {
+        match removal::next(&bundle) {
+            Removal::Confirm => self.confirm(&bundle, &deletion).await?,
+            Removal::Delete => self.delete(&bundle).await?,
+            Removal::Release => self.release(&bundle).await?,
+            Removal::Await => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Writes the positive evidence that the objects may go.
+    async fn confirm(self, bundle: &Observed, deletion: &Deletion) -> Result<(), PassError> {
+        let epoch = self.epoch.max(bundle.spec.epoch.unwrap_or(0));
+        let spec = json!({"deletion": deletion, "epoch": epoch});
+        self.patch(bundle, "confirming the removal of", json!({}), spec)
+            .await
+    }
+
+    /// Removes dispatch's finalizer.
+    pub(super) async fn release(self, bundle: &Observed) -> Result<(), PassError> {
+        let kept: Vec<_> = bundle
+            .finalizers
+            .iter()
+            .filter(|f| *f != BUNDLE_FINALIZER)
+            .collect();
+        let answer = self
+            .patch(bundle, "releasing", json!({"finalizers": kept}), Value::Null)
+            .await;
+        let key = (bundle.namespace.clone(), bundle.name.clone());
+        if answer.is_ok() && kept.is_empty() {
+            // Nothing holds it any more.
+            self.cache.remove_bundle(&key);
+        }
+        match answer {
+            // It went in between.
+            Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) => {
+                self.cache.remove_bundle(&key);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    async fn patch(
+        self,
+        bundle: &Observed,
+        doing: &str,
+        metadata: Value,
+        spec: Value,
+    ) -> Result<(), PassError> {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &bundle.namespace);
+        let mut patch = json!({"metadata": metadata});
+        patch["metadata"]["resourceVersion"] = json!(bundle.resource_version);
+        if !spec.is_null() {
+            patch["spec"] = spec;
+        }
+        let params = PatchParams {
+            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let answer = api.patch(&bundle.name, &params, &Patch::Merge(patch)).await;
+        self.take(answer, doing, &bundle.namespace, &bundle.name)
+    }
+
+    async fn delete(self, bundle: &Observed) -> Result<(), PassError> {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &bundle.namespace);
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(bundle.uid.clone()),
+            resource_version: Some(bundle.resource_version.clone()),
+        });
+        let key = (bundle.namespace.clone(), bundle.name.clone());
+        match api.delete(&bundle.name, &params).await {
+            Ok(answer) => {
+                match answer.left() {
+                    Some(bundle) if bundle.metadata.deletion_timestamp.is_some() => {
+                        if let Some(observed) = Observed::of(bundle) {
+                            self.cache.put_bundle(observed);
+                        }
+                    }
+                    _ => {
+                        self.cache.remove_bundle(&key);
+                    }
+                }
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.cache.remove_bundle(&key);
+                Ok(())
+            }
+            Err(error) => {
+                let title = format!("{}/{}", self.key.0, self.key.1);
+                Err(PassError::api(
+                    &title,
+                    format!("deleting bundle {}/{}", key.0, key.1),
+                    error,
+                ))
+            }
+        }
+    }
+}

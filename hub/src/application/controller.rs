@@ -1,0 +1,182 @@
+//! The shell: watches feed the queue, passes run beside one another, failures back off.
+
+use super::{
+    Key,
+    cache::Cache,
+    error::PassError,
+    feed::feed,
+    pass::{Hub, Outcome},
+    queue::Queue,
+};
+use crate::workflow::Limits;
+use kube::Client;
+use parking_lot::Mutex;
+use roundhouse_api::clock::SharedClock;
+use std::{collections::HashMap, sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+/// A pass that takes longer is given up and tried again.
+const PASS_TIMEOUT: Duration = Duration::from_secs(60);
+/// First and longest pause after a failed pass.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
+/// Pause after a conflict: the newer version is about to arrive.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Settings of the application controller.
+#[derive(Debug, Clone)]
+pub struct ApplicationOptions {
+    /// Passes over different applications that run at once.
+    pub concurrency: usize,
+    /// Limits of waiting and retrying.
+    pub limits: Limits,
+    /// Seed of the jitter in the back-off of failed passes.
+    pub seed: u64,
+}
+
+impl Default for ApplicationOptions {
+    fn default() -> Self {
+        ApplicationOptions {
+            concurrency: 8,
+            limits: Limits::default(),
+            seed: 0,
+        }
+    }
+}
+
+/// Runs until `shutdown`. What goes wrong with one application is logged and retried with back-off; the others go on.
+pub async fn run(
+    client: Client,
+    options: ApplicationOptions,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+) {
+    let cache = Arc::new(Cache::default());
+    let queue = Arc::new(Queue::default());
+    let ready = CancellationToken::new();
+    let feeding = {
+        let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
+        async move { feed(client, &cache, &queue, &ready).await }
+    };
+    let working = work(client, options, clock, cache, queue, ready);
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => {}
+        () = feeding => {}
+        () = working => {}
+    }
+}
+
+async fn work(
+    client: Client,
+    options: ApplicationOptions,
+    clock: SharedClock,
+    cache: Arc<Cache>,
+    queue: Arc<Queue>,
+    ready: CancellationToken,
+) {
+    ready.cancelled().await;
+    let hub = Arc::new(Hub {
+        client,
+        epoch: cache.highest_epoch().saturating_add(1),
+        cache,
+        clock,
+        limits: options.limits,
+        written: Mutex::default(),
+    });
+    tracing::info!(
+        epoch = hub.epoch,
+        "everything is listed, applications are looked at"
+    );
+    for key in hub.cache.applications() {
+        queue.add(key);
+    }
+    let mut failures: HashMap<Key, u32> = HashMap::new();
+    let mut passes: JoinSet<(Key, Result<Outcome, PassError>)> = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(done) = passes.join_next(), if !passes.is_empty() => {
+                // A pass that panicked has lost its key; its application is looked at with the next event.
+                let Ok((key, outcome)) = done else { continue };
+                settle(&queue, &mut failures, options.seed, &key, outcome);
+            }
+            key = queue.next(), if passes.len() < options.concurrency.max(1) => {
+                let hub = hub.clone();
+                passes.spawn(async move {
+                    let pass = tokio::time::timeout(PASS_TIMEOUT, hub.pass(&key)).await;
+                    let outcome = pass.unwrap_or_else(|_| Err(PassError::Timeout {
+                        application: format!("{}/{}", key.0, key.1),
+                        seconds: PASS_TIMEOUT.as_secs(),
+                    }));
+                    (key, outcome)
+                });
+            }
+        }
+    }
+}
+
+fn settle(
+    queue: &Queue,
+    failures: &mut HashMap<Key, u32>,
+    seed: u64,
+    key: &Key,
+    outcome: Result<Outcome, PassError>,
+) {
+    let wake = match outcome {
+        Ok(outcome) => {
+            failures.remove(key);
+            outcome.wake
+        }
+        Err(error) => {
+            let count = failures.entry(key.clone()).or_default();
+            *count += 1;
+            match &error {
+                PassError::Conflict { .. } if *count <= 5 => {
+                    tracing::debug!(%error, "a newer version was there");
+                    Some(CONFLICT_PAUSE)
+                }
+                _ => {
+                    let pause = pause(seed, key, *count);
+                    tracing::warn!(%error, ?pause, "a pass over an application failed");
+                    Some(pause)
+                }
+            }
+        }
+    };
+    queue.done(key);
+    if let Some(after) = wake {
+        queue.add_at(key.clone(), Instant::now() + after);
+    }
+}
+
+/// Pause after the n-th failure in a row: doubled each time, less up to a quarter so that failures do not stay in step.
+fn pause(seed: u64, key: &Key, count: u32) -> Duration {
+    let doubled = BACKOFF
+        .0
+        .saturating_mul(1_u32.checked_shl(count.saturating_sub(1)).unwrap_or(u32::MAX));
+    let pause = doubled.min(BACKOFF.1);
+    let dice = roundhouse_api::hash::sha256(format!("{seed}/{}/{}/{count}", key.0, key.1).as_bytes());
+    let share = u32::from_str_radix(dice.get(..4).unwrap_or("0"), 16).unwrap_or(0);
+    pause - pause.mul_f64(f64::from(share) / f64::from(u16::MAX) / 4.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_are_bounded_and_differ() {
+        let key = |n: u32| ("ns".to_owned(), format!("app{n}"));
+        for count in 1..100 {
+            let pause = pause(1, &key(0), count);
+            assert!(
+                pause >= BACKOFF.0.mul_f64(0.75) && pause <= BACKOFF.1,
+                "{count}: {pause:?}"
+            );
+        }
+        assert!(pause(1, &key(0), 20) >= BACKOFF.1.mul_f64(0.75));
+        let pauses: std::collections::BTreeSet<_> = (0..100).map(|n| pause(1, &key(n), 5)).collect();
+        assert!(pauses.len() > 90);
+    }
+}

@@ -1,0 +1,59 @@
+//! Why a pass over an application did not finish.
+
+/// The pass is repeated with back-off.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// The API server refused or could not be reached.
+    #[error("application {application}: {action} failed: {source}; it is tried again")]
+    Api {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// What was being done, with the object's name.
+        action: String,
+        /// What the server said.
+        source: Box<kube::Error>,
+    },
+    /// Somebody else wrote the object in between.
+    #[error("application {application}: {action} met a newer version; it is done again")]
+    Conflict {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// What was being done, with the object's name.
+        action: String,
+    },
+    /// A stored object does not read.
+    #[error("application {application}: {object} does not read: {reason}")]
+    Unreadable {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// Which object.
+        object: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A pass took too long.
+    #[error(
+        "application {application}: no answer from the hub's API server for {seconds} s; it is tried again"
+    )]
+    Timeout {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// How long it was waited for, in seconds.
+        seconds: u64,
+    },
+}
+
+impl PassError {
+    /// Sorts an answer of the API server.
+    pub(crate) fn api(application: &str, action: impl Into<String>, source: kube::Error) -> PassError {
+        let (application, action) = (application.to_owned(), action.into());
+        match &source {
+            kube::Error::Api(status) if status.code == 409 => PassError::Conflict { application, action },
+            _ => PassError::Api {
+                application,
+                action,
+                source: Box::new(source),
+            },
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Watches: events go into the cache and wake the applications that they concern.
+
+use super::{
+    Key,
+    cache::{Cache, Kind, key_of},
+    queue::Queue,
+};
+use crate::dispatch::Observed;
+use futures::{Stream, StreamExt, TryStreamExt, stream::select_all};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::ApiResource,
+    core::DynamicObject,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use roundhouse_api::{
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
+    revision::ApplicationRevision,
+};
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
+use tokio_util::sync::CancellationToken;
+
+/// An object of one of the watched kinds.
+#[derive(Debug)]
+enum Seen {
+    Application(Box<DynamicObject>),
+    Bundle(Box<Bundle>),
+    Cluster(Box<Cluster>),
+    Decision(Box<Decision>),
+    Revision(Box<ApplicationRevision>),
+}
+
+/// One event.
+#[derive(Debug)]
+enum News {
+    Put(Seen),
+    Gone(Seen),
+    ListBegins,
+    Listed(Seen),
+    ListEnds,
+}
+
+/// The Application resource with its fields as they are, the unknown ones included.
+pub(super) fn application_resource() -> ApiResource {
+    ApiResource::erase::<Application>(&())
+}
+
+/// Feeds the cache until `shutdown`. Watches that break are made again with back-off; what is held stays meanwhile.
+pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &CancellationToken) {
+    let mut streams = select_all([
+        watch(dynamic(&client), Kind::Application, |o| {
+            Seen::Application(Box::new(o))
+        }),
+        watch(Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
+            Seen::Bundle(Box::new(o))
+        }),
+        watch(Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
+            Seen::Cluster(Box::new(o))
+        }),
+        watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
+            Seen::Decision(Box::new(o))
+        }),
+        watch(
+            Api::<ApplicationRevision>::all(client.clone()),
+            Kind::Revision,
+            |o| Seen::Revision(Box::new(o)),
+        ),
+    ]);
+    let mut lists: std::collections::BTreeMap<Kind, BTreeSet<Key>> = std::collections::BTreeMap::new();
+    while let Some((kind, news)) = streams.next().await {
+        let mut wake = BTreeSet::new();
+        match news {
+            News::Put(seen) => wake = put(cache, seen),
+            News::Gone(seen) => {
+                let (key, version) = (name(&seen), version(&seen));
+                if !cache.holds_newer(kind, &key, &version) {
+                    wake = gone(cache, kind, &key);
+                }
+            }
+            News::ListBegins => {
+                lists.insert(kind, BTreeSet::new());
+            }
+            News::Listed(seen) => {
+                lists.entry(kind).or_default().insert(name(&seen));
+                wake = put(cache, seen);
+            }
+            News::ListEnds => {
+                // Only a whole list says that something is gone.
+                let listed = lists.remove(&kind).unwrap_or_default();
+                for lost in cache.names(kind).difference(&listed) {
+                    wake.extend(gone(cache, kind, lost));
+                }
+                if cache.listed(kind) {
+                    ready.cancel();
+                }
+            }
+        }
+        // Before everything was listed once, nothing may be decided.
+        if ready.is_cancelled() {
+            for key in wake {
+                queue.add(key);
+            }
+        }
+    }
+}
+
+fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
+    match seen {
+        Seen::Application(object) => BTreeSet::from([cache.put_application(*object).key()]),
+        Seen::Bundle(bundle) => Observed::of(*bundle)
+            .map(|o| cache.put_bundle(o))
+            .unwrap_or_default(),
+        Seen::Cluster(cluster) => match cache.put_cluster(&cluster) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
+        Seen::Decision(decision) => cache.put_decision(*decision).into_iter().collect(),
+        Seen::Revision(revision) => cache.put_revision(*revision).into_iter().collect(),
+    }
+}
+
+fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
+    match kind {
+        Kind::Application => {
+            cache.remove_application(key);
+            BTreeSet::from([key.clone()])
+        }
+        Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
+        Kind::Cluster => match cache.remove_cluster(&key.1) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
+        Kind::Decision => cache.remove_decision(key).into_iter().collect(),
+        Kind::Revision => cache.remove_revision(key).into_iter().collect(),
+    }
+}
+
+fn name(seen: &Seen) -> Key {
+    match seen {
+        Seen::Application(object) => key_of(object.as_ref()),
+        Seen::Bundle(object) => key_of(object.as_ref()),
+        Seen::Cluster(object) => key_of(object.as_ref()),
+        Seen::Decision(object) => key_of(object.as_ref()),
+        Seen::Revision(object) => key_of(object.as_ref()),
+    }
+}
+
+fn version(seen: &Seen) -> String {
+    let version = match seen {
+        Seen::Application(object) => object.resource_version(),
+        Seen::Bundle(object) => object.resource_version(),
+        Seen::Cluster(object) => object.resource_version(),
+        Seen::Decision(object) => object.resource_version(),
+        Seen::Revision(object) => object.resource_version(),
+    };
+    version.unwrap_or_default()
+}
+
+fn dynamic(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &application_resource())
+}
+
+type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;
+
+fn watch<K>(api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed
+where
+    K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let news = events
+        .inspect_err(move |error| tracing::warn!(?kind, %error, "a watch broke, it is made again"))
+        .filter_map(|event| std::future::ready(event.ok()));
+    Box::pin(news.map(move |event| {
+        let news = match event {
+            Event::Apply(object) => News::Put(seen(object)),
+            Event::Delete(object) => News::Gone(seen(object)),
+            Event::Init => News::ListBegins,
+            Event::InitApply(object) => News::Listed(seen(object)),
+            Event::InitDone => News::ListEnds,
+        };
+        (kind, news)
+    }))
+}

@@ -1,0 +1,523 @@
+//! One level-triggered pass over one application.
+//!
+//! validate → render → revision → (decide → plan → evidence → advance → write status → carry out)* → status.
+//! The inner loop goes on while something moves, so that steps that need not wait pass in one go; a report, a new
+//! spec or a command starts the next pass.
+
+use super::{
+    Key,
+    bundles::{Writer, Written},
+    cache::{Cache, Stored},
+    error::PassError,
+    feed::application_resource,
+    placing::{self, Placed},
+    removing, revisions, status,
+    view::{Delivery, Known, View, foreign, names, view},
+};
+use crate::{
+    dispatch::{Content, Target},
+    render::{self, Rendered},
+    workflow::{self, Effect, Limits, Spec, Status},
+};
+use jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::DynamicObject,
+};
+use parking_lot::Mutex;
+use roundhouse_api::{
+    application::{ApplicationPhase, ApplicationStatus, ValidApplication, validate},
+    bundle::ApplicationRef,
+    clock::SharedClock,
+    decision::Decision,
+    names::{APPLICATION_FINALIZER, HUB_FIELD_MANAGER, decision_name},
+    revision::ApplicationRevision,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// At most one status write in this time, unless a step changes.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// Rounds of the inner loop beyond the number of steps; a pass that reaches it goes on with the next one.
+const MORE_ROUNDS: usize = 4;
+
+/// What passes share.
+pub(super) struct Hub {
+    pub(super) client: Client,
+    pub(super) cache: Arc<Cache>,
+    pub(super) clock: SharedClock,
+    pub(super) limits: Limits,
+    /// Fencing epoch of this hub.
+    pub(super) epoch: i64,
+    /// When each application's status was written last.
+    pub(super) written: Mutex<HashMap<Key, Instant>>,
+}
+
+/// How a pass ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    /// Look again after this time, if nothing happens before.
+    pub(super) wake: Option<Duration>,
+}
+
+impl Outcome {
+    fn wake(&mut self, after: Duration) {
+        self.wake = Some(self.wake.map_or(after, |wake| wake.min(after)));
+    }
+}
+
+impl Hub {
+    /// Looks at one application. Any pass may run at any time and twice.
+    pub(super) async fn pass(&self, key: &Key) -> Result<Outcome, PassError> {
+        if !self.cache.complete() {
+            return Ok(Outcome::default());
+        }
+        let stored = self.cache.application(key);
+        let deleting = stored.as_ref().is_some_and(|app| app.deleting);
+        let released = removing::release(self.writer(key), &self.cache.bundles(key), deleting).await;
+        let Some(app) = stored else {
+            // Absence is no evidence: Bundles of an application that vanished are held.
+            self.written.lock().remove(key);
+            return released.error.map_or(Ok(Outcome::default()), Err);
+        };
+        let outcome = match deleting {
+            true => self.delete(key, app).await,
+            false => self.deliver(key, app).await,
+        }?;
+        released.error.map_or(Ok(outcome), Err)
+    }
+
+    fn writer<'a>(&'a self, key: &'a Key) -> Writer<'a> {
+        Writer {
+            client: &self.client,
+            cache: &self.cache,
+            key,
+            epoch: self.epoch,
+        }
+    }
+
+    async fn deliver(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
+        let app = self.finalize(app).await?;
+        let object: Value = serde_json::from_slice(&app.bytes).unwrap_or_default();
+        let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
+        let now = self.clock.now();
+        let mut status = app.status.clone();
+        status.observed_generation = Some(app.generation);
+        let valid = match validate(&spec) {
+            Ok(valid) => valid,
+            Err(violations) => {
+                // What is running stays as it is.
+                status.phase = Some(ApplicationPhase::Rendering);
+                status::accepted(&mut status, &violations, app.generation, now);
+                let mut outcome = Outcome::default();
+                self.store(&app, status, true, &mut outcome).await?;
+                return Ok(outcome);
+            }
+        };
+        status::accepted(&mut status, &[], app.generation, now);
+        let rendered = render::render(&app.namespace, &app.name, &valid);
+        let (mut delivery, app) = self
+            .prepare(key, app, &mut status, &spec, valid, rendered)
+            .await?;
+        self.rounds(&mut delivery, app, status).await
+    }
+
+    /// Makes sure that the revision is recorded before a run of it starts.
+    async fn prepare<'a>(
+        &self,
+        key: &'a Key,
+        app: Arc<Stored>,
+        status: &mut ApplicationStatus,
+        spec: &Value,
+        valid: ValidApplication,
+        rendered: Rendered,
+    ) -> Result<(Delivery<'a>, Arc<Stored>), PassError> {
+        let application = ApplicationRef {
+            namespace: app.namespace.clone(),
+            name: app.name.clone(),
+            uid: app.uid.clone(),
+        };
+        let existing = self.cache.revisions(key);
+        let latest = status.latest_revision.as_ref();
+        let choice = revisions::choose(&application, &existing, latest, spec, &rendered);
+        let steps = Spec::new(&choice.latest.name, app.generation, &valid, self.limits);
+        let started = status
+            .workflow
+            .as_ref()
+            .is_some_and(|workflow| steps.is_of(workflow));
+        if !started || !choice.exists {
+            let revision = revisions::ensure(
+                &self.client,
+                key,
+                &application,
+                app.generation,
+                &choice,
+                spec,
+                &rendered,
+            );
+            self.cache.put_revision(revision.await?);
+        }
+        let content = Content {
+            namespace: app.namespace.clone(),
+            application: app.name.clone(),
+            revision: choice.latest.name.clone(),
+            generation: app.generation,
+            components: choice.components,
+            rendered,
+        };
+        status.latest_revision = Some(choice.latest);
+        let delivery = Delivery {
+            key,
+            application,
+            workloads: render::workloads(&content.rendered),
+            valid,
+            content,
+            spec: steps,
+            former: BTreeMap::new(),
+        };
+        Ok((delivery, app))
+    }
+
+    async fn rounds(
+        &self,
+        delivery: &mut Delivery<'_>,
+        mut app: Arc<Stored>,
+        mut status: ApplicationStatus,
+    ) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        let mut written = Written::default();
+        for round in 0.. {
+            let engine = Status {
+                phase: status.phase,
+                workflow: status.workflow.clone(),
+            };
+            let view = self.view(delivery, &engine);
+            let now = self.clock.now();
+            let (next, effects) = workflow::advance(&delivery.spec, &engine, &view.evidence, now);
+            status.phase = next.phase;
+            status.workflow = next.workflow;
+            let moved = status::transition(&app.status, &status);
+            self.describe(delivery, &view, &mut status, &app, now);
+            if moved {
+                // Stored before it is carried out: a command or a spec that came in between wins.
+                app = self.store(&app, status.clone(), true, &mut outcome).await?;
+                status = app.status.clone();
+                status.observed_generation = Some(app.generation);
+            }
+            let last = round >= delivery.spec.steps.len() + MORE_ROUNDS;
+            let done = self
+                .carry_out(delivery, &app, &view, &effects, &mut status, &mut outcome, now)
+                .await?;
+            let again = moved || done.count > 0;
+            written = written.and(done);
+            if written.error.is_some() || !again || last {
+                if again && last {
+                    outcome.wake(Duration::ZERO);
+                }
+                break;
+            }
+        }
+        // What the last writes changed shows in the status.
+        let engine = Status {
+            phase: status.phase,
+            workflow: status.workflow.clone(),
+        };
+        let view = self.view(delivery, &engine);
+        self.describe(delivery, &view, &mut status, &app, self.clock.now());
+        let stored = self.store(&app, status, false, &mut outcome).await;
+        if let Some(error) = written.error {
+            return Err(error);
+        }
+        stored?;
+        Ok(outcome)
+    }
+
+    fn view(&self, delivery: &Delivery<'_>, engine: &Status) -> View {
+        view(&Known {
+            delivery,
+            workflow: engine.workflow.as_ref(),
+            epoch: self.epoch,
+            cache: &self.cache,
+        })
+    }
+
+    fn describe(
+        &self,
+        delivery: &Delivery<'_>,
+        view: &View,
+        status: &mut ApplicationStatus,
+        app: &Stored,
+        now: Timestamp,
+    ) {
+        let placed = &view.placed;
+        let summed = status::delivery(placed, &view.shares, &view.clusters, &view.observed, &view.fleet);
+        status.delivery = Some(summed);
+        let placing = delivery
+            .valid
+            .steps
+            .iter()
+            .filter(|step| matches!(step.kind, roundhouse_api::application::StepKind::Deploy(_)));
+        status::progress(status, placed, placing.count(), app.generation, now);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one round")]
+    async fn carry_out(
+        &self,
+        delivery: &mut Delivery<'_>,
+        app: &Stored,
+        view: &View,
+        effects: &[Effect],
+        status: &mut ApplicationStatus,
+        outcome: &mut Outcome,
+        now: Timestamp,
+    ) -> Result<Written, PassError> {
+        let mut written = Written::default();
+        for effect in effects {
+            match effect {
+                Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh => {
+                    written = written.and(self.dispatch(delivery, view).await?);
+                }
+                Effect::CollectGarbage if view.settled && written.count == 0 => {
+                    let writer = self.writer(delivery.key);
+                    let revision = &delivery.spec.revision;
+                    let collected =
+                        removing::collect(writer, app, &view.plan, &view.observed, revision, now).await;
+                    status.removals = collected.removals;
+                    status::held(status, collected.held, app.generation, now);
+                    written = written.and(collected.written);
+                    if collected.done {
+                        written = written.and(self.forget(delivery).await);
+                    }
+                }
+                Effect::CollectGarbage => {}
+                Effect::Wake { after } => outcome.wake(*after),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Stores the decisions that differ, then writes the Bundles that differ.
+    async fn dispatch(&self, delivery: &mut Delivery<'_>, view: &View) -> Result<Written, PassError> {
+        let mut written = Written::default();
+        for placed in view.placed.iter().filter(|p| p.write) {
+            // The engine has refused the step.
+            if foreign(&self.cache, delivery, &placed.step).is_some() {
+                return Ok(written);
+            }
+            self.decision(delivery, placed).await?;
+            written.count += 1;
+        }
+        let vanished = view.plan.targets.values().filter_map(|target| match target {
+            Target::Vanished { revision } => Some(revision.clone()),
+            _ => None,
+        });
+        for revision in vanished.collect::<std::collections::BTreeSet<_>>() {
+            if let Some(content) = self.load(delivery, &revision).await? {
+                delivery.former.insert(revision, content);
+                // The next round plans with it.
+                written.count += 1;
+            }
+        }
+        let writer = self.writer(delivery.key);
+        Ok(written.and(writer.dispatch(&view.plan, &view.observed).await))
+    }
+
+    async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {
+        let title = format!("{}/{}", delivery.key.0, delivery.key.1);
+        let name = decision_name(&delivery.application.name, &placed.step);
+        let existing = self.cache.decision(&(delivery.key.0.clone(), name.clone()));
+        let decision = placing::object(placed.decision.clone(), existing.as_deref());
+        let api: Api<Decision> = Api::namespaced(self.client.clone(), &delivery.key.0);
+        let answer = match existing {
+            Some(_) => api.replace(&name, &post(), &decision).await,
+            None => api.create(&post(), &decision).await,
+        };
+        let stored =
+            answer.map_err(|error| PassError::api(&title, format!("writing Decision {name}"), error))?;
+        self.cache.put_decision(stored);
+        Ok(())
+    }
+
+    /// What an earlier revision delivered; `None` if its record is gone.
+    async fn load(&self, delivery: &Delivery<'_>, name: &str) -> Result<Option<Content>, PassError> {
+        let title = format!("{}/{}", delivery.key.0, delivery.key.1);
+        let api: Api<ApplicationRevision> = Api::namespaced(self.client.clone(), &delivery.key.0);
+        let answer = api.get_opt(name).await;
+        let revision =
+            answer.map_err(|error| PassError::api(&title, format!("reading revision {name}"), error))?;
+        let Some(revision) = revision else {
+            tracing::warn!(
+                application = title,
+                revision = name,
+                "the record of a delivered revision is gone"
+            );
+            return Ok(None);
+        };
+        Ok(Some(Content {
+            namespace: delivery.key.0.clone(),
+            application: delivery.key.1.clone(),
+            revision: name.to_owned(),
+            generation: revision.spec.generation,
+            components: revision.spec.components.clone(),
+            rendered: revisions::read(&self.client, delivery.key, &revision).await?,
+        }))
+    }
+
+    /// Removes the Decisions of steps that the spec has no longer.
+    async fn forget(&self, delivery: &Delivery<'_>) -> Written {
+        let mut written = Written::default();
+        let api: Api<Decision> = Api::namespaced(self.client.clone(), &delivery.key.0);
+        for (step, decision) in self.cache.decisions(delivery.key) {
+            if names(&delivery.spec, &step) {
+                continue;
+            }
+            let name = decision.metadata.name.clone().unwrap_or_default();
+            let params = kube::api::DeleteParams::background().preconditions(kube::api::Preconditions {
+                uid: decision.metadata.uid.clone(),
+                resource_version: decision.metadata.resource_version.clone(),
+            });
+            match api.delete(&name, &params).await {
+                Ok(_) => written.count += 1,
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    let title = format!("{}/{}", delivery.key.0, delivery.key.1);
+                    written.fail(PassError::api(&title, format!("deleting Decision {name}"), error));
+                    continue;
+                }
+            }
+            self.cache.remove_decision(&(delivery.key.0.clone(), name));
+        }
+        written
+    }
+
+    async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        let ours = app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER);
+        if !ours {
+            return Ok(outcome);
+        }
+        let mut written = Written::default();
+        // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
+        for _ in 0..3 {
+            let done = removing::delete(self.writer(key), &app, &self.cache.bundles(key)).await;
+            let again = done.count > 0 && done.error.is_none();
+            written = written.and(done);
+            if !again {
+                break;
+            }
+        }
+        let observed = self.cache.bundles(key);
+        let mut status = app.status.clone();
+        let now = self.clock.now();
+        let message = removing::waiting(&observed, &self.cache.clusters());
+        status::deleting(&mut status, message, app.generation, now);
+        let stored = self.store(&app, status, false, &mut outcome).await;
+        if let Some(error) = written.error {
+            return Err(error);
+        }
+        let app = stored?;
+        if observed.is_empty() && !removing::any_left(self.writer(key), &app).await? {
+            let kept: Vec<_> = app
+                .finalizers
+                .iter()
+                .filter(|f| *f != APPLICATION_FINALIZER)
+                .collect();
+            match self.patch(&app, json!({"finalizers": kept}), "releasing").await {
+                Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) =>
+                    {}
+                other => drop(other?),
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn finalize(&self, app: Arc<Stored>) -> Result<Arc<Stored>, PassError> {
+        if app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER) {
+            return Ok(app);
+        }
+        let finalizers: Vec<_> = app
+            .finalizers
+            .iter()
+            .map(String::as_str)
+            .chain([APPLICATION_FINALIZER])
+            .collect();
+        self.patch(
+            &app,
+            json!({"finalizers": finalizers}),
+            "putting a finalizer on it",
+        )
+        .await
+    }
+
+    async fn patch(&self, app: &Stored, mut metadata: Value, doing: &str) -> Result<Arc<Stored>, PassError> {
+        metadata["resourceVersion"] = json!(app.resource_version);
+        let params = PatchParams {
+            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let answer = self
+            .applications(&app.namespace)
+            .patch(&app.name, &params, &patch)
+            .await;
+        let object = answer.map_err(|error| PassError::api(&app.title(), doing, error))?;
+        Ok(self.cache.put_application(object))
+    }
+
+    fn applications(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &application_resource())
+    }
+
+    /// Writes the status if it differs; at most once a second unless it is `urgent`.
+    async fn store(
+        &self,
+        app: &Arc<Stored>,
+        mut status: ApplicationStatus,
+        urgent: bool,
+        outcome: &mut Outcome,
+    ) -> Result<Arc<Stored>, PassError> {
+        if !status::differs(&app.status, &status) {
+            return Ok(app.clone());
+        }
+        let (key, now) = (app.key(), Instant::now());
+        let last = self.written.lock().get(&key).copied();
+        if let Some(last) = last
+            && !urgent
+            && now.duration_since(last) < STATUS_INTERVAL
+        {
+            outcome.wake(STATUS_INTERVAL.saturating_sub(now.duration_since(last)));
+            return Ok(app.clone());
+        }
+        if let Some(workflow) = &mut status.workflow {
+            let stored = app.status.workflow.as_ref().and_then(|w| w.epoch).unwrap_or(0);
+            workflow.epoch = Some(self.epoch.max(stored));
+        }
+        let unreadable = |error: serde_json::Error| PassError::Unreadable {
+            application: app.title(),
+            object: "the application".to_owned(),
+            reason: error.to_string(),
+        };
+        let mut object: DynamicObject = serde_json::from_slice(&app.bytes).map_err(unreadable)?;
+        object.data["status"] = serde_json::to_value(&status).map_err(unreadable)?;
+        let answer = self
+            .applications(&app.namespace)
+            .replace_status(&app.name, &post(), &object)
+            .await;
+        let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
+        self.written.lock().insert(key, now);
+        Ok(self.cache.put_application(object))
+    }
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}

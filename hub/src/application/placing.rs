@@ -1,0 +1,184 @@
+//! The decisions of the placing steps; pure.
+//!
+//! All placing steps are placed jointly. A step that the run has passed keeps its stored Decision; a step that it has
+//! not reached keeps what the last finished run stored; the step at work follows the fleet. Once a run has succeeded
+//! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
+//! settled.
+
+use super::{Key, cache::Member};
+use crate::{
+    dispatch::Layer,
+    placement::{self, Inventory, PlacingStep, Previous, StepDecision, Workload, decision_hash},
+    workflow::Reach,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use roundhouse_api::{
+    application::{Application, DeployStep, StepKind, ValidStep, WaitFor},
+    bundle::ApplicationRef,
+    decision::{Decision, DecisionSpec},
+    names::{decision_name, label},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All that the decisions depend on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) key: &'a Key,
+    pub(super) application: &'a ApplicationRef,
+    pub(super) revision: &'a str,
+    pub(super) epoch: i64,
+    pub(super) steps: &'a [ValidStep],
+    pub(super) reach: &'a [Option<Reach>],
+    pub(super) workloads: &'a [Workload],
+    pub(super) fleet: &'a BTreeMap<String, Arc<Member>>,
+    /// The application's stored Decisions, by step.
+    pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
+}
+
+/// A placing step and its decision.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Placed {
+    pub(super) step: String,
+    pub(super) reached: bool,
+    /// The decision that counts now.
+    pub(super) decision: DecisionSpec,
+    /// What has to be stored first, if it differs from what is.
+    pub(super) write: bool,
+    pub(super) wait: WaitFor,
+}
+
+impl Placed {
+    /// What this step contributes to the shares of the clusters.
+    pub(super) fn layer(&self) -> Layer<'_> {
+        layer(&self.step, self.reached, &self.decision)
+    }
+}
+
+/// What a stored Decision contributes to the shares of the clusters.
+pub(super) fn layer<'a>(step: &'a str, reached: bool, decision: &'a DecisionSpec) -> Layer<'a> {
+    Layer {
+        step,
+        reached,
+        revision: &decision.revision,
+        workloads: &decision.workloads,
+        clusters: &decision.clusters,
+    }
+}
+
+/// Decides every placing step as its reach says. `fresh` is what placement answers now.
+pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Placed> {
+    let mut placed = Vec::new();
+    for (deploy, step, reach) in placing(request) {
+        let stored = request.stored.get(&step.name);
+        let now = fresh.iter().find(|decision| decision.step == step.name);
+        let Some(now) = now else { continue };
+        let decision = match (reach, stored) {
+            (Reach::Unreached, None) => continue,
+            (Reach::Unreached | Reach::Placed, Some(stored)) => stored.spec.clone(),
+            (Reach::Placed, None) | (Reach::Live, _) => spec(request, now),
+        };
+        let reached = reach != Reach::Unreached;
+        placed.push(Placed {
+            step: step.name.clone(),
+            reached,
+            write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
+            decision,
+            wait: deploy.wait,
+        });
+    }
+    placed
+}
+
+/// What placement answers now, for all placing steps together.
+pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
+    let steps: Vec<PlacingStep<'_>> = placing(request)
+        .map(|(deploy, step, _)| PlacingStep {
+            name: &step.name,
+            spec: &deploy.placement,
+        })
+        .collect();
+    placement::place(&placement::Request {
+        application: &format!("{}/{}", request.key.0, request.key.1),
+        steps: &steps,
+        workloads: request.workloads,
+        inventory: &Inventory {
+            clusters: request
+                .fleet
+                .values()
+                .map(|member| member.facts.clone())
+                .collect(),
+        },
+        previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
+    })
+}
+
+fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {
+    let steps = request.steps.iter().zip(request.reach);
+    steps.filter_map(|(step, reach)| match &step.kind {
+        StepKind::Deploy(deploy) => Some((deploy.as_ref(), step, (*reach)?)),
+        StepKind::Suspend(_) => None,
+    })
+}
+
+/// A Decision is written when its content or the revision that it places differs; the epoch alone writes nothing.
+fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
+    stored.hash != new.hash
+        || stored.revision != new.revision
+        || stored.application_ref != new.application_ref
+}
+
+fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
+    let sum = |of: fn(&roundhouse_api::decision::WorkloadDecision) -> u32| {
+        decision.workloads.iter().map(|w| u64::from(of(w))).sum()
+    };
+    DecisionSpec {
+        application_ref: request.application.clone(),
+        step: decision.step.clone(),
+        revision: request.revision.to_owned(),
+        epoch: request.epoch,
+        hash: decision_hash(decision),
+        satisfied: decision.satisfied,
+        reasons: decision.reasons.clone(),
+        replicas: sum(|w| w.replicas),
+        placed: sum(|w| w.placed),
+        unplaced: sum(|w| w.unplaced.iter().map(|u| u.count).sum()),
+        cluster_count: u32::try_from(decision.clusters.len()).unwrap_or(u32::MAX),
+        workloads: decision.workloads.clone(),
+        clusters: decision.clusters.clone(),
+        excluded: decision.excluded.clone(),
+    }
+}
+
+/// The object that stores a decision, on top of the one that exists.
+pub(super) fn object(spec: DecisionSpec, existing: Option<&Decision>) -> Decision {
+    let application = spec.application_ref.clone();
+    let mut decision = Decision::new(&decision_name(&application.name, &spec.step), spec);
+    decision.metadata.namespace = Some(application.namespace.clone());
+    if let Some(existing) = existing {
+        decision
+            .metadata
+            .resource_version
+            .clone_from(&existing.metadata.resource_version);
+        decision.metadata.uid.clone_from(&existing.metadata.uid);
+        decision.spec.epoch = decision.spec.epoch.max(existing.spec.epoch);
+    }
+    decision.metadata.labels = Some(BTreeMap::from([
+        (label::APP_NAME.to_owned(), application.name.clone()),
+        (label::APP_NAMESPACE.to_owned(), application.namespace.clone()),
+    ]));
+    decision.metadata.owner_references = Some(vec![owner(&application)]);
+    decision
+}
+
+/// An Application as the owner of what is kept about it in its namespace.
+pub(super) fn owner(application: &ApplicationRef) -> OwnerReference {
+    OwnerReference {
+        api_version: Application::api_version(&()).into_owned(),
+        kind: Application::kind(&()).into_owned(),
+        name: application.name.clone(),
+        uid: application.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    }
+}

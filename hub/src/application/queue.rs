@@ -1,0 +1,156 @@
+//! Which application is looked at next.
+//!
+//! A key is in work at most once; a wake-up during its pass makes another pass afterwards. Of several delayed
+//! wake-ups the earliest counts.
+
+use super::Key;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use tokio::{sync::Notify, time::Instant};
+
+/// The work queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<Key>,
+    queued: HashSet<Key>,
+    running: HashSet<Key>,
+    again: HashSet<Key>,
+    later: BTreeMap<Instant, BTreeSet<Key>>,
+    due: HashMap<Key, Instant>,
+}
+
+impl State {
+    fn push(&mut self, key: Key) {
+        if self.running.contains(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn ripen(&mut self, now: Instant) {
+        while let Some(entry) = self.later.first_entry() {
+            if *entry.key() > now {
+                return;
+            }
+            for key in entry.remove() {
+                self.due.remove(&key);
+                self.push(key);
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Looks at `key` as soon as there is room.
+    pub(super) fn add(&self, key: Key) {
+        self.state.lock().push(key);
+        self.changed.notify_one();
+    }
+
+    /// Looks at `key` at `when`, or earlier if it is already to be looked at earlier.
+    pub(super) fn add_at(&self, key: Key, when: Instant) {
+        let mut state = self.state.lock();
+        if let Some(due) = state.due.get(&key).copied() {
+            if due <= when {
+                return;
+            }
+            if let Some(keys) = state.later.get_mut(&due) {
+                keys.remove(&key);
+            }
+        }
+        state.due.insert(key.clone(), when);
+        state.later.entry(when).or_default().insert(key);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// The next key; [`Queue::done`] has to follow. Only one task may wait here.
+    pub(super) async fn next(&self) -> Key {
+        loop {
+            let next_due = {
+                let mut state = self.state.lock();
+                state.ripen(Instant::now());
+                if let Some(key) = state.ready.pop_front() {
+                    state.queued.remove(&key);
+                    state.running.insert(key.clone());
+                    return key;
+                }
+                state.later.first_key_value().map(|(due, _)| *due)
+            };
+            match next_due {
+                Some(due) => tokio::select! {
+                    biased;
+                    () = self.changed.notified() => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+                None => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// The pass over `key` has ended.
+    pub(super) fn done(&self, key: &Key) {
+        let mut state = self.state.lock();
+        state.running.remove(key);
+        if state.again.remove(key) {
+            state.push(key.clone());
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn key(name: &str) -> Key {
+        ("ns".to_owned(), name.to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_pass_at_a_time_and_no_wake_up_is_lost() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.add(key("a"));
+        queue.add(key("b"));
+        assert_eq!(queue.next().await, key("a"));
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, key("b"));
+        let idle = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert!(idle.is_err(), "a is still in work");
+        queue.done(&key("a"));
+        assert_eq!(queue.next().await, key("a"));
+        queue.done(&key("a"));
+        queue.done(&key("b"));
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), queue.next())
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_of_several_delays_counts() {
+        let (queue, start) = (Queue::default(), Instant::now());
+        for seconds in [5, 3, 9] {
+            queue.add_at(key("a"), start + Duration::from_secs(seconds));
+        }
+        assert_eq!(queue.next().await, key("a"));
+        assert_eq!(start.elapsed().as_secs(), 3);
+        queue.done(&key("a"));
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), queue.next())
+                .await
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Garbage collection, and the deletion of an application.
+
+use super::{
+    bundles::{Writer, Written},
+    cache::{Member, Stored},
+    error::PassError,
+};
+use crate::dispatch::{
+    Observed, Plan,
+    removal::{self, Verdict},
+};
+use jiff::Timestamp;
+use kube::{Api, api::ListParams};
+use roundhouse_api::{
+    application::Removals,
+    bundle::Bundle,
+    names::{annotation, label},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What garbage collection did and what it waits for.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) written: Written,
+    /// The budget afterwards.
+    pub(super) removals: Option<Removals>,
+    /// Why removals are held, if they are.
+    pub(super) held: Option<String>,
+    /// Whether nothing is left to remove.
+    pub(super) done: bool,
+}
+
+/// Removes what the plan does not want, within the delete budget.
+pub(super) async fn collect(
+    writer: Writer<'_>,
+    app: &Stored,
+    plan: &Plan,
+    observed: &BTreeMap<String, Vec<Observed>>,
+    revision: &str,
+    now: Timestamp,
+) -> Collected {
+    let surplus: Vec<&Observed> = observed
+        .values()
+        .flatten()
+        .filter(|b| plan.surplus.contains(&(b.namespace.clone(), b.name.clone())))
+        .collect();
+    // A cluster loses the application if no Bundle of it stays; a part too many is no loss.
+    let stays = |cluster: &str| {
+        let held = observed.get(cluster).into_iter().flatten();
+        held.into_iter().any(|b| {
+            !surplus
+                .iter()
+                .any(|s| s.namespace == b.namespace && s.name == b.name)
+        })
+    };
+    let open = surplus.iter().filter(|b| b.spec.deletion.is_none());
+    let losing: BTreeSet<String> = open
+        .filter(|b| !stays(&b.cluster))
+        .map(|b| b.cluster.clone())
+        .collect();
+    let leaving = surplus
+        .iter()
+        .filter(|b| b.spec.deletion.is_some() && !stays(&b.cluster));
+    let holding = observed.len() - leaving.map(|b| &b.cluster).collect::<BTreeSet<_>>().len();
+    let confirmation = app
+        .annotations
+        .get(annotation::CONFIRM_DELETES)
+        .map(String::as_str);
+    let before = app.status.removals.as_ref();
+    let verdict = removal::budget(&app.title(), before, &losing, holding, confirmation, now);
+    let (removals, held, confirmed_by) = match verdict {
+        Verdict::Allowed {
+            removals,
+            confirmed_by,
+        } => (removals, None, Some(confirmed_by)),
+        Verdict::Held { message, .. } => (before.cloned(), Some(message), None),
+    };
+    let due = surplus.iter().filter_map(|bundle| {
+        let deletion = match (&bundle.spec.deletion, &confirmed_by) {
+            (Some(deletion), _) => deletion.clone(),
+            (None, Some(by)) if !by.is_empty() => removal::evidence(revision, by),
+            (None, Some(_)) => removal::evidence(revision, "garbage-collection"),
+            (None, None) => return None,
+        };
+        Some(((*bundle).clone(), deletion))
+    });
+    Collected {
+        written: writer.remove(due.collect()).await,
+        removals,
+        held,
+        done: surplus.is_empty(),
+    }
+}
+
+/// Lets Bundles go that are on their way out and that no agent has to clean any more.
+///
+/// `keep_evidence`: the application is being deleted, so that a Bundle without the evidence for removal gets it first.
+pub(super) async fn release(
+    writer: Writer<'_>,
+    observed: &BTreeMap<String, Vec<Observed>>,
+    keep_evidence: bool,
+) -> Written {
+    let mut written = Written::default();
+    for bundle in observed.values().flatten() {
+        let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
+        if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
+            match writer.release(bundle).await {
+                Ok(()) => written.count += 1,
+                Err(error) => written.fail(error),
+            }
+        }
+    }
+    written
+}
+
+/// Takes the deletion of an application one step further. Deleting it is the confirmation for all of its Bundles.
+pub(super) async fn delete(
+    writer: Writer<'_>,
+    app: &Stored,
+    observed: &BTreeMap<String, Vec<Observed>>,
+) -> Written {
+    let revision = app
+        .status
+        .latest_revision
+        .as_ref()
+        .map_or("", |l| l.name.as_str());
+    let due = observed.values().flatten().map(|bundle| {
+        let deletion = bundle.spec.deletion.clone();
+        let deletion = deletion.unwrap_or_else(|| removal::evidence(revision, "application-deleted"));
+        (bundle.clone(), deletion)
+    });
+    writer.remove(due.collect()).await
+}
+
+/// Asks the server, not the cache, whether Bundles of the application are left.
+///
+/// # Errors
+/// The list fails: then nothing is known, and the application stays.
+pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, PassError> {
+    let api: Api<Bundle> = Api::all(writer.client.clone());
+    let selector = format!(
+        "{}={},{}={}",
+        label::APP_NAMESPACE,
+        app.namespace,
+        label::APP_NAME,
+        app.name
+    );
+    let list = api.list(&ListParams::default().labels(&selector).limit(1)).await;
+    let list = list.map_err(|error| PassError::api(&app.title(), "listing bundles", error))?;
+    Ok(!list.items.is_empty())
+}
+
+/// Says whom the deletion waits for.
+pub(super) fn waiting(
+    observed: &BTreeMap<String, Vec<Observed>>,
+    fleet: &BTreeMap<String, Arc<Member>>,
+) -> String {
+    const MAX_NAMED: usize = 5;
+    let named = observed.keys().take(MAX_NAMED).map(|cluster| {
+        let why = match fleet.get(cluster) {
+            Some(member) => member.unreachable.clone(),
+            None => Some("the cluster is not registered".to_owned()),
+        };
+        format!(
+            "{cluster} ({})",
+            why.as_deref().unwrap_or("its agent is removing the objects")
+        )
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    match observed.len() {
+        0 => "all clusters are cleaned".to_owned(),
+        count if count > MAX_NAMED => {
+            format!(
+                "waiting for {count} clusters to be cleaned: {named} and {} more",
+                count - MAX_NAMED
+            )
+        }
+        count => format!("waiting for {count} clusters to be cleaned: {named}"),
+    }
+}

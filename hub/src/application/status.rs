@@ -1,0 +1,297 @@
+//! What the Application's status says, and whether writing it is worth a write.
+
+use super::{cache::Member, placing::Placed};
+use crate::{
+    dispatch::{
+        self, Observed, Plan, Target,
+        evidence::{cluster_evidence, held_evidence},
+        rollup::{self, ready_replicas},
+    },
+    workflow::{ClusterEvidence, ClusterState, Evidence, StepEvidence},
+};
+use jiff::Timestamp;
+use roundhouse_api::{
+    application::{
+        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, PLACED, StepPhase,
+        Violation,
+    },
+    condition::{self, Verdict},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Messages of conditions are cut at this many characters.
+const MAX_MESSAGE: usize = 1024;
+/// At most this many violations are listed.
+const MAX_VIOLATIONS: usize = 10;
+
+/// What every cluster with a target shows, by name; clusters that get nothing are left out.
+pub(super) fn evidence_by_cluster(
+    plan: &Plan,
+    observed: &BTreeMap<String, Vec<Observed>>,
+    fleet: &BTreeMap<String, Arc<Member>>,
+) -> BTreeMap<String, Result<ClusterEvidence, String>> {
+    let judge = |(cluster, target): (&String, &Target)| {
+        let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+        let unreachable = match fleet.get(cluster) {
+            Some(member) => member.unreachable.as_deref(),
+            None => Some("the cluster is not registered"),
+        };
+        let evidence = match target {
+            Target::Nothing => return None,
+            Target::Refused(refusal) => Err(format!("cluster {cluster}: {refusal}")),
+            Target::Bundles(wanted) => Ok(cluster_evidence(cluster, wanted, held, unreachable)),
+            Target::Untouched | Target::Vanished { .. } => Ok(held_evidence(cluster, held, unreachable)),
+        };
+        Some((cluster.clone(), evidence))
+    };
+    plan.targets.iter().filter_map(judge).collect()
+}
+
+/// The evidence of the steps that the run has reached.
+pub(super) fn evidence_by_step(
+    placed: &[Placed],
+    clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
+    refused: &BTreeMap<String, String>,
+) -> Evidence {
+    let of = |step: &Placed| {
+        if let Some(message) = refused.get(&step.step) {
+            let message = message.clone();
+            return StepEvidence::Refused { message };
+        }
+        let mut shown = Vec::new();
+        for cluster in &step.decision.clusters {
+            match clusters.get(cluster) {
+                Some(Ok(evidence)) => shown.push(evidence.clone()),
+                Some(Err(message)) => {
+                    let message = message.clone();
+                    return StepEvidence::Refused { message };
+                }
+                None => {}
+            }
+        }
+        let reasons = &step.decision.reasons;
+        let unsatisfied = match (step.decision.satisfied, reasons.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => vec!["not every replica has a place".to_owned()],
+            (false, false) => reasons.clone(),
+        };
+        // What is decided but not stored yet was not carried out.
+        if step.write {
+            shown.iter_mut().for_each(|cluster| {
+                cluster.state = ClusterState::Dispatching;
+                "the decision is not stored yet".clone_into(&mut cluster.message);
+            });
+        }
+        StepEvidence::Placed {
+            unsatisfied,
+            clusters: shown,
+        }
+    };
+    Evidence {
+        steps: placed
+            .iter()
+            .filter(|p| p.reached)
+            .map(|p| (p.step.clone(), of(p)))
+            .collect(),
+    }
+}
+
+/// The roll-up over all clusters with a target.
+pub(super) fn delivery(
+    placed: &[Placed],
+    plan_shares: &BTreeMap<String, dispatch::Share>,
+    clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
+    observed: &BTreeMap<String, Vec<Observed>>,
+    fleet: &BTreeMap<String, Arc<Member>>,
+) -> Delivery {
+    let members: Vec<_> = clusters
+        .iter()
+        .map(|(cluster, evidence)| {
+            let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+            let replicas = plan_shares.get(cluster).map_or(0, |share| share.divided);
+            rollup::Member {
+                region: fleet.get(cluster).map(|m| m.region.clone()).unwrap_or_default(),
+                evidence: evidence.clone().unwrap_or_else(|message| ClusterEvidence {
+                    cluster: cluster.clone(),
+                    state: ClusterState::Failed,
+                    message,
+                }),
+                replicas,
+                ready: ready_replicas(held, replicas),
+            }
+        })
+        .collect();
+    let reached: Vec<_> = placed.iter().filter(|p| p.reached).collect();
+    let reasons = reached.iter().flat_map(|p| {
+        p.decision.workloads.iter().flat_map(move |w| {
+            w.unplaced.iter().filter(|u| u.count > 0).map(move |u| {
+                let rule = match &u.rule {
+                    Some(rule) => format!("{}/{rule}", p.step),
+                    None => "the remainder that no rule claims".to_owned(),
+                };
+                format!(
+                    "{} of {} {}: {} ({rule})",
+                    u.count, w.workload.kind, w.workload.name, u.reason
+                )
+            })
+        })
+    });
+    let unplaced = rollup::Unplaced {
+        count: reached.iter().map(|p| p.decision.unplaced).sum(),
+        reasons: reasons.collect(),
+    };
+    rollup::roll_up(&members, unplaced)
+}
+
+/// Sets the condition `Accepted`.
+pub(super) fn accepted(
+    status: &mut ApplicationStatus,
+    violations: &[Violation],
+    generation: i64,
+    now: Timestamp,
+) {
+    let verdict = if violations.is_empty() {
+        Verdict {
+            type_: ACCEPTED,
+            status: condition::Status::True,
+            reason: "Valid",
+            message: String::new(),
+        }
+    } else {
+        let lines = violations.iter().take(MAX_VIOLATIONS).map(ToString::to_string);
+        let mut message = lines.collect::<Vec<_>>().join("; ");
+        if violations.len() > MAX_VIOLATIONS {
+            message.push_str(&format!("; and {} more", violations.len() - MAX_VIOLATIONS));
+        }
+        Verdict {
+            type_: ACCEPTED,
+            status: condition::Status::False,
+            reason: "Invalid",
+            message: cut(message),
+        }
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Placed` and `Delivered`.
+pub(super) fn progress(
+    status: &mut ApplicationStatus,
+    placed: &[Placed],
+    placing_steps: usize,
+    generation: i64,
+    now: Timestamp,
+) {
+    let workflow = status.workflow.clone().unwrap_or_default();
+    let unsatisfied: Vec<&Placed> = placed
+        .iter()
+        .filter(|p| p.reached && !p.decision.satisfied)
+        .collect();
+    let all_reached = placed.iter().filter(|p| p.reached).count() == placing_steps;
+    let (verdict, reason, message) = match (unsatisfied.first(), all_reached) {
+        (Some(step), _) => (
+            condition::Status::False,
+            "Unsatisfied",
+            format!("step {}: {}", step.step, step.decision.reasons.join("; ")),
+        ),
+        (None, false) => (
+            condition::Status::False,
+            "InProgress",
+            "not every placing step was reached".to_owned(),
+        ),
+        (None, true) => (condition::Status::True, "Satisfied", String::new()),
+    };
+    let verdict = Verdict {
+        type_: PLACED,
+        status: verdict,
+        reason,
+        message: cut(message),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+
+    let ready = status
+        .delivery
+        .as_ref()
+        .map(|d| format!("{} clusters ready", d.clusters_ready));
+    let (verdict, reason) = match (status.phase, workflow.status) {
+        (Some(ApplicationPhase::Running), _) => (condition::Status::True, "Ready"),
+        (Some(ApplicationPhase::Unhealthy), _) => (condition::Status::False, "NotReady"),
+        (_, Some(StepPhase::Failed)) => (condition::Status::False, "Ended"),
+        (_, Some(StepPhase::Suspending)) => (condition::Status::False, "Suspended"),
+        _ => (condition::Status::False, "InProgress"),
+    };
+    let verdict = Verdict {
+        type_: DELIVERED,
+        status: verdict,
+        reason,
+        message: workflow.message.or(ready).map(cut).unwrap_or_default(),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets or clears `DeletesHeld`.
+pub(super) fn held(status: &mut ApplicationStatus, why: Option<String>, generation: i64, now: Timestamp) {
+    let known = condition::get(&status.conditions, DELETES_HELD).is_some();
+    let verdict = match why {
+        None if !known => return,
+        None => Verdict {
+            type_: DELETES_HELD,
+            status: condition::Status::False,
+            reason: "NothingHeld",
+            message: String::new(),
+        },
+        Some(message) => Verdict {
+            type_: DELETES_HELD,
+            status: condition::Status::True,
+            reason: "ConfirmationNeeded",
+            message: cut(message),
+        },
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Delivered` for an application that is being deleted.
+pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generation: i64, now: Timestamp) {
+    status.phase = Some(ApplicationPhase::Deleting);
+    let verdict = Verdict {
+        type_: DELIVERED,
+        status: condition::Status::False,
+        reason: "Deleting",
+        message: cut(message),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Whether two statuses differ in more than bookkeeping.
+pub(super) fn differs(stored: &ApplicationStatus, new: &ApplicationStatus) -> bool {
+    let mut new = new.clone();
+    if let (Some(new), Some(stored)) = (&mut new.workflow, &stored.workflow) {
+        new.epoch = stored.epoch;
+    }
+    *stored != new
+}
+
+/// Whether a step, the run or the phase moved: such a change is written at once and before anything is dispatched.
+pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) -> bool {
+    let shape = |status: &ApplicationStatus| {
+        let workflow = status.workflow.clone().unwrap_or_default();
+        let steps: Vec<_> = workflow.steps.iter().map(|s| (s.phase, s.reason)).collect();
+        (
+            (workflow.generation, workflow.app_revision, workflow.start_time),
+            (
+                workflow.status,
+                workflow.suspend,
+                workflow.terminated,
+                workflow.finished,
+            ),
+            steps,
+        )
+    };
+    shape(stored) != shape(new)
+}
+
+fn cut(message: String) -> String {
+    match message.char_indices().nth(MAX_MESSAGE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message,
+    }
+}

@@ -1,0 +1,179 @@
+//! What one round of a pass looks at: decisions, shares, plan and evidence, from one state of the cache.
+
+use super::{
+    Key,
+    cache::{Cache, Member},
+    placing::{self, Placed},
+    status,
+};
+use crate::{
+    dispatch::{self, Content, Observed, Plan, Share},
+    placement::Workload,
+    workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec},
+};
+use roundhouse_api::{
+    application::{StepPhase, ValidApplication, WorkflowStatus},
+    bundle::ApplicationRef,
+    names::decision_name,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// An application that was understood and rendered.
+pub(super) struct Delivery<'a> {
+    pub(super) key: &'a Key,
+    pub(super) application: ApplicationRef,
+    pub(super) valid: ValidApplication,
+    pub(super) workloads: Vec<Workload>,
+    pub(super) content: Content,
+    pub(super) spec: Spec,
+    /// What earlier runs delivered, loaded for Bundles that vanished.
+    pub(super) former: BTreeMap<String, Content>,
+}
+
+/// All that a view depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) delivery: &'a Delivery<'a>,
+    pub(super) workflow: Option<&'a WorkflowStatus>,
+    pub(super) epoch: i64,
+    pub(super) cache: &'a Cache,
+}
+
+/// What is known in one round.
+pub(super) struct View {
+    pub(super) fleet: BTreeMap<String, Arc<Member>>,
+    pub(super) observed: BTreeMap<String, Vec<Observed>>,
+    pub(super) placed: Vec<Placed>,
+    pub(super) shares: BTreeMap<String, Share>,
+    pub(super) plan: Plan,
+    pub(super) clusters: Clusters,
+    pub(super) evidence: Evidence,
+    /// Whether the run has succeeded, every placing step is as the fleet asks and has come to rest.
+    pub(super) settled: bool,
+}
+
+/// What each cluster shows, or why it cannot get what is wanted.
+type Clusters = BTreeMap<String, Result<ClusterEvidence, String>>;
+
+/// Looks at everything.
+pub(super) fn view(known: &Known<'_>) -> View {
+    let (delivery, cache) = (known.delivery, known.cache);
+    let fleet = cache.clusters();
+    let observed = cache.bundles(delivery.key);
+    let stored = cache.decisions(delivery.key);
+    let reach = workflow::reach(&delivery.spec, known.workflow);
+    let succeeded = known
+        .workflow
+        .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
+    let request = placing::Request {
+        key: delivery.key,
+        application: &delivery.application,
+        revision: &delivery.spec.revision,
+        epoch: known.epoch,
+        steps: &delivery.valid.steps,
+        reach: &reach,
+        workloads: &delivery.workloads,
+        fleet: &fleet,
+        stored: &stored,
+    };
+    let fresh = placing::place(&request);
+    let look = |placed: Vec<Placed>| {
+        // Steps that the spec has no longer count until the run has succeeded; every step of the spec replaces them.
+        let former = stored
+            .iter()
+            .filter(|(step, _)| !succeeded && !names(&delivery.spec, step));
+        let mut layers: Vec<_> = former
+            .map(|(step, d)| placing::layer(step, false, &d.spec))
+            .collect();
+        layers.extend(placed.iter().map(Placed::layer));
+        let shares = dispatch::shares(&layers);
+        let plan = dispatch::plan(&dispatch::Request {
+            application: &delivery.application,
+            content: &delivery.content,
+            former: &delivery.former,
+            shares: &shares,
+            observed: &observed,
+            apply_once: delivery.valid.apply_once,
+            epoch: known.epoch,
+        });
+        let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
+        (placed, shares, plan, clusters)
+    };
+    let (mut placed, mut shares, mut plan, mut clusters) = look(placing::decide(&request, &fresh));
+    let mut settled = succeeded && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
+    if succeeded && let Some(first) = placed.iter().position(|p| p.write) {
+        // Steps follow the fleet one after the other: the first that differs is refreshed when those before it have
+        // come to rest, those behind it are kept.
+        let ready = placed.iter().take(first).all(|p| at_rest(p, &clusters));
+        let narrowed = keep_behind(&reach, if ready { first + 1 } else { first });
+        let request = placing::Request {
+            reach: &narrowed,
+            ..request
+        };
+        (placed, shares, plan, clusters) = look(placing::decide(&request, &fresh));
+        settled = false;
+    }
+    let refused = placed
+        .iter()
+        .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
+    let refused = refused.collect();
+    View {
+        evidence: status::evidence_by_step(&placed, &clusters, &refused),
+        fleet,
+        observed,
+        placed,
+        shares,
+        plan,
+        clusters,
+        settled,
+    }
+}
+
+/// The same reach, but placing steps behind the first `live` keep their decisions.
+fn keep_behind(reach: &[Option<Reach>], live: usize) -> Vec<Option<Reach>> {
+    let mut seen = 0;
+    let narrow = |reach: &Option<Reach>| {
+        let reach = (*reach)?;
+        seen += 1;
+        Some(if seen > live { Reach::Placed } else { reach })
+    };
+    reach.iter().map(narrow).collect()
+}
+
+/// Whether a step has come to rest with its clusters: nothing of it is under way. Unreachable clusters are not waited
+/// for: they get what is due when they return.
+fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
+    placed
+        .decision
+        .clusters
+        .iter()
+        .all(|cluster| match clusters.get(cluster) {
+            Some(Ok(evidence)) => {
+                evidence.state.passes(placed.wait) || evidence.state == ClusterState::Unreachable
+            }
+            Some(Err(_)) => false,
+            None => true,
+        })
+}
+
+/// Whether a placing step of this name is in the spec.
+pub(super) fn names(spec: &Spec, step: &str) -> bool {
+    spec.steps
+        .iter()
+        .any(|s| s.name == step && matches!(s.action, workflow::Action::Deploy { .. }))
+}
+
+/// Why the Decision of a step cannot be stored: one of that name belongs to another application.
+pub(super) fn foreign(cache: &Cache, delivery: &Delivery<'_>, step: &str) -> Option<String> {
+    let (namespace, application) = delivery.key;
+    let name = decision_name(application, step);
+    let decision = cache.decision(&(namespace.clone(), name.clone()))?;
+    let of = &decision.spec.application_ref;
+    let own = of.name == *application && decision.spec.step == step;
+    (!own).then(|| {
+        format!(
+            "application {namespace}/{application}: Decision {name} of step {step} belongs to application {} (step {}): rename the step",
+            of.name, decision.spec.step
+        )
+    })
+}

@@ -1,0 +1,183 @@
+//! Which manifests a cluster gets: divided, stamped, in parts, hashed.
+
+use crate::render::{self, JobShare, Rendered, Stamps};
+use roundhouse_api::{
+    bundle::{MAX_BUNDLE_BYTES, MAX_BUNDLE_OBJECTS, MAX_MANIFEST_BYTES},
+    decision::WorkloadRef,
+    hash,
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// At most this many parts: more cannot be what somebody wants to run as one application.
+const MAX_PARTS: usize = 64;
+
+/// What a revision delivers, before division.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Content {
+    /// Application namespace.
+    pub namespace: String,
+    /// Application name.
+    pub application: String,
+    /// The ApplicationRevision.
+    pub revision: String,
+    /// Generation of the Application that the objects are stamped with.
+    pub generation: i64,
+    /// Component name → component revision.
+    pub components: BTreeMap<String, String>,
+    /// The manifests.
+    pub rendered: Rendered,
+}
+
+/// The manifests of one cluster, in parts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Divided {
+    /// At least one part.
+    pub parts: Vec<Part>,
+}
+
+/// The manifests of one Bundle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// In the order of the revision.
+    pub manifests: Vec<Value>,
+    /// [`hash::of_manifests`].
+    pub hash: String,
+}
+
+/// Why a cluster cannot get its manifests.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// One manifest is too large.
+    #[error(
+        "application {application}: manifest {manifest} weighs {bytes} bytes, more than {MAX_MANIFEST_BYTES}: make it smaller or split it"
+    )]
+    Manifest {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// Kind, namespace and name.
+        manifest: String,
+        /// Bytes of canonical JSON.
+        bytes: usize,
+    },
+    /// All of them together are too many.
+    #[error(
+        "application {application}: its manifests for one cluster need more than {MAX_PARTS} bundles of {MAX_BUNDLE_BYTES} bytes or {MAX_BUNDLE_OBJECTS} objects: split the application"
+    )]
+    Parts {
+        /// `<namespace>/<name>`.
+        application: String,
+    },
+}
+
+/// Divides a content for clusters; clusters with the same counts share the work.
+#[derive(Debug)]
+pub struct Divider<'a> {
+    content: &'a Content,
+    done: HashMap<Vec<Option<(u32, u32, u32)>>, Result<Arc<Divided>, Refusal>>,
+    workloads: Vec<WorkloadRef>,
+}
+
+impl<'a> Divider<'a> {
+    /// Starts with nothing divided.
+    pub fn new(content: &'a Content) -> Divider<'a> {
+        let workloads = render::workloads(&content.rendered);
+        Divider {
+            content,
+            done: HashMap::new(),
+            workloads: workloads.into_iter().map(|w| w.key).collect(),
+        }
+    }
+
+    /// The manifests with these replicas. A workload without an entry keeps the count it was rendered with.
+    ///
+    /// # Errors
+    /// [`Refusal`] names the manifest or the limit.
+    pub fn divide(&mut self, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Arc<Divided>, Refusal> {
+        // Where a cluster stands among the others matters to Jobs only.
+        let count = |workload: &WorkloadRef| {
+            let share = replicas.get(workload)?;
+            let before = if workload.kind == "Job" { share.before } else { 0 };
+            Some((before, share.replicas, share.of_total))
+        };
+        let counts: Vec<_> = self.workloads.iter().map(count).collect();
+        if let Some(done) = self.done.get(&counts) {
+            return done.clone();
+        }
+        let divided = divide(self.content, replicas).map(Arc::new);
+        self.done.insert(counts, divided.clone());
+        divided
+    }
+}
+
+fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Divided, Refusal> {
+    let application = || format!("{}/{}", content.namespace, content.application);
+    let mut parts = Vec::new();
+    let (mut manifests, mut weight) = (Vec::new(), 0);
+    for component in &content.rendered.components {
+        let stamps = Stamps {
+            generation: content.generation,
+            app_revision: content.revision.clone(),
+            component_revision: content
+                .components
+                .get(&component.name)
+                .cloned()
+                .unwrap_or_default(),
+        };
+        for manifest in &component.manifests {
+            let mut manifest = manifest.clone();
+            if let Some(workload) = render::workload_ref(&manifest)
+                && let Some(share) = replicas.get(&workload)
+            {
+                // A Job without a share is left out: a Job of parallelism 0 would never finish.
+                if share.replicas == 0 && workload.kind == "Job" {
+                    continue;
+                }
+                render::set_job_share(&mut manifest, share);
+            }
+            render::stamp(&mut manifest, &stamps);
+            let bytes = hash::canonical(&manifest).len();
+            if bytes > MAX_MANIFEST_BYTES {
+                return Err(Refusal::Manifest {
+                    application: application(),
+                    manifest: title(&manifest),
+                    bytes,
+                });
+            }
+            let full = weight + bytes > MAX_BUNDLE_BYTES || manifests.len() >= MAX_BUNDLE_OBJECTS;
+            if full && !manifests.is_empty() {
+                parts.push(std::mem::take(&mut manifests));
+                weight = 0;
+            }
+            weight += bytes;
+            manifests.push(manifest);
+        }
+    }
+    parts.push(manifests);
+    if parts.len() > MAX_PARTS {
+        return Err(Refusal::Parts {
+            application: application(),
+        });
+    }
+    let parts = parts.into_iter().map(|manifests| Part {
+        hash: hash::of_manifests(&manifests),
+        manifests,
+    });
+    Ok(Divided {
+        parts: parts.collect(),
+    })
+}
+
+/// Kind, namespace and name of a manifest, for people.
+fn title(manifest: &Value) -> String {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    let kind = text("/kind").unwrap_or("(no kind)");
+    let name = text("/metadata/name").unwrap_or("(no name)");
+    match text("/metadata/namespace") {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}

@@ -1,0 +1,86 @@
+//! What the hub remembers of a Bundle: everything but its manifests.
+
+use kube::ResourceExt;
+use roundhouse_api::{
+    bundle::{Bundle, BundleSpec, BundleStatus},
+    names::label,
+};
+use std::collections::BTreeMap;
+
+/// A Bundle without its manifests.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// The cluster, from the namespace.
+    pub cluster: String,
+    /// Uid.
+    pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Whether it has a deletion timestamp.
+    pub deleting: bool,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Finalizers.
+    pub finalizers: Vec<String>,
+    /// The spec; its manifests are left out.
+    pub spec: BundleSpec,
+    /// The agent's report.
+    pub status: Option<BundleStatus>,
+}
+
+impl Observed {
+    /// Takes a Bundle in and drops its manifests. `None` if it is in no cluster's namespace.
+    pub fn of(mut bundle: Bundle) -> Option<Observed> {
+        bundle.spec.workload.manifests = Vec::new();
+        let namespace = bundle.namespace()?;
+        Some(Observed {
+            cluster: namespace.strip_prefix("cluster-")?.to_owned(),
+            name: bundle.name_any(),
+            namespace,
+            uid: bundle.metadata.uid.unwrap_or_default(),
+            resource_version: bundle.metadata.resource_version.unwrap_or_default(),
+            generation: bundle.metadata.generation.unwrap_or_default(),
+            deleting: bundle.metadata.deletion_timestamp.is_some(),
+            labels: bundle.metadata.labels.unwrap_or_default(),
+            annotations: bundle.metadata.annotations.unwrap_or_default(),
+            finalizers: bundle.metadata.finalizers.unwrap_or_default(),
+            spec: bundle.spec,
+            status: bundle.status,
+        })
+    }
+
+    /// Namespace and name of the application that the labels name, for Bundles that dispatch wrote.
+    pub fn application(&self) -> Option<(&str, &str)> {
+        let namespace = self.labels.get(label::APP_NAMESPACE)?;
+        let name = self.labels.get(label::APP_NAME)?;
+        self.spec.application_ref.as_ref()?;
+        Some((namespace, name))
+    }
+
+    /// The report, if it is about the present spec: same hash, same generation (and, being in the same object, the
+    /// same uid). No times are compared.
+    pub fn own_report(&self) -> Option<&BundleStatus> {
+        let status = self.status.as_ref()?;
+        let own = self.spec.hash.is_some()
+            && status.hash == self.spec.hash
+            && status.observed_generation == Some(self.generation);
+        own.then_some(status)
+    }
+
+    /// Whether the agent says that the manifests it reads are not those that the hash is of.
+    pub fn hash_mismatch(&self) -> bool {
+        let Some(status) = &self.status else {
+            return false;
+        };
+        status.observed_generation == Some(self.generation)
+            && status.conditions.iter().any(|c| c.reason == "HashMismatch")
+    }
+}

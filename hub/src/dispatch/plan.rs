@@ -1,0 +1,259 @@
+//! Which Bundles differ from what is wanted.
+
+use super::{Content, Divided, Observed, Refusal, Share, content::Divider};
+use roundhouse_api::{
+    bundle::{ApplicationRef, ApplyOnce, Bundle, BundleSpec, ManifestsTemplate},
+    names::{BUNDLE_FINALIZER, bundle_name, label},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All that a plan depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The application.
+    pub application: &'a ApplicationRef,
+    /// What the present run delivers.
+    pub content: &'a Content,
+    /// What earlier runs delivered, by revision, as far as it was loaded: needed only for Bundles that vanished.
+    pub former: &'a BTreeMap<String, Content>,
+    /// Who gets how much.
+    pub shares: &'a BTreeMap<String, Share>,
+    /// The application's Bundles, by cluster.
+    pub observed: &'a BTreeMap<String, Vec<Observed>>,
+    /// Apply-once mode that the application asks for.
+    pub apply_once: Option<ApplyOnce>,
+    /// Fencing epoch of this hub.
+    pub epoch: i64,
+}
+
+/// What is wanted, cluster by cluster.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// Clusters with a share.
+    pub targets: BTreeMap<String, Target>,
+    /// Namespace and name of Bundles that nothing wants any more.
+    pub surplus: Vec<(String, String)>,
+}
+
+/// What is wanted on one cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// These Bundles.
+    Bundles(Vec<Wanted>),
+    /// The present run has not reached it: its Bundles stay as they are.
+    Untouched,
+    /// The present run has not reached it and its Bundles are gone: they are made again once this revision is loaded.
+    Vanished {
+        /// The revision that was delivered.
+        revision: String,
+    },
+    /// It gets nothing and has nothing.
+    Nothing,
+    /// It cannot get what is wanted.
+    Refused(Refusal),
+}
+
+/// One Bundle that is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// The step that placed it last.
+    pub step: String,
+    /// Index of the part.
+    pub part: usize,
+    /// All parts.
+    pub divided: Arc<Divided>,
+    /// The spec without its manifests.
+    pub spec: BundleSpec,
+    /// What has to be done.
+    pub todo: Todo,
+}
+
+/// What has to be done about a Bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Todo {
+    /// It is as wanted.
+    Nothing,
+    /// It does not exist.
+    Create,
+    /// It differs.
+    Replace,
+    /// One of that name is on its way out; a new one is made when it is gone.
+    AwaitRemoval,
+}
+
+impl Wanted {
+    /// The hash of its manifests.
+    pub fn hash(&self) -> Option<&str> {
+        self.spec.hash.as_deref()
+    }
+
+    /// The whole Bundle, on top of the metadata of the one that exists.
+    pub fn bundle(&self, existing: Option<&Observed>) -> Bundle {
+        let mut spec = self.spec.clone();
+        if let Some(part) = self.divided.parts.get(self.part) {
+            spec.workload.manifests.clone_from(&part.manifests);
+        }
+        let mut bundle = Bundle::new(&self.name, spec);
+        bundle.metadata.namespace = Some(self.namespace.clone());
+        let mut labels = BTreeMap::new();
+        let mut finalizers = Vec::new();
+        if let Some(existing) = existing {
+            bundle.metadata.resource_version = Some(existing.resource_version.clone());
+            bundle.metadata.uid = Some(existing.uid.clone());
+            labels.clone_from(&existing.labels);
+            finalizers.clone_from(&existing.finalizers);
+            bundle.metadata.annotations = Some(existing.annotations.clone()).filter(|a| !a.is_empty());
+        }
+        labels.extend(self.labels());
+        if !finalizers.iter().any(|f| f == BUNDLE_FINALIZER) {
+            finalizers.push(BUNDLE_FINALIZER.to_owned());
+        }
+        bundle.metadata.labels = Some(labels);
+        bundle.metadata.finalizers = Some(finalizers);
+        bundle
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let application = self.spec.application_ref.clone().unwrap_or_default();
+        BTreeMap::from([
+            (label::APP_NAME.to_owned(), application.name),
+            (label::APP_NAMESPACE.to_owned(), application.namespace),
+            (label::STEP.to_owned(), self.step.clone()),
+            (
+                label::CLUSTER.to_owned(),
+                self.namespace.replacen("cluster-", "", 1),
+            ),
+            (label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned()),
+        ])
+    }
+}
+
+/// Compares what is wanted with what is there.
+pub fn plan(request: &Request<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let mut divider = Divider::new(request.content);
+    let mut former: BTreeMap<&str, Divider<'_>> = BTreeMap::new();
+    for (cluster, share) in request.shares {
+        let held = request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
+        let target = if share.reached {
+            bundles(
+                request,
+                cluster,
+                share,
+                held,
+                &mut divider,
+                &request.content.revision,
+            )
+        } else if !held.is_empty() {
+            Target::Untouched
+        } else if let Some(content) = request.former.get(&share.revision) {
+            let divider = former
+                .entry(&content.revision)
+                .or_insert_with(|| Divider::new(content));
+            bundles(request, cluster, share, held, divider, &content.revision)
+        } else {
+            Target::Vanished {
+                revision: share.revision.clone(),
+            }
+        };
+        plan.targets.insert(cluster.clone(), target);
+    }
+    for (cluster, held) in request.observed {
+        let wanted = |name: &str| match plan.targets.get(cluster) {
+            Some(Target::Bundles(wanted)) => wanted.iter().any(|w| w.name == name),
+            // What cannot be replaced is kept.
+            Some(Target::Untouched | Target::Refused(_) | Target::Vanished { .. }) => true,
+            Some(Target::Nothing) | None => false,
+        };
+        let surplus = held.iter().filter(|bundle| !wanted(&bundle.name));
+        plan.surplus
+            .extend(surplus.map(|b| (b.namespace.clone(), b.name.clone())));
+    }
+    plan
+}
+
+fn bundles(
+    request: &Request<'_>,
+    cluster: &str,
+    share: &Share,
+    held: &[Observed],
+    divider: &mut Divider<'_>,
+    revision: &str,
+) -> Target {
+    // A cluster whose share is 0 gets no new bundle; one that has a bundle keeps it with replicas 0.
+    let living = held.iter().any(|bundle| !bundle.deleting);
+    if share.empty && !living {
+        return Target::Nothing;
+    }
+    let divided = match divider.divide(&share.replicas) {
+        Ok(divided) => divided,
+        Err(refusal) => return Target::Refused(refusal),
+    };
+    let application = request.application;
+    let mut wanted: Vec<Wanted> = (0..divided.parts.len())
+        .map(|part| {
+            let spec = BundleSpec {
+                workload: ManifestsTemplate::default(),
+                application_ref: Some(application.clone()),
+                revision: Some(revision.to_owned()),
+                hash: divided.parts.get(part).map(|p| p.hash.clone()),
+                epoch: Some(request.epoch),
+                apply_once: request.apply_once,
+                ..BundleSpec::default()
+            };
+            let mut wanted = Wanted {
+                namespace: format!("cluster-{cluster}"),
+                name: bundle_name(&application.namespace, &application.name, part + 1),
+                step: share.step.clone(),
+                part,
+                divided: divided.clone(),
+                spec,
+                todo: Todo::Create,
+            };
+            if let Some(existing) = held.iter().find(|b| b.name == wanted.name) {
+                wanted.todo = todo(&wanted, existing);
+            }
+            wanted
+        })
+        .collect();
+    // The parts of an application are pruned together, at one revision: when one is written, all are.
+    if wanted.len() > 1
+        && wanted
+            .iter()
+            .any(|w| matches!(w.todo, Todo::Create | Todo::Replace))
+    {
+        for wanted in wanted.iter_mut().filter(|w| w.todo == Todo::Nothing) {
+            let existing = held.iter().find(|b| b.name == wanted.name);
+            if existing.is_some_and(|b| b.spec.revision != wanted.spec.revision) {
+                wanted.todo = Todo::Replace;
+            }
+        }
+    }
+    Target::Bundles(wanted)
+}
+
+fn todo(wanted: &Wanted, existing: &Observed) -> Todo {
+    if existing.deleting {
+        return Todo::AwaitRemoval;
+    }
+    let labelled = wanted
+        .labels()
+        .iter()
+        .filter(|(key, _)| key.as_str() != label::STEP)
+        .all(|(key, value)| existing.labels.get(key) == Some(value));
+    let finalized = existing.finalizers.iter().any(|f| f == BUNDLE_FINALIZER);
+    let same = labelled && finalized && same_spec(&wanted.spec, &existing.spec) && !existing.hash_mismatch();
+    if same { Todo::Nothing } else { Todo::Replace }
+}
+
+/// Whether two specs mean the same: epoch and revision are bookkeeping, the hash stands for the manifests.
+fn same_spec(wanted: &BundleSpec, existing: &BundleSpec) -> bool {
+    let mut existing = existing.clone();
+    existing.epoch = wanted.epoch;
+    existing.revision.clone_from(&wanted.revision);
+    *wanted == existing
+}

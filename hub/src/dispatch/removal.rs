@@ -1,0 +1,158 @@
+//! What may go, in which order, within which budget.
+
+use super::Observed;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use roundhouse_api::{
+    application::{MAX_NOT_READY, Removals},
+    bundle::{BundlePhase, Deletion},
+    hash,
+    names::{BUNDLE_FINALIZER, annotation},
+};
+use std::collections::BTreeSet;
+
+/// How long removals count against the budget.
+const WINDOW: SignedDuration = SignedDuration::from_hours(1);
+/// More than this share of the clusters, in percent, waits for confirmation …
+const MAX_PERCENT: u64 = 10;
+/// … if it is at least this many clusters.
+const MIN_CLUSTERS: u64 = 2;
+
+/// The next thing to do about a Bundle that is on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Removal {
+    /// Write the positive evidence first.
+    Confirm,
+    /// Delete it, with uid and resourceVersion as preconditions.
+    Delete,
+    /// The agent waits for nothing more: remove our finalizer.
+    Release,
+    /// The agent has not reported `Cleaned` yet.
+    Await,
+}
+
+/// What is next for a Bundle that nothing wants.
+pub fn next(bundle: &Observed) -> Removal {
+    match (&bundle.spec.deletion, bundle.deleting) {
+        (None, _) => Removal::Confirm,
+        (Some(_), false) => Removal::Delete,
+        (Some(_), true) if cleaned(bundle) => Removal::Release,
+        (Some(_), true) => Removal::Await,
+    }
+}
+
+/// What is next for a Bundle that is wanted but is being deleted. Without `spec.deletion` (somebody deleted it or its
+/// namespace by hand) the agent holds the objects, so that it may go at once and be made again.
+pub fn next_of_wanted(bundle: &Observed) -> Option<Removal> {
+    let ours = bundle.finalizers.iter().any(|f| f == BUNDLE_FINALIZER);
+    match (&bundle.spec.deletion, bundle.deleting && ours) {
+        (_, false) => None,
+        (None, true) => Some(Removal::Release),
+        (Some(_), true) => Some(next(bundle)),
+    }
+}
+
+/// The agent says, about this very generation, that everything was removed.
+fn cleaned(bundle: &Observed) -> bool {
+    bundle.status.as_ref().is_some_and(|status| {
+        status.phase == Some(BundlePhase::Cleaned) && status.observed_generation == Some(bundle.generation)
+    })
+}
+
+/// What the delete budget says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The removals may go ahead.
+    Allowed {
+        /// The budget after them.
+        removals: Option<Removals>,
+        /// What confirms them.
+        confirmed_by: String,
+    },
+    /// They wait for a confirmation.
+    Held {
+        /// What a confirmation has to name.
+        hash: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// Clusters that would lose the application's bundle, against the clusters that hold one.
+///
+/// `losing` are those whose removal is not confirmed yet; `holding` is how many hold a bundle now, those included.
+/// `confirmation` is the value of the annotation on the Application.
+pub fn budget(
+    application: &str,
+    removals: Option<&Removals>,
+    losing: &BTreeSet<String>,
+    holding: usize,
+    confirmation: Option<&str>,
+    now: Timestamp,
+) -> Verdict {
+    let current = removals.filter(|r| {
+        let since = r.since.as_ref().map_or(Timestamp::MIN, |t| t.0);
+        now.duration_since(since) < WINDOW
+    });
+    if losing.is_empty() {
+        return Verdict::Allowed {
+            removals: current.cloned(),
+            confirmed_by: String::new(),
+        };
+    }
+    let hash = confirmation_hash(application, losing);
+    let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+    if confirmation == Some(hash.as_str()) {
+        // A confirmed set is the new base.
+        return Verdict::Allowed {
+            removals: None,
+            confirmed_by: hash,
+        };
+    }
+    let base = current.map_or(count(holding), |r| u64::from(r.of));
+    let lost = current.map_or(0, |r| u64::from(r.count)) + count(losing.len());
+    if lost >= MIN_CLUSTERS && lost * 100 > base * MAX_PERCENT {
+        let named: Vec<_> = losing.iter().take(5).map(String::as_str).collect();
+        let more = match losing.len() - named.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        return Verdict::Held {
+            message: format!(
+                "{} clusters would lose {application}: {}{more}; with what the last hour removed that is {lost} of {base}, more than {MAX_PERCENT} %: annotate the application with {}={hash} to confirm",
+                losing.len(),
+                named.join(", "),
+                annotation::CONFIRM_DELETES
+            ),
+            hash,
+        };
+    }
+    let mut removals = current.cloned().unwrap_or_else(|| Removals {
+        since: Some(Time(now)),
+        of: u32::try_from(base).unwrap_or(u32::MAX),
+        ..Removals::default()
+    });
+    removals.count = u32::try_from(lost).unwrap_or(u32::MAX);
+    let clusters: BTreeSet<String> = removals.clusters.iter().chain(losing).cloned().collect();
+    removals.clusters = clusters.into_iter().take(MAX_NOT_READY).collect();
+    Verdict::Allowed {
+        removals: Some(removals),
+        confirmed_by: "garbage-collection".to_owned(),
+    }
+}
+
+/// What a confirmation has to name: it stands for exactly these clusters.
+pub fn confirmation_hash(application: &str, losing: &BTreeSet<String>) -> String {
+    let names: Vec<_> = losing.iter().map(String::as_str).collect();
+    let mut hash = hash::sha256(format!("{application}\n{}", names.join("\n")).as_bytes());
+    hash.truncate(16);
+    hash
+}
+
+/// The positive evidence that is written before a Bundle is deleted.
+pub fn evidence(revision: &str, confirmed_by: &str) -> Deletion {
+    Deletion {
+        revision: revision.to_owned(),
+        confirmed_by: confirmed_by.to_owned(),
+    }
+}

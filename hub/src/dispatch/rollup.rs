@@ -1,0 +1,92 @@
+//! What the Application's status says about all clusters: counts, and a bounded sample of what is not ready.
+
+use super::Observed;
+use crate::workflow::{ClusterEvidence, ClusterState};
+use roundhouse_api::application::{ClusterDelivery, Delivery, MAX_NOT_READY, RegionDelivery};
+use std::collections::BTreeMap;
+
+/// At most this many reasons for unplaced replicas.
+const MAX_REASONS: usize = 20;
+
+/// One cluster of the roll-up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Value of its label `region`, empty without.
+    pub region: String,
+    /// What it showed.
+    pub evidence: ClusterEvidence,
+    /// Replicas placed on it.
+    pub replicas: u64,
+    /// Of those, replicas that are ready by its own report.
+    pub ready: u64,
+}
+
+/// Replicas that found no place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unplaced {
+    /// How many.
+    pub count: u64,
+    /// One line per rule and reason.
+    pub reasons: Vec<String>,
+}
+
+/// Replicas that are ready by reports about the present content: those of the revision, at most as many as asked for.
+pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
+    let reports = observed
+        .iter()
+        .filter(|b| !b.deleting)
+        .filter_map(Observed::own_report);
+    let ready = reports
+        .flat_map(|r| &r.workloads)
+        .map(|w| u64::from(w.ready.min(w.updated).min(w.desired)));
+    ready.sum::<u64>().min(placed)
+}
+
+/// Sums the members up.
+pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
+    let mut regions: BTreeMap<&str, RegionDelivery> = BTreeMap::new();
+    let mut late: Vec<&ClusterEvidence> = Vec::new();
+    for member in members {
+        let region = regions.entry(&member.region).or_insert_with(|| RegionDelivery {
+            region: member.region.clone(),
+            ..RegionDelivery::default()
+        });
+        region.clusters += 1;
+        region.replicas += member.replicas;
+        region.replicas_ready += member.ready;
+        match member.evidence.state {
+            ClusterState::Ready => region.ready += 1,
+            ClusterState::Failed => region.failed += 1,
+            ClusterState::Unreachable => region.unreachable += 1,
+            _ => {}
+        }
+        if member.evidence.state != ClusterState::Ready {
+            late.push(&member.evidence);
+        }
+    }
+    late.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    let placed: u64 = members.iter().map(|m| m.replicas).sum();
+    let ready: u64 = members.iter().map(|m| m.ready).sum();
+    let mut reasons = unplaced.reasons;
+    reasons.truncate(MAX_REASONS);
+    Delivery {
+        clusters_ready: format!("{}/{}", members.len() - late.len(), members.len()),
+        replicas_ready: format!("{ready}/{placed}"),
+        placed,
+        unplaced: unplaced.count,
+        unplaced_reasons: reasons,
+        regions: regions.into_values().collect(),
+        omitted: u32::try_from(late.len().saturating_sub(MAX_NOT_READY))
+            .ok()
+            .filter(|n| *n > 0),
+        not_ready: late
+            .into_iter()
+            .take(MAX_NOT_READY)
+            .map(|evidence| ClusterDelivery {
+                cluster: evidence.cluster.clone(),
+                phase: evidence.state.as_str().to_owned(),
+                message: evidence.message.clone(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Which cluster gets how many replicas, over all steps of a run.
+
+use crate::render::JobShare;
+use roundhouse_api::decision::{WorkloadDecision, WorkloadRef};
+use std::collections::BTreeMap;
+
+/// What one step placed.
+#[derive(Debug, Clone, Copy)]
+pub struct Layer<'a> {
+    /// Step name.
+    pub step: &'a str,
+    /// Whether the present run reached it; otherwise this is what the last finished run placed.
+    pub reached: bool,
+    /// The revision that was placed.
+    pub revision: &'a str,
+    /// The division.
+    pub workloads: &'a [WorkloadDecision],
+    /// Clusters that get a bundle, or keep theirs.
+    pub clusters: &'a [String],
+}
+
+/// What one cluster gets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Share {
+    /// The last step that places on this cluster.
+    pub step: String,
+    /// Whether a step of the present run places on it: then it gets the present revision.
+    pub reached: bool,
+    /// The revision that the last step placed.
+    pub revision: String,
+    /// Replicas by workload.
+    pub replicas: BTreeMap<WorkloadRef, JobShare>,
+    /// Of those, the replicas that were divided (duplicates are not).
+    pub divided: u64,
+    /// Whether there are replicas to divide and this cluster gets none.
+    pub empty: bool,
+}
+
+/// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds.
+pub fn shares(layers: &[Layer<'_>]) -> BTreeMap<String, Share> {
+    let mut shares: BTreeMap<String, Share> = BTreeMap::new();
+    let mut divided: BTreeMap<(&str, &WorkloadRef), u32> = BTreeMap::new();
+    let mut placed: BTreeMap<&WorkloadRef, u32> = BTreeMap::new();
+    for layer in layers {
+        for cluster in layer.clusters {
+            let share = shares.entry(cluster.clone()).or_default();
+            layer.step.clone_into(&mut share.step);
+            layer.revision.clone_into(&mut share.revision);
+            share.reached |= layer.reached;
+        }
+        for workload in layer.workloads {
+            let mut of_step: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+            for assignment in &workload.clusters {
+                let (parted, full) = of_step.entry(&assignment.name).or_default();
+                match assignment.duplicate {
+                    true => *full = (*full).max(assignment.replicas),
+                    false => *parted = parted.saturating_add(assignment.replicas),
+                }
+            }
+            for cluster in layer.clusters {
+                let (parted, full) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
+                let before = placed.entry(&workload.workload).or_default();
+                if let Some(share) = shares.get_mut(cluster) {
+                    let part = JobShare {
+                        before: if full > 0 { 0 } else { *before },
+                        replicas: parted.max(full),
+                        of_total: workload.replicas,
+                    };
+                    share.replicas.insert(workload.workload.clone(), part);
+                    *before = before.saturating_add(parted);
+                    divided.insert((cluster, &workload.workload), parted);
+                }
+            }
+        }
+    }
+    for ((cluster, _), replicas) in divided {
+        if let Some(share) = shares.get_mut(cluster) {
+            share.divided += u64::from(replicas);
+        }
+    }
+    let asked = layers.iter().flat_map(|l| l.workloads).any(|w| w.replicas > 0);
+    for share in shares.values_mut() {
+        share.empty = asked && share.replicas.values().all(|part| part.replicas == 0);
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::decision::Assignment;
+
+    fn web() -> WorkloadRef {
+        WorkloadRef {
+            kind: "Deployment".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+        }
+    }
+
+    fn division(total: u32, parts: &[(&str, u32, bool)]) -> Vec<WorkloadDecision> {
+        vec![WorkloadDecision {
+            workload: web(),
+            replicas: total,
+            clusters: parts
+                .iter()
+                .map(|(name, replicas, duplicate)| Assignment {
+                    name: (*name).into(),
+                    replicas: *replicas,
+                    duplicate: *duplicate,
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        }]
+    }
+
+    fn check(layers: &[(&str, bool, &[(&str, u32, bool)])], expected: &[(&str, u32, bool)]) {
+        let divisions: Vec<_> = layers.iter().map(|(_, _, parts)| division(10, parts)).collect();
+        let clusters: Vec<Vec<String>> = layers
+            .iter()
+            .map(|(_, _, parts)| parts.iter().map(|(name, ..)| (*name).to_owned()).collect())
+            .collect();
+        let layers: Vec<_> = layers
+            .iter()
+            .zip(divisions.iter().zip(&clusters))
+            .map(|((step, reached, _), (workloads, clusters))| Layer {
+                step,
+                reached: *reached,
+                revision: "r",
+                workloads,
+                clusters,
+            })
+            .collect();
+        let got: Vec<_> = shares(&layers)
+            .into_iter()
+            .map(|(cluster, share)| (cluster, share.replicas[&web()].replicas, share.reached))
+            .collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(c, n, r)| ((*c).to_owned(), *n, *r))
+            .collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn a_later_step_replaces_never_adds() {
+        check(
+            &[
+                ("canary", true, &[("c1", 1, false)]),
+                ("all", true, &[("c1", 3, false), ("c2", 6, false)]),
+            ],
+            &[("c1", 3, true), ("c2", 6, true)],
+        );
+    }
+
+    #[test]
+    fn a_step_not_reached_keeps_what_the_last_run_placed() {
+        check(
+            &[
+                ("east", true, &[("c1", 7, false)]),
+                ("west", false, &[("c4", 2, false)]),
+            ],
+            &[("c1", 7, true), ("c4", 2, false)],
+        );
+        // No dip on a cluster that an early and a late step share.
+        check(
+            &[
+                ("canary", true, &[("c1", 1, false)]),
+                ("all", false, &[("c1", 3, false), ("c2", 6, false)]),
+            ],
+            &[("c1", 3, true), ("c2", 6, false)],
+        );
+    }
+
+    #[test]
+    fn rules_of_one_step_add_and_a_duplicate_gives_the_full_count() {
+        check(
+            &[("a", true, &[("c1", 2, false), ("c1", 3, false)])],
+            &[("c1", 5, true)],
+        );
+        check(
+            &[("a", true, &[("c1", 2, false), ("c1", 10, true)])],
+            &[("c1", 10, true)],
+        );
+    }
+}

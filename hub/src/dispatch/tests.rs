@@ -1,0 +1,595 @@
+//! The plan and the evidence rule against a model of one cluster's agent.
+
+use super::*;
+use crate::{
+    render::{JobShare, Rendered, RenderedComponent},
+    workflow::ClusterState,
+};
+use roundhouse_api::{
+    bundle::{ApplicationRef, Bundle, BundlePhase, BundleStatus, Counts, Deletion, WorkloadStatus},
+    decision::WorkloadRef,
+    names::{BUNDLE_FINALIZER, label},
+};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+fn application() -> ApplicationRef {
+    ApplicationRef {
+        namespace: "default".to_owned(),
+        name: "app".to_owned(),
+        uid: "u-app".to_owned(),
+    }
+}
+
+fn web() -> WorkloadRef {
+    WorkloadRef {
+        kind: "Deployment".to_owned(),
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+    }
+}
+
+fn content(revision: u64, image: &str) -> Content {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 10, "template": {"spec": {"containers": [{"name": "web", "image": image}]}}}});
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "web", "namespace": "default"}, "data": {"a": "b"}});
+    Content {
+        namespace: "default".to_owned(),
+        application: "app".to_owned(),
+        revision: format!("app-v{revision}"),
+        generation: i64::try_from(revision).unwrap(),
+        components: BTreeMap::from([("web".to_owned(), format!("web-v{revision}"))]),
+        rendered: Rendered {
+            components: vec![RenderedComponent {
+                name: "web".to_owned(),
+                manifests: vec![deployment, config],
+            }],
+        },
+    }
+}
+
+fn share(replicas: u32, reached: bool) -> Share {
+    Share {
+        step: "east".to_owned(),
+        reached,
+        revision: "app-v1".to_owned(),
+        replicas: BTreeMap::from([(
+            web(),
+            JobShare {
+                before: 0,
+                replicas,
+                of_total: 10,
+            },
+        )]),
+        divided: u64::from(replicas),
+        empty: replicas == 0,
+    }
+}
+
+/// The hub's store: Bundles with the server's generation rules.
+#[derive(Default)]
+struct Store {
+    bundles: BTreeMap<String, Bundle>,
+    writes: u32,
+    uids: u32,
+}
+
+impl Store {
+    fn observed(&self) -> BTreeMap<String, Vec<Observed>> {
+        let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
+        for bundle in self.bundles.values() {
+            let observed = Observed::of(bundle.clone()).unwrap();
+            all.entry(observed.cluster.clone()).or_default().push(observed);
+        }
+        all
+    }
+
+    fn plan(&self, content: &Content, shares: &[(&str, Share)], epoch: i64) -> Plan {
+        let shares = shares.iter().map(|(c, s)| ((*c).to_owned(), s.clone())).collect();
+        plan(&Request {
+            application: &application(),
+            content,
+            former: &BTreeMap::new(),
+            shares: &shares,
+            observed: &self.observed(),
+            apply_once: None,
+            epoch,
+        })
+    }
+
+    fn execute(&mut self, plan: &Plan) {
+        let observed = self.observed();
+        for (cluster, target) in &plan.targets {
+            let Target::Bundles(wanted) = target else { continue };
+            for wanted in wanted
+                .iter()
+                .filter(|w| matches!(w.todo, plan::Todo::Create | plan::Todo::Replace))
+            {
+                let existing = observed
+                    .get(cluster)
+                    .and_then(|all| all.iter().find(|b| b.name == wanted.name));
+                let mut bundle = wanted.bundle(existing);
+                let key = format!("{}/{}", wanted.namespace, wanted.name);
+                match self.bundles.get(&key) {
+                    Some(old) => {
+                        bundle.status.clone_from(&old.status);
+                        let changed = i64::from(old.spec != bundle.spec);
+                        bundle.metadata.generation = old.metadata.generation.map(|g| g + changed);
+                    }
+                    None => {
+                        self.uids += 1;
+                        bundle.metadata.uid = Some(format!("u{}", self.uids));
+                        bundle.metadata.generation = Some(1);
+                    }
+                }
+                self.writes += 1;
+                self.bundles.insert(key, bundle);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, content: &Content, shares: &[(&str, Share)]) {
+        let plan = self.plan(content, shares, 1);
+        self.execute(&plan);
+    }
+
+    fn only(&mut self) -> &mut Bundle {
+        self.bundles.values_mut().next().unwrap()
+    }
+
+    fn state(&self, content: &Content, cluster: &str, share: Share) -> ClusterState {
+        let plan = self.plan(content, &[(cluster, share)], 1);
+        let Target::Bundles(wanted) = &plan.targets[cluster] else {
+            panic!("{plan:?}")
+        };
+        let observed = self.observed();
+        let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+        cluster_evidence(cluster, wanted, held, None).state
+    }
+}
+
+/// What an agent that read `bundle` reports.
+fn report(bundle: &Bundle, phase: BundlePhase) -> BundleStatus {
+    BundleStatus {
+        hash: bundle.spec.hash.clone(),
+        observed_generation: bundle.metadata.generation,
+        phase: Some(phase),
+        counts: Some(Counts {
+            total: 2,
+            applied: 2,
+            ready: 2,
+            failed: 0,
+        }),
+        workloads: vec![WorkloadStatus {
+            desired: 3,
+            updated: 3,
+            ready: 3,
+            ..WorkloadStatus::default()
+        }],
+        ..BundleStatus::default()
+    }
+}
+
+#[test]
+fn a_bundle_is_written_once_and_holds_what_the_cluster_gets() {
+    let mut store = Store::default();
+    for _ in 0..3 {
+        store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    }
+    assert_eq!(store.writes, 1);
+    let bundle = store.only();
+    assert_eq!(bundle.spec.workload.manifests[0]["spec"]["replicas"], 3);
+    let hash = roundhouse_api::hash::of_manifests(&bundle.spec.workload.manifests);
+    assert_eq!(bundle.spec.hash.as_deref(), Some(hash.as_str()));
+    let labels = bundle.metadata.labels.clone().unwrap();
+    assert_eq!(labels[label::APP_NAME], "app");
+    assert_eq!(labels[label::CLUSTER], "c1");
+    assert_eq!(labels[label::STEP], "east");
+    assert_eq!(
+        bundle.metadata.finalizers.as_deref(),
+        Some(&[BUNDLE_FINALIZER.to_owned()][..])
+    );
+}
+
+#[test]
+fn bookkeeping_alone_writes_nothing_and_content_does() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    // Another revision with the same manifests, another epoch, another step.
+    let mut other = share(3, true);
+    other.step = "renamed".to_owned();
+    let plan = store.plan(&content(2, "a"), &[("c1", other)], 7);
+    let Target::Bundles(wanted) = &plan.targets["c1"] else {
+        panic!()
+    };
+    assert_eq!(wanted[0].todo, plan::Todo::Nothing);
+    for (content, share) in [
+        (content(2, "b"), share(3, true)),
+        (content(2, "b"), share(4, true)),
+    ] {
+        let before = store.writes;
+        store.dispatch(&content, &[("c1", share)]);
+        assert_eq!(store.writes, before + 1);
+    }
+    // What others changed is repaired: a label, the finalizer, a field of the spec.
+    let damages: [fn(&mut Bundle); 4] = [
+        |b| b.metadata.labels = None,
+        |b| b.metadata.finalizers = None,
+        |b| b.spec.paused = Some(true),
+        |b| b.spec.application_ref = None,
+    ];
+    for damage in damages {
+        damage(store.only());
+        let before = store.writes;
+        store.dispatch(&content(2, "b"), &[("c1", share(4, true))]);
+        store.dispatch(&content(2, "b"), &[("c1", share(4, true))]);
+        assert_eq!(store.writes, before + 1);
+    }
+}
+
+#[test]
+fn a_hash_mismatch_is_rewritten() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let bundle = store.only();
+    // Edited by hand, with the hash left as it was.
+    bundle.spec.workload.manifests[0]["spec"]["replicas"] = json!(9);
+    bundle.metadata.generation = Some(2);
+    let mut status = report(bundle, BundlePhase::Failed);
+    roundhouse_api::condition::set(
+        &mut status.conditions,
+        roundhouse_api::condition::Verdict {
+            type_: "Applied",
+            status: roundhouse_api::condition::Status::False,
+            reason: "HashMismatch",
+            message: String::new(),
+        },
+        Some(2),
+        jiff::Timestamp::UNIX_EPOCH,
+    );
+    bundle.status = Some(status);
+    assert_eq!(
+        store.state(&content(1, "a"), "c1", share(3, true)),
+        ClusterState::Dispatching
+    );
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    assert_eq!(store.only().spec.workload.manifests[0]["spec"]["replicas"], 3);
+    assert_eq!(store.writes, 2);
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    assert_eq!(store.writes, 2);
+}
+
+#[test]
+fn clusters_without_a_share() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(0, true))]);
+    assert_eq!(store.writes, 0, "no new bundle");
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    store.dispatch(&content(1, "a"), &[("c1", share(0, true))]);
+    assert_eq!(
+        store.only().spec.workload.manifests[0]["spec"]["replicas"],
+        0,
+        "kept with replicas 0"
+    );
+    let plan = store.plan(&content(1, "a"), &[], 1);
+    assert_eq!(
+        plan.surplus,
+        [("cluster-c1".to_owned(), "default.app".to_owned())]
+    );
+}
+
+#[test]
+fn clusters_that_the_run_has_not_reached() {
+    let mut store = Store::default();
+    let plan = store.plan(&content(2, "b"), &[("c4", share(2, false))], 1);
+    assert_eq!(
+        plan.targets["c4"],
+        Target::Vanished {
+            revision: "app-v1".to_owned()
+        }
+    );
+    store.dispatch(&content(1, "a"), &[("c4", share(2, true))]);
+    let plan = store.plan(&content(2, "b"), &[("c4", share(2, false))], 1);
+    assert_eq!(plan.targets["c4"], Target::Untouched);
+    assert_eq!(plan.surplus, []);
+    // Made again from the revision that was delivered, once that is loaded.
+    let lost = Store::default();
+    let shares = BTreeMap::from([("c4".to_owned(), share(2, false))]);
+    let plan = super::plan(&Request {
+        application: &application(),
+        content: &content(2, "b"),
+        former: &BTreeMap::from([("app-v1".to_owned(), content(1, "a"))]),
+        shares: &shares,
+        observed: &lost.observed(),
+        apply_once: None,
+        epoch: 1,
+    });
+    let Target::Bundles(wanted) = &plan.targets["c4"] else {
+        panic!("{plan:?}")
+    };
+    let container = "/spec/template/spec/containers/0/image";
+    assert_eq!(
+        wanted[0].bundle(None).spec.workload.manifests[0].pointer(container),
+        Some(&json!("a"))
+    );
+}
+
+#[test]
+fn large_applications_are_split_and_too_large_manifests_refused_by_name() {
+    let mut big = content(1, "a");
+    big.rendered.components[0].manifests = (0..2_500)
+        .map(|n| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{n}")}}))
+        .collect();
+    let mut store = Store::default();
+    store.dispatch(&big, &[("c1", share(3, true))]);
+    let names: Vec<_> = store.bundles.keys().cloned().collect();
+    assert_eq!(
+        names,
+        [
+            "cluster-c1/default.app",
+            "cluster-c1/default.app.2",
+            "cluster-c1/default.app.3"
+        ]
+    );
+    // One changed manifest: all parts carry the new revision, so that they can be pruned together.
+    let mut changed = big.clone();
+    changed.revision = "app-v2".to_owned();
+    changed.rendered.components[0].manifests[0]["data"] = json!({"a": "b"});
+    store.dispatch(&changed, &[("c1", share(3, true))]);
+    assert!(
+        store
+            .bundles
+            .values()
+            .all(|b| b.spec.revision.as_deref() == Some("app-v2"))
+    );
+    assert_eq!(store.writes, 6);
+
+    big.rendered.components[0].manifests = vec![json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "big", "namespace": "default"}, "data": {"a": "x".repeat(1_100_000)}})];
+    let plan = store.plan(&big, &[("c1", share(3, true))], 1);
+    let Target::Refused(refusal) = &plan.targets["c1"] else {
+        panic!()
+    };
+    let text = refusal.to_string();
+    assert!(
+        text.contains("application default/app: manifest ConfigMap default/big weighs 1100225 bytes"),
+        "{text}"
+    );
+    assert_eq!(plan.surplus, [], "what is there stays");
+}
+
+#[test]
+fn a_to_b_to_a_waits_for_its_own_evidence() {
+    let mut store = Store::default();
+    let (a, b) = (content(1, "a"), content(2, "b"));
+    store.dispatch(&a, &[("c1", share(3, true))]);
+    let first = report(store.only(), BundlePhase::Ready);
+    store.only().status = Some(first.clone());
+    assert_eq!(store.state(&a, "c1", share(3, true)), ClusterState::Ready);
+    store.dispatch(&b, &[("c1", share(3, true))]);
+    assert_eq!(store.state(&b, "c1", share(3, true)), ClusterState::Waiting);
+    store.dispatch(&a, &[("c1", share(3, true))]);
+    assert_eq!(
+        store.only().spec.hash,
+        first.hash,
+        "the content is the first one's again"
+    );
+    assert_eq!(store.state(&a, "c1", share(3, true)), ClusterState::Waiting);
+    let own = report(store.only(), BundlePhase::Ready);
+    store.only().status = Some(own);
+    assert_eq!(store.state(&a, "c1", share(3, true)), ClusterState::Ready);
+}
+
+#[test]
+fn removal_goes_by_evidence() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let mut bundle = Observed::of(store.only().clone()).unwrap();
+    assert_eq!(removal::next(&bundle), removal::Removal::Confirm);
+    // Deleted by hand and still wanted: it may go at once, the agent holds the objects.
+    assert_eq!(removal::next_of_wanted(&bundle), None);
+    bundle.deleting = true;
+    assert_eq!(removal::next_of_wanted(&bundle), Some(removal::Removal::Release));
+    // Deleted by hand and not wanted: the evidence is still written first.
+    assert_eq!(removal::next(&bundle), removal::Removal::Confirm);
+    bundle.spec.deletion = Some(Deletion::default());
+    assert_eq!(removal::next(&bundle), removal::Removal::Await);
+    bundle.status = Some(BundleStatus {
+        phase: Some(BundlePhase::Cleaned),
+        observed_generation: Some(bundle.generation - 1),
+        ..BundleStatus::default()
+    });
+    assert_eq!(
+        removal::next(&bundle),
+        removal::Removal::Await,
+        "of another generation"
+    );
+    bundle.status.as_mut().unwrap().observed_generation = Some(bundle.generation);
+    assert_eq!(removal::next(&bundle), removal::Removal::Release);
+    bundle.deleting = false;
+    assert_eq!(removal::next(&bundle), removal::Removal::Delete);
+}
+
+mod budget {
+    use super::removal::{Verdict, budget, confirmation_hash};
+    use jiff::{SignedDuration, Timestamp};
+    use std::collections::BTreeSet;
+
+    fn set(count: usize) -> BTreeSet<String> {
+        (0..count).map(|n| format!("c{n}")).collect()
+    }
+
+    #[test]
+    fn more_than_ten_percent_and_at_least_two_wait() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (losing, holding, held) in [
+            (0, 5, false),
+            (1, 1, false),
+            (1, 5, false),
+            (2, 5, true),
+            (2, 20, false),
+            (3, 20, true),
+            (90, 100, true),
+        ] {
+            let verdict = budget("default/app", None, &set(losing), holding, None, now);
+            assert_eq!(
+                matches!(verdict, Verdict::Held { .. }),
+                held,
+                "{losing} of {holding}"
+            );
+        }
+    }
+
+    #[test]
+    fn removals_add_up_for_an_hour() {
+        let now = Timestamp::UNIX_EPOCH;
+        let one = |n: usize| BTreeSet::from([format!("c{n}")]);
+        let Verdict::Allowed { removals, .. } = budget("a", None, &one(0), 10, None, now) else {
+            panic!()
+        };
+        let second = budget(
+            "a",
+            removals.as_ref(),
+            &one(1),
+            9,
+            None,
+            now + SignedDuration::from_mins(59),
+        );
+        assert!(matches!(second, Verdict::Held { .. }), "{second:?}");
+        let later = budget(
+            "a",
+            removals.as_ref(),
+            &one(1),
+            9,
+            None,
+            now + SignedDuration::from_mins(60),
+        );
+        assert!(matches!(later, Verdict::Allowed { .. }), "{later:?}");
+    }
+
+    #[test]
+    fn a_confirmation_is_for_exactly_these_clusters() {
+        let now = Timestamp::UNIX_EPOCH;
+        let Verdict::Held { hash, message } = budget("a", None, &set(8), 10, None, now) else {
+            panic!()
+        };
+        assert!(
+            message.contains(&hash)
+                && message.contains("8 clusters would lose a: c0, c1, c2, c3, c4 and 3 more")
+        );
+        let confirmed = budget("a", None, &set(8), 10, Some(&hash), now);
+        assert_eq!(
+            confirmed,
+            Verdict::Allowed {
+                removals: None,
+                confirmed_by: hash.clone()
+            }
+        );
+        assert!(matches!(
+            budget("a", None, &set(9), 10, Some(&hash), now),
+            Verdict::Held { .. }
+        ));
+        assert_ne!(confirmation_hash("b", &set(8)), hash);
+    }
+}
+
+#[test]
+fn the_roll_up_is_bounded_and_sorted() {
+    let members: Vec<Member> = (0..200_u64)
+        .map(|n| Member {
+            region: if n % 2 == 0 { "east" } else { "west" }.to_owned(),
+            evidence: crate::workflow::ClusterEvidence {
+                cluster: format!("c{n:03}"),
+                state: if n < 100 {
+                    ClusterState::Ready
+                } else {
+                    ClusterState::Unreachable
+                },
+                message: String::new(),
+            },
+            replicas: 2,
+            ready: u64::from(n < 100) * 2,
+        })
+        .collect();
+    let delivery = roll_up(&members, Unplaced::default());
+    assert_eq!(
+        (delivery.clusters_ready.as_str(), delivery.replicas_ready.as_str()),
+        ("100/200", "200/400")
+    );
+    assert_eq!((delivery.not_ready.len(), delivery.omitted), (50, Some(50)));
+    assert_eq!(delivery.not_ready[0].cluster, "c100");
+    let regions: Vec<_> = delivery
+        .regions
+        .iter()
+        .map(|r| (r.region.as_str(), r.ready, r.unreachable))
+        .collect();
+    assert_eq!(regions, [("east", 50, 50), ("west", 50, 50)]);
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    enum Move {
+        Dispatch(u8),
+        /// The agent reads the bundle as it is now.
+        Read,
+        /// The agent reports on what it read, possibly long ago; reports arrive late and out of order.
+        Report(usize),
+        /// Somebody deletes the bundle: the next one has another uid.
+        Vanish,
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let one = prop_oneof![
+            3 => (0_u8..3).prop_map(Move::Dispatch),
+            3 => Just(Move::Read),
+            4 => (0_usize..8).prop_map(Move::Report),
+            1 => Just(Move::Vanish),
+        ];
+        proptest::collection::vec(one, 1..60)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn ready_means_read_and_reported_since_it_was_written(moves in moves()) {
+            let images = ["a", "b", "c"];
+            let mut store = Store::default();
+            let mut reads: Vec<Bundle> = Vec::new();
+            let mut wanted = content(1, "a");
+            for one in moves {
+                match one {
+                    Move::Dispatch(image) => {
+                        wanted = content(1, images[usize::from(image)]);
+                        store.dispatch(&wanted, &[("c1", share(3, true))]);
+                    }
+                    Move::Read => reads.extend(store.bundles.values().next().cloned()),
+                    Move::Report(back) => {
+                        let Some(read) = reads.iter().rev().nth(back % 4) else { continue };
+                        // A status is written to the object that was read: another uid is refused by the server.
+                        if let Some(bundle) = store.bundles.values_mut().next()
+                            && bundle.metadata.uid == read.metadata.uid
+                        {
+                            bundle.status = Some(report(read, BundlePhase::Ready));
+                        }
+                    }
+                    Move::Vanish => store.bundles.clear(),
+                }
+                if store.state(&wanted, "c1", share(3, true)) == ClusterState::Ready {
+                    let bundle = store.bundles.values().next().unwrap();
+                    prop_assert!(
+                        reads.iter().any(|r| r.metadata.uid == bundle.metadata.uid
+                            && r.metadata.generation == bundle.metadata.generation
+                            && r.spec == bundle.spec),
+                        "nobody read what is counted as ready"
+                    );
+                }
+            }
+        }
+    }
+}

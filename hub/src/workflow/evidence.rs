@@ -1,0 +1,114 @@
+//! What the fleet shows about the steps of a run.
+
+use roundhouse_api::application::WaitFor;
+use std::collections::BTreeMap;
+
+/// What is known, by step name. A step that is missing was not looked at.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evidence {
+    /// Placing steps.
+    pub steps: BTreeMap<String, StepEvidence>,
+}
+
+/// What is known of a placing step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StepEvidence {
+    /// It cannot be carried out as it is; tried again with back-off, then it fails.
+    Refused {
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// Its decision, and what its clusters showed.
+    Placed {
+        /// Why the decision is not satisfied; empty when it is.
+        unsatisfied: Vec<String>,
+        /// The clusters that hold or are to hold a bundle by this step, sorted by name.
+        clusters: Vec<ClusterEvidence>,
+    },
+}
+
+/// What one cluster showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterEvidence {
+    /// Cluster name.
+    pub cluster: String,
+    /// Where it stands.
+    pub state: ClusterState,
+    /// For people; empty when ready.
+    pub message: String,
+}
+
+/// Where a cluster stands with the content that was dispatched to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClusterState {
+    /// The bundle is not written yet.
+    Dispatching,
+    /// The bundle is written; the agent has not reported on it.
+    Waiting,
+    /// The agent reported on this content: some of it is not applied.
+    Progressing,
+    /// The agent reported on this content: all is applied, some is not ready.
+    Applied,
+    /// The agent reported on this content: all is applied and ready.
+    Ready,
+    /// The agent reported on this content: something failed.
+    Failed,
+    /// The cluster's Lease is not renewed: what it runs now is not known.
+    Unreachable,
+}
+
+impl ClusterState {
+    /// The word that a status shows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ClusterState::Dispatching => "Dispatching",
+            ClusterState::Waiting => "Waiting",
+            ClusterState::Progressing => "Progressing",
+            ClusterState::Applied => "Applied",
+            ClusterState::Ready => "Ready",
+            ClusterState::Failed => "Failed",
+            ClusterState::Unreachable => "Unreachable",
+        }
+    }
+
+    /// Whether a step that waits for `wait` may pass over a cluster in this state.
+    pub fn passes(self, wait: WaitFor) -> bool {
+        match wait {
+            WaitFor::Ready => self == ClusterState::Ready,
+            WaitFor::Applied => matches!(self, ClusterState::Applied | ClusterState::Ready),
+            // The bundle of an unreachable cluster is written as well; only an unwritten one holds the step.
+            WaitFor::None => self != ClusterState::Dispatching,
+        }
+    }
+}
+
+impl StepEvidence {
+    /// Whether a step that waits for `wait` may pass. No clusters and an unsatisfied decision never pass.
+    pub fn passes(&self, wait: WaitFor) -> bool {
+        match self {
+            StepEvidence::Refused { .. } => false,
+            StepEvidence::Placed {
+                unsatisfied,
+                clusters,
+            } => {
+                unsatisfied.is_empty()
+                    && !clusters.is_empty()
+                    && clusters.iter().all(|c| c.state.passes(wait))
+            }
+        }
+    }
+
+    /// A digest of the clusters' states: it changes when a cluster changes state, not when a text changes.
+    pub fn digest(&self) -> String {
+        let text = match self {
+            StepEvidence::Refused { .. } => "refused".to_owned(),
+            StepEvidence::Placed { clusters, .. } => clusters
+                .iter()
+                .map(|c| format!("{}={};", c.cluster, c.state.as_str()))
+                .collect(),
+        };
+        let mut digest = roundhouse_api::hash::sha256(text.as_bytes());
+        digest.truncate(16);
+        digest
+    }
+}

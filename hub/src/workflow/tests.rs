@@ -1,0 +1,505 @@
+//! Every (step phase × event) pair, and properties over random sequences.
+
+use super::*;
+use jiff::{SignedDuration, Timestamp};
+use roundhouse_api::application::{StepPhase, StepReason, StepStatus};
+use std::collections::BTreeMap;
+
+fn t0() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn deploy(name: &str, wait: WaitFor) -> Step {
+    Step {
+        name: name.to_owned(),
+        type_: "deploy".to_owned(),
+        action: Action::Deploy { wait },
+    }
+}
+
+fn suspend(name: &str) -> Step {
+    Step {
+        name: name.to_owned(),
+        type_: "suspend".to_owned(),
+        action: Action::Suspend { message: None },
+    }
+}
+
+fn spec(steps: Vec<Step>) -> Spec {
+    Spec {
+        revision: "app-v1".to_owned(),
+        generation: 1,
+        steps,
+        limits: Limits::default(),
+    }
+}
+
+fn placed(states: &[ClusterState]) -> StepEvidence {
+    let clusters = states.iter().enumerate().map(|(n, state)| ClusterEvidence {
+        cluster: format!("c{n}"),
+        state: *state,
+        message: String::new(),
+    });
+    StepEvidence::Placed {
+        unsatisfied: vec![],
+        clusters: clusters.collect(),
+    }
+}
+
+fn evidence(step: &str, what: StepEvidence) -> Evidence {
+    Evidence {
+        steps: BTreeMap::from([(step.to_owned(), what)]),
+    }
+}
+
+fn refused() -> StepEvidence {
+    StepEvidence::Refused {
+        message: "app default/app: manifest ConfigMap/big is above 1 MiB".to_owned(),
+    }
+}
+
+/// Advances until nothing changes any more at the same moment.
+fn settle(spec: &Spec, mut status: Status, evidence: &Evidence, now: Timestamp) -> Status {
+    for _ in 0..20 {
+        let (next, _) = advance(spec, &status, evidence, now);
+        if next == status {
+            return status;
+        }
+        status = next;
+    }
+    panic!("does not settle: {status:?}");
+}
+
+fn workflow(status: &Status) -> &WorkflowStatus {
+    status.workflow.as_ref().unwrap()
+}
+
+fn steps(status: &Status) -> &[StepStatus] {
+    &workflow(status).steps
+}
+
+/// One line per status: phase of the run, phases of the steps.
+fn shown(status: &Status) -> String {
+    let steps = steps(status).iter().map(|s| match s.reason {
+        Some(reason) => format!("{:?}/{reason:?}", s.phase),
+        None => format!("{:?}", s.phase),
+    });
+    format!(
+        "{:?} [{}]{}",
+        status.phase.unwrap(),
+        steps.collect::<Vec<_>>().join(", "),
+        if workflow(status).finished {
+            " finished"
+        } else {
+            ""
+        }
+    )
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Nothing,
+    Ready,
+    NotReady,
+    NoCluster,
+    Refused,
+    Pause,
+    Resume,
+    Terminate,
+    Empty,
+    Rerun,
+    NewSpec,
+}
+
+const EVENTS: [Event; 11] = [
+    Event::Nothing,
+    Event::Ready,
+    Event::NotReady,
+    Event::NoCluster,
+    Event::Refused,
+    Event::Pause,
+    Event::Resume,
+    Event::Terminate,
+    Event::Empty,
+    Event::Rerun,
+    Event::NewSpec,
+];
+
+/// Applies one event to a run whose first step has the given phase.
+fn after(first: Step, phase: StepPhase, event: Event) -> String {
+    let mut spec = spec(vec![first, deploy("b", WaitFor::Ready)]);
+    let (started, _) = advance(&spec, &Status::default(), &Evidence::default(), t0());
+    let mut status = started;
+    {
+        let workflow = status.workflow.as_mut().unwrap();
+        workflow.steps[0].phase = phase;
+        let suspending = phase == StepPhase::Suspending;
+        workflow.suspend = suspending;
+        workflow.status = Some(if suspending {
+            StepPhase::Suspending
+        } else {
+            StepPhase::Running
+        });
+        if phase == StepPhase::Failed {
+            workflow.steps[0].reason = Some(StepReason::Execute);
+            workflow.steps[0].retries = Some(1);
+        }
+        let workflow_event = workflow;
+        match event {
+            Event::Pause => workflow_event.suspend = true,
+            Event::Resume => workflow_event.suspend = false,
+            Event::Terminate => workflow_event.terminated = true,
+            Event::Empty => *workflow_event = WorkflowStatus::default(),
+            _ => {}
+        }
+    }
+    if let Event::Rerun = event {
+        status.phase = Some(ApplicationPhase::RunningWorkflow);
+    }
+    if let Event::NewSpec = event {
+        spec.generation = 2;
+        spec.revision = "app-v2".to_owned();
+    }
+    let evidence = match event {
+        Event::Ready => evidence("a", placed(&[ClusterState::Ready])),
+        Event::NotReady => evidence("a", placed(&[ClusterState::Ready, ClusterState::Applied])),
+        Event::NoCluster => evidence("a", placed(&[])),
+        Event::Refused => evidence("a", refused()),
+        _ => Evidence::default(),
+    };
+    let (next, _) = advance(&spec, &status, &evidence, t0() + SignedDuration::from_secs(1));
+    shown(&next)
+}
+
+#[test]
+fn every_phase_and_event_of_a_placing_step() {
+    const WAITS: &str = "RunningWorkflow [Running/Wait, Pending]";
+    const FIRST: &str = "RunningWorkflow [Running/Wait, Pending]";
+    const SECOND: &str = "RunningWorkflow [Succeeded, Running/Wait]";
+    const PAUSED: &str = "WorkflowSuspending [Suspending/Suspend, Pending]";
+    const ENDED: &str = "WorkflowTerminated [Failed/Terminate, Skipped/Skip] finished";
+    const FAILING: &str = "RunningWorkflow [Failed/Execute, Pending]";
+    let row = |phase: StepPhase| EVENTS.map(|event| after(deploy("a", WaitFor::Ready), phase, event));
+    //           Nothing Ready   NotReady NoCluster Refused Pause Resume Terminate Empty Rerun NewSpec
+    let table = [
+        (
+            StepPhase::Pending,
+            [
+                FIRST, FIRST, FIRST, FIRST, FIRST, PAUSED, FIRST, ENDED, FIRST, FIRST, FIRST,
+            ],
+        ),
+        (
+            StepPhase::Running,
+            [
+                WAITS, SECOND, WAITS, WAITS, FAILING, PAUSED, WAITS, ENDED, FIRST, WAITS, FIRST,
+            ],
+        ),
+        (
+            StepPhase::Suspending,
+            [
+                PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, WAITS, ENDED, FIRST, PAUSED, FIRST,
+            ],
+        ),
+        (
+            StepPhase::Failed,
+            [
+                FAILING, SECOND, WAITS, WAITS, FAILING, PAUSED, FAILING, ENDED, FIRST, FAILING, FIRST,
+            ],
+        ),
+    ];
+    for (phase, expected) in table {
+        let got = row(phase);
+        for ((event, expected), got) in EVENTS.iter().zip(expected).zip(&got) {
+            let expected = match (phase, event) {
+                // The test sets the phase of a suspended step only; its reason is still the one it was started with.
+                (StepPhase::Suspending, Event::Resume | Event::Terminate | Event::Empty | Event::NewSpec) => {
+                    expected.to_owned()
+                }
+                (StepPhase::Suspending, _) => expected.replace("Suspending/Suspend", "Suspending/Wait"),
+                _ => expected.to_owned(),
+            };
+            assert_eq!(got, &expected, "{phase:?} × {event:?}");
+        }
+    }
+    for phase in [StepPhase::Succeeded, StepPhase::Skipped] {
+        for event in EVENTS {
+            let got = after(deploy("a", WaitFor::Ready), phase, event);
+            let expected = match event {
+                Event::Empty | Event::NewSpec => FIRST.to_owned(),
+                // The second step is the present one.
+                Event::Pause => format!("WorkflowSuspending [{phase:?}/Wait, Suspending/Suspend]"),
+                Event::Terminate => format!("WorkflowTerminated [{phase:?}/Wait, Failed/Terminate] finished"),
+                _ => format!("RunningWorkflow [{phase:?}/Wait, Running/Wait]"),
+            };
+            assert_eq!(got, expected, "{phase:?} × {event:?}");
+        }
+    }
+}
+
+#[test]
+fn every_event_of_a_suspend_step() {
+    for event in EVENTS {
+        let got = after(suspend("a"), StepPhase::Suspending, event);
+        let expected = match event {
+            Event::Resume => "RunningWorkflow [Succeeded, Running/Wait]",
+            Event::Terminate => "WorkflowTerminated [Failed/Terminate, Skipped/Skip] finished",
+            // Whatever the clusters show, only a person ends a suspension.
+            _ => "WorkflowSuspending [Suspending/Suspend, Pending]",
+        };
+        assert_eq!(got, expected, "{event:?}");
+    }
+}
+
+#[test]
+fn a_finished_run_rests_until_it_is_asked() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready)]);
+    let ready = evidence("a", placed(&[ClusterState::Ready]));
+    let done = settle(&spec, Status::default(), &ready, t0());
+    assert_eq!(shown(&done), "Running [Succeeded] finished");
+    assert_eq!(workflow(&done).current.as_deref(), Some("a (1/1)"));
+    // Its health shows, nothing else moves.
+    let broken = evidence("a", placed(&[ClusterState::Failed]));
+    let later = t0() + SignedDuration::from_hours(1);
+    let unhealthy = settle(&spec, done.clone(), &broken, later);
+    assert_eq!(shown(&unhealthy), "Unhealthy [Succeeded] finished");
+    assert_eq!(unhealthy.workflow, done.workflow);
+    assert_eq!(settle(&spec, unhealthy, &ready, later), done);
+    // The seed's restart.
+    for emptied in [None, Some(WorkflowStatus::default())] {
+        let status = Status {
+            phase: Some(ApplicationPhase::RunningWorkflow),
+            workflow: emptied,
+        };
+        let (again, _) = advance(&spec, &status, &ready, later);
+        assert_eq!(shown(&again), "RunningWorkflow [Running/Wait]");
+    }
+    let status = Status {
+        phase: Some(ApplicationPhase::RunningWorkflow),
+        ..done.clone()
+    };
+    assert_eq!(
+        shown(&advance(&spec, &status, &ready, later).0),
+        "RunningWorkflow [Running/Wait]"
+    );
+    // Controls of a run that goes on mean nothing to one that ended.
+    for change in [
+        |w: &mut WorkflowStatus| w.suspend = true,
+        |w: &mut WorkflowStatus| w.terminated = true,
+    ] {
+        let mut status = done.clone();
+        change(status.workflow.as_mut().unwrap());
+        assert!(workflow(&settle(&spec, status, &ready, later)).finished);
+    }
+}
+
+#[test]
+fn east_approval_west() {
+    let spec = spec(vec![
+        deploy("east", WaitFor::Ready),
+        suspend("approve"),
+        deploy("west", WaitFor::Applied),
+    ]);
+    let ready = |state| Evidence {
+        steps: BTreeMap::from([
+            ("east".to_owned(), placed(&[ClusterState::Ready])),
+            ("west".to_owned(), placed(&[state])),
+        ]),
+    };
+    let mut status = settle(&spec, Status::default(), &ready(ClusterState::Ready), t0());
+    assert_eq!(
+        shown(&status),
+        "WorkflowSuspending [Succeeded, Suspending/Suspend, Pending]"
+    );
+    assert_eq!(workflow(&status).current.as_deref(), Some("approve (1/3)"));
+    assert!(workflow(&status).suspend);
+    status.workflow.as_mut().unwrap().suspend = false;
+    let status = settle(&spec, status, &ready(ClusterState::Progressing), t0());
+    assert_eq!(
+        shown(&status),
+        "RunningWorkflow [Succeeded, Succeeded, Running/Wait]"
+    );
+    let status = settle(&spec, status, &ready(ClusterState::Applied), t0());
+    assert_eq!(
+        shown(&status),
+        "Unhealthy [Succeeded, Succeeded, Succeeded] finished"
+    );
+}
+
+#[test]
+fn evidence_in_hand_when_a_step_starts_is_not_used() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready), deploy("b", WaitFor::Ready)]);
+    let ready = Evidence {
+        steps: ["a", "b"]
+            .map(|s| (s.to_owned(), placed(&[ClusterState::Ready])))
+            .into(),
+    };
+    let (one, effects) = advance(&spec, &Status::default(), &ready, t0());
+    assert_eq!(shown(&one), "RunningWorkflow [Running/Wait, Pending]");
+    assert_eq!(effects, [Effect::Dispatch { step: "a".to_owned() }]);
+    let (two, effects) = advance(&spec, &one, &ready, t0());
+    assert_eq!(shown(&two), "RunningWorkflow [Succeeded, Running/Wait]");
+    assert_eq!(effects.last(), Some(&Effect::Dispatch { step: "b".to_owned() }));
+}
+
+#[test]
+fn a_refused_step_is_retried_ten_times_with_back_off() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready), deploy("b", WaitFor::Ready)]);
+    let (mut status, _) = advance(&spec, &Status::default(), &Evidence::default(), t0());
+    let refusal = evidence("a", refused());
+    let (mut now, mut waits) = (t0(), Vec::new());
+    while !workflow(&status).finished {
+        let (next, effects) = advance(&spec, &status, &refusal, now);
+        // Looking too early changes nothing.
+        assert_eq!(advance(&spec, &next, &refusal, now).0, next);
+        status = next;
+        if let Some(Effect::Wake { after }) = effects.last() {
+            waits.push(after.as_secs());
+            now += SignedDuration::try_from(*after).unwrap();
+        }
+    }
+    assert_eq!(waits, [1, 1, 1, 1, 1, 1, 3, 6, 12, 25]);
+    assert_eq!(
+        shown(&status),
+        "WorkflowFailed [Failed/FailedAfterRetries, Skipped/Skip] finished"
+    );
+    assert_eq!(workflow(&status).message.as_deref(), Some(TERMINATED_BY_FAILURE));
+    assert!(
+        steps(&status)[0]
+            .message
+            .as_deref()
+            .unwrap()
+            .contains("above 1 MiB")
+    );
+}
+
+#[test]
+fn waiting_writes_nothing_and_walks_through_the_seeds_sequence() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready)]);
+    let waiting = evidence("a", placed(&[ClusterState::Applied]));
+    let mut status = settle(&spec, Status::default(), &waiting, t0());
+    let (mut now, mut waits) = (t0(), Vec::new());
+    for _ in 0..13 {
+        let (next, effects) = advance(&spec, &status, &waiting, now);
+        assert_eq!(next, status, "a look without news changes nothing");
+        let Some(Effect::Wake { after }) = effects.last() else {
+            panic!("no wake")
+        };
+        waits.push(after.as_secs());
+        now += SignedDuration::try_from(*after).unwrap();
+    }
+    assert_eq!(waits, [1, 1, 1, 1, 1, 1, 3, 6, 12, 25, 51, 60, 60]);
+    // Progress resets it.
+    let progress = evidence("a", placed(&[ClusterState::Failed]));
+    status = settle(&spec, status, &progress, now);
+    let (_, effects) = advance(&spec, &status, &progress, now);
+    assert_eq!(
+        effects.last(),
+        Some(&Effect::Wake {
+            after: Duration::from_secs(1)
+        })
+    );
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state() -> impl Strategy<Value = ClusterState> {
+        prop_oneof![
+            Just(ClusterState::Dispatching),
+            Just(ClusterState::Waiting),
+            Just(ClusterState::Progressing),
+            Just(ClusterState::Applied),
+            Just(ClusterState::Ready),
+            Just(ClusterState::Failed),
+            Just(ClusterState::Unreachable),
+        ]
+    }
+
+    fn random_evidence() -> impl Strategy<Value = Evidence> {
+        let one = prop_oneof![
+            8 => proptest::collection::vec(prop_oneof![3 => Just(ClusterState::Ready), 1 => state()], 0..3)
+                .prop_map(|states| placed(&states)),
+            1 => Just(refused()),
+        ];
+        proptest::collection::btree_map(prop_oneof!["s0", "s1", "s2", "s3"], one, 0..5)
+            .prop_map(|steps| Evidence { steps })
+    }
+
+    fn random_spec() -> impl Strategy<Value = Spec> {
+        let step = prop_oneof![
+            Just(Some(WaitFor::Ready)),
+            Just(Some(WaitFor::Applied)),
+            Just(Some(WaitFor::None)),
+            Just(None)
+        ];
+        proptest::collection::vec(step, 1..5).prop_map(|kinds| {
+            let steps = kinds.into_iter().enumerate().map(|(n, kind)| match kind {
+                Some(wait) => deploy(&format!("s{n}"), wait),
+                None => suspend(&format!("s{n}")),
+            });
+            spec(steps.collect())
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn no_step_passes_without_its_evidence_and_a_restart_changes_nothing(
+            spec in random_spec(),
+            moves in proptest::collection::vec((random_evidence(), 0_i64..90, 0_u8..12), 1..40),
+        ) {
+            let mut status = Status::default();
+            let mut now = t0();
+            for (evidence, seconds, control) in moves {
+                now += SignedDuration::from_secs(seconds);
+                let mut resumed = false;
+                if let Some(workflow) = &mut status.workflow {
+                    match control {
+                        0 => workflow.suspend = true,
+                        1..=3 => {
+                            resumed = workflow.suspend;
+                            workflow.suspend = false;
+                        }
+                        4 => workflow.terminated = true,
+                        _ => {}
+                    }
+                }
+                // A restart of the hub reads the status back from its stored form.
+                let stored = status.workflow.as_ref().map(|w| serde_json::to_value(w).unwrap());
+                let restored = Status {
+                    phase: status.phase,
+                    workflow: stored.map(|w| serde_json::from_value(w).unwrap()),
+                };
+                let (next, effects) = advance(&spec, &restored, &evidence, now);
+                prop_assert_eq!(&advance(&spec, &status, &evidence, now), &(next.clone(), effects));
+
+                let before = status.workflow.clone().unwrap_or_default();
+                let after = workflow(&next);
+                if before.finished {
+                    prop_assert_eq!(&before.steps, &after.steps, "a finished run does not change");
+                } else {
+                    for (n, step) in spec.steps.iter().enumerate() {
+                        let was = before.steps.get(n).map(|s| s.phase);
+                        if after.steps[n].phase != StepPhase::Succeeded || was == Some(StepPhase::Succeeded) {
+                            continue;
+                        }
+                        match &step.action {
+                            Action::Suspend { .. } => prop_assert!(resumed, "{step:?} passed by itself"),
+                            Action::Deploy { wait } => {
+                                prop_assert!(was == Some(StepPhase::Running) || was == Some(StepPhase::Failed));
+                                let own = evidence.steps.get(&step.name);
+                                prop_assert!(own.is_some_and(|e| e.passes(*wait)), "{step:?} on {own:?}");
+                            }
+                        }
+                    }
+                    let started = after.steps.iter().filter(|s| s.first_execute_time.is_some()).count();
+                    let were = before.steps.iter().filter(|s| s.first_execute_time.is_some()).count();
+                    prop_assert!(started <= were + 1, "one start a call");
+                }
+                status = next;
+            }
+        }
+    }
+}
