@@ -1,0 +1,121 @@
+//! Where in a document we are; rendered only when something is wrong.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::{MAX_DEPTH, PatchError};
+
+/// A path kept as a chain of stack frames, so that walking a document costs no allocation.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Index(usize),
+}
+
+impl<'a> Path<'a> {
+    pub(crate) const ROOT: Path<'static> = Path {
+        parent: None,
+        step: Step::Root,
+    };
+
+    pub(crate) fn field(&'a self, name: &'a str) -> Path<'a> {
+        Path {
+            parent: Some(self),
+            step: Step::Field(name),
+        }
+    }
+
+    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
+        Path {
+            parent: Some(self),
+            step: Step::Index(index),
+        }
+    }
+
+    pub(crate) fn wrong_type(&self, expected: &'static str, found: &Value) -> PatchError {
+        PatchError::WrongType {
+            path: self.to_string(),
+            expected,
+            found: type_name(found),
+        }
+    }
+
+    pub(crate) fn missing_key(&self, key: &str) -> PatchError {
+        PatchError::MissingMergeKey {
+            path: self.to_string(),
+            key: key.to_owned(),
+        }
+    }
+
+    pub(crate) fn bad_directive(&self, reason: impl Into<String>) -> PatchError {
+        PatchError::BadDirective {
+            path: self.to_string(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(parent) = self.parent else {
+            return out.write_str("$");
+        };
+        let below_root = matches!(parent.step, Step::Root);
+        if !below_root {
+            parent.fmt(out)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Index(index) => write!(out, "[{index}]"),
+            Step::Field(name) if name.contains(['.', '/', '[']) => write!(out, "[{name:?}]"),
+            Step::Field(name) if below_root => out.write_str(name),
+            Step::Field(name) => write!(out, ".{name}"),
+        }
+    }
+}
+
+/// The JSON type of a value, as messages call it.
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Refuses a document that nests deeper than [`MAX_DEPTH`], so that everything after it may recurse.
+pub(crate) fn check_depth(value: &Value) -> Result<(), PatchError> {
+    descend(value, &Path::ROOT, MAX_DEPTH)
+}
+
+fn descend(value: &Value, path: &Path<'_>, left: usize) -> Result<(), PatchError> {
+    if !value.is_object() && !value.is_array() {
+        return Ok(());
+    }
+    let Some(left) = left.checked_sub(1) else {
+        return Err(PatchError::TooDeep {
+            path: path.to_string(),
+        });
+    };
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .try_for_each(|(name, value)| descend(value, &path.field(name), left)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, value)| descend(value, &path.index(at), left)),
+        _ => Ok(()),
+    }
+}
