@@ -1,1 +1,46 @@
-//! The embedded Kubernetes API server.
+//! The embedded Kubernetes API server: one `tower::Service` that speaks the Kubernetes API.
+//!
+//! In process it is handed to `kube::Client::new`; over the network hyper serves it behind rustls. It is generic:
+//! driven by a table of kinds and by custom resource definitions, with no handler per kind.
+//!
+//! Architecture invariant: nothing below [`Server::service`] waits. A request is answered from the store by plain
+//! function calls; what follows from a write (collection of dependents, emptying of namespaces) happens on the same
+//! task before the answer.
+
+mod admission;
+mod auth;
+mod body;
+mod clock;
+mod collect;
+mod count;
+mod crd;
+mod discovery;
+mod error;
+mod kinds;
+mod names;
+mod object;
+mod output;
+mod paging;
+mod request;
+mod schema;
+mod selector;
+mod server;
+mod service;
+mod store;
+mod table;
+mod verbs;
+mod watch;
+mod yaml;
+
+pub use auth::{AllowAuthenticated, Attributes, Authorizer, Identity};
+pub use body::ApiBody;
+pub use clock::{Clock, system_clock};
+pub use count::WriteCounter;
+pub use error::{ApiError, Cause};
+pub use selector::{LabelSelector, Labels, SelectorError};
+pub use server::{Server, ServerBuilder};
+pub use service::ApiService;
+pub use store::{
+    Change, Event, EventKind, Expect, From, Key, Listing, MemoryLimits, MemoryStore, Range, Record, Render,
+    Store, Subscription, TooOld, WriteError,
+};

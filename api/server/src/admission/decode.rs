@@ -1,0 +1,125 @@
+//! From a body to an object of the kind the path asks for.
+
+use serde_json::Value;
+
+use crate::{
+    error::ApiError,
+    kinds::Resource,
+    object,
+    request::{FieldValidation, parse_object},
+    schema::{Definitions, TypeMismatch, builtin, normalize, prune},
+};
+
+/// Definition name of `metadata`.
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// Reads an object of kind `resource` from a body.
+///
+/// # Errors
+/// 400 if it is malformed or of another kind, 415 if it is neither JSON nor YAML.
+pub(crate) fn decode(resource: &Resource, media: &str, body: &[u8]) -> Result<Value, ApiError> {
+    let mut value = parse_object(media, body)?;
+    check_kind(resource, &mut value)?;
+    Ok(value)
+}
+
+/// Checks `apiVersion` and `kind`, and fills them in for built-in kinds, whose path says enough.
+pub(crate) fn check_kind(resource: &Resource, value: &mut Value) -> Result<(), ApiError> {
+    for (key, want) in [
+        ("apiVersion", resource.api_version()),
+        ("kind", resource.kind.to_string()),
+    ] {
+        match value.get(key).and_then(Value::as_str).unwrap_or_default() {
+            "" if resource.custom.is_none() => object::set(value, key, Some(want.into())),
+            "" => {
+                return Err(ApiError::bad_request(format!(
+                    "Object '{key}' is missing; this path takes {want}"
+                )));
+            }
+            have if have == want => {}
+            have => {
+                let message = format!(
+                    "{have} cannot be handled as a {}: the {key} of this path is {want}",
+                    resource.kind
+                );
+                return Err(ApiError::bad_request(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Drops what the kind does not know and checks the types of built-in kinds and of metadata. Returns warnings about
+/// what was dropped, if they are wanted.
+///
+/// # Errors
+/// 400 if types do not fit or, under strict validation, if anything had to be dropped.
+pub(crate) fn sanitize(
+    resource: &Resource,
+    value: &mut Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>, ApiError> {
+    let mismatch = |e: TypeMismatch| {
+        ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled: {e}",
+            resource.kind, resource.version
+        ))
+    };
+    let schemas = builtin();
+    if value.get("metadata").is_some_and(Value::is_null) {
+        object::set(value, "metadata", None);
+    }
+    let mut dropped = vec![];
+    match &resource.custom {
+        None => {
+            if let Some(schema) = schemas.schema(&resource.api_version(), &resource.kind) {
+                dropped.extend(normalize(value, schema, &schemas.definitions, "").map_err(mismatch)?);
+            }
+        }
+        Some(custom) => {
+            if let (Some(meta), Some(schema)) =
+                (value.get_mut("metadata"), schemas.definitions.get(OBJECT_META))
+            {
+                if !meta.is_object() {
+                    return Err(ApiError::bad_request("metadata must be an object"));
+                }
+                dropped.extend(normalize(meta, schema, &schemas.definitions, "metadata").map_err(mismatch)?);
+            }
+            dropped.extend(prune_root(value, &custom.schema));
+        }
+    }
+    object::meta_mut(value);
+    match validation {
+        FieldValidation::Strict if !dropped.is_empty() => {
+            let fields: Vec<String> = dropped.iter().map(|f| format!("unknown field {f:?}")).collect();
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                resource.kind,
+                resource.version,
+                resource.kind,
+                fields.join(", ")
+            );
+            Err(ApiError::bad_request(message))
+        }
+        FieldValidation::Warn => Ok(dropped.iter().map(|f| format!("unknown field {f:?}")).collect()),
+        _ => Ok(vec![]),
+    }
+}
+
+/// Prunes a custom resource; its type and metadata are not the schema's business.
+fn prune_root(value: &mut Value, schema: &crate::schema::Schema) -> Vec<String> {
+    let Some(map) = value.as_object_mut() else {
+        return vec![];
+    };
+    let kept: Vec<(&str, Option<Value>)> = ["apiVersion", "kind", "metadata"]
+        .into_iter()
+        .map(|key| (key, map.remove(key)))
+        .collect();
+    let dropped = prune(value, schema, &Definitions::new(), "");
+    for (key, kept) in kept {
+        if let Some(kept) = kept {
+            object::set(value, key, Some(kept));
+        }
+    }
+    dropped
+}

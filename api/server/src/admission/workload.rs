@@ -1,0 +1,159 @@
+//! Defaults of workloads.
+
+use serde_json::{Map, Value, json};
+
+use super::{defaults::default, pod};
+use crate::object::child;
+
+type Object = Map<String, Value>;
+
+/// `apps/v1` Deployment.
+pub(super) fn deployment(map: &mut Object) {
+    let Some(spec) = child(map, "spec") else { return };
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "progressDeadlineSeconds", 600);
+    if let Some(strategy) = child(spec, "strategy") {
+        default(strategy, "type", "RollingUpdate");
+        if strategy.get("type") == Some(&"RollingUpdate".into())
+            && let Some(rolling) = child(strategy, "rollingUpdate")
+        {
+            default(rolling, "maxUnavailable", "25%");
+            default(rolling, "maxSurge", "25%");
+        }
+    }
+    pod::template(spec, "template");
+}
+
+/// `apps/v1` StatefulSet.
+pub(super) fn stateful_set(map: &mut Object) {
+    let Some(spec) = child(map, "spec") else { return };
+    default(spec, "replicas", 1);
+    default(spec, "revisionHistoryLimit", 10);
+    default(spec, "podManagementPolicy", "OrderedReady");
+    if let Some(strategy) = child(spec, "updateStrategy") {
+        default(strategy, "type", "RollingUpdate");
+        if strategy.get("type") == Some(&"RollingUpdate".into())
+            && let Some(rolling) = child(strategy, "rollingUpdate")
+        {
+            default(rolling, "partition", 0);
+        }
+    }
+    if let Some(policy) = child(spec, "persistentVolumeClaimRetentionPolicy") {
+        default(policy, "whenDeleted", "Retain");
+        default(policy, "whenScaled", "Retain");
+    }
+    for claim in spec
+        .get_mut("volumeClaimTemplates")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let Some(claim) = claim.as_object_mut() else {
+            continue;
+        };
+        default(claim, "apiVersion", "v1");
+        default(claim, "kind", "PersistentVolumeClaim");
+        default(claim, "status", json!({"phase": "Pending"}));
+        if let Some(spec) = child(claim, "spec") {
+            default(spec, "volumeMode", "Filesystem");
+        }
+    }
+    pod::template(spec, "template");
+    if let Some(status) = child(map, "status") {
+        default(status, "replicas", 0);
+        default(status, "availableReplicas", 0);
+    }
+}
+
+/// `apps/v1` DaemonSet.
+pub(super) fn daemon_set(map: &mut Object) {
+    let Some(spec) = child(map, "spec") else { return };
+    default(spec, "revisionHistoryLimit", 10);
+    if let Some(strategy) = child(spec, "updateStrategy") {
+        default(strategy, "type", "RollingUpdate");
+        if strategy.get("type") == Some(&"RollingUpdate".into())
+            && let Some(rolling) = child(strategy, "rollingUpdate")
+        {
+            default(rolling, "maxUnavailable", 1);
+            default(rolling, "maxSurge", 0);
+        }
+    }
+    pod::template(spec, "template");
+    if let Some(status) = child(map, "status") {
+        for key in [
+            "currentNumberScheduled",
+            "desiredNumberScheduled",
+            "numberMisscheduled",
+            "numberReady",
+        ] {
+            default(status, key, 0);
+        }
+    }
+}
+
+/// `apps/v1` ReplicaSet and `v1` ReplicationController.
+pub(super) fn replica_set(map: &mut Object) {
+    let Some(spec) = child(map, "spec") else { return };
+    default(spec, "replicas", 1);
+    pod::template(spec, "template");
+    if let Some(status) = child(map, "status") {
+        default(status, "replicas", 0);
+    }
+}
+
+/// `batch/v1` Job. A new Job gets its selector and the labels it goes by from its uid, as the server generates them.
+pub(super) fn job(map: &mut Object, old: Option<&Value>) {
+    let text = |key: &str| {
+        map.get("metadata")
+            .and_then(|m| m.get(key))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (uid, name) = (text("uid"), text("name"));
+    let Some(spec) = child(map, "spec") else { return };
+    job_spec(spec);
+    if old.is_some() || uid.is_empty() || spec.get("manualSelector") == Some(&Value::Bool(true)) {
+        return;
+    }
+    default(
+        spec,
+        "selector",
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
+    );
+    let labels = child(spec, "template")
+        .and_then(|t| child(t, "metadata"))
+        .and_then(|m| child(m, "labels"));
+    if let Some(labels) = labels {
+        for prefix in ["batch.kubernetes.io/", ""] {
+            default(labels, &format!("{prefix}controller-uid"), uid.as_str());
+            default(labels, &format!("{prefix}job-name"), name.as_str());
+        }
+    }
+}
+
+fn job_spec(spec: &mut Object) {
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        default(spec, "completions", 1);
+    }
+    default(spec, "parallelism", 1);
+    default(spec, "backoffLimit", 6);
+    default(spec, "completionMode", "NonIndexed");
+    default(spec, "suspend", false);
+    default(spec, "podReplacementPolicy", "TerminatingOrFailed");
+    pod::template(spec, "template");
+}
+
+/// `batch/v1` CronJob.
+pub(super) fn cron_job(map: &mut Object) {
+    let Some(spec) = child(map, "spec") else { return };
+    default(spec, "concurrencyPolicy", "Allow");
+    default(spec, "suspend", false);
+    default(spec, "successfulJobsHistoryLimit", 3);
+    default(spec, "failedJobsHistoryLimit", 1);
+    // Only the pod template of the job is defaulted; the job's own defaults come when the job is made.
+    if let Some(job) = child(spec, "jobTemplate").and_then(|t| child(t, "spec")) {
+        pod::template(job, "template");
+    }
+}

@@ -1,0 +1,85 @@
+//! Deleting a namespace deletes what is in it; the namespace goes last.
+
+use serde_json::Value;
+
+use crate::{
+    object,
+    server::Core,
+    store::{Key, Range},
+    verbs::{self, DeleteOptions},
+};
+
+impl Core {
+    fn contents(&self, namespace: &str, limit: usize) -> Vec<Key> {
+        let mut tables = std::collections::BTreeSet::new();
+        let mut out = vec![];
+        for resource in self.registry.all().into_iter().filter(|r| r.namespaced) {
+            if !tables.insert(resource.table.clone()) {
+                continue;
+            }
+            let range = Range {
+                table: resource.table.clone(),
+                namespace: Some(namespace.into()),
+                after: None,
+                limit,
+                revision: None,
+            };
+            out.extend(
+                self.store
+                    .list(&range)
+                    .into_iter()
+                    .flat_map(|l| l.records)
+                    .map(|(key, _)| key),
+            );
+        }
+        out
+    }
+
+    /// Deletes everything in a terminating namespace, and the namespace if that leaves nothing.
+    pub(super) fn empty_namespace(&self, namespace: &str) {
+        for key in self.contents(namespace, usize::MAX) {
+            let Some(resource) = self.resource_of(&key.table) else {
+                continue;
+            };
+            let deleting = self
+                .store
+                .get(&key)
+                .is_none_or(|record| object::is_deleting(&object::decode(&record.bytes)));
+            if deleting {
+                continue;
+            }
+            // Pods do not linger here: nothing would end their grace period but a kubelet.
+            let options = DeleteOptions {
+                grace_seconds: Some(0),
+                ..DeleteOptions::default()
+            };
+            if let Err(error) = verbs::remove(self, &resource, &key, &options) {
+                tracing::debug!(%error, name = %key.name, "content of a terminating namespace was not deleted");
+            }
+        }
+        self.finish_namespace(namespace);
+    }
+
+    /// Removes a terminating namespace in which nothing is left.
+    pub(super) fn finish_namespace(&self, namespace: &str) {
+        let Some(found) = self.namespace(namespace) else {
+            return;
+        };
+        let held = object::at(&found, &["spec", "finalizers"]).and_then(Value::as_array);
+        let ours = held.is_some_and(|l| l.iter().any(|f| f == "kubernetes"));
+        if !object::is_deleting(&found) || !ours || !self.contents(namespace, 1).is_empty() {
+            return;
+        }
+        let Some(resource) = self.registry.by_kind("v1", "Namespace") else {
+            return;
+        };
+        let key = Key::new(&resource.table, "", namespace);
+        self.amend_part(&key, verbs::Part::Finalize, |value| {
+            if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+                if let Some(list) = spec.get_mut("finalizers").and_then(Value::as_array_mut) {
+                    list.retain(|f| f != "kubernetes");
+                }
+            }
+        });
+    }
+}

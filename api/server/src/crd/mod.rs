@@ -1,0 +1,13 @@
+//! Custom resource definitions: from a stored definition to the kinds it serves.
+
+mod names;
+mod status;
+mod version;
+
+pub(crate) use names::check as check_definition;
+pub(crate) use status::establish;
+pub use version::CustomVersion;
+pub(crate) use version::resources;
+
+/// Table definitions are stored in.
+pub(crate) const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";

@@ -1,0 +1,84 @@
+//! The status of a definition: names are accepted and the kind is established at once.
+
+use serde_json::{Map, Value, json};
+
+use crate::object;
+
+/// Fills in what Kubernetes defaults in a definition and sets its status as the API server's own controllers would.
+/// `conflict` says why the names cannot be accepted, if they cannot.
+pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &str) {
+    let text = |path: &[&str]| object::text(definition, path).unwrap_or_default().to_owned();
+    let kind = text(&["spec", "names", "kind"]);
+    let mut names = object::at(definition, &["spec", "names"])
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    names
+        .entry("singular")
+        .or_insert_with(|| kind.to_lowercase().into());
+    names
+        .entry("listKind")
+        .or_insert_with(|| format!("{kind}List").into());
+    let versions = object::at(definition, &["spec", "versions"]).and_then(Value::as_array);
+    let is_stored = |v: &&Value| v.get("storage") == Some(&Value::Bool(true));
+    let storage = versions
+        .into_iter()
+        .flatten()
+        .find(is_stored)
+        .and_then(|v| v.get("name"))
+        .cloned();
+    let mut stored: Vec<Value> = object::at(definition, &["status", "storedVersions"])
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if let Some(name) = storage.filter(|name| !stored.contains(name)) {
+        stored.push(name);
+    }
+    let old = object::at(definition, &["status", "conditions"])
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let condition = |ty: &str, ok: bool, reason: &str, message: &str| {
+        let status = if ok { "True" } else { "False" };
+        let same = |c: &&Value| c.get("type") == Some(&ty.into()) && c.get("status") == Some(&status.into());
+        let since = old
+            .iter()
+            .find(same)
+            .and_then(|c| c.get("lastTransitionTime"))
+            .cloned();
+        let since = since.unwrap_or_else(|| now.into());
+        json!({"type": ty, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
+    };
+    let conditions = match conflict {
+        None => vec![
+            condition("NamesAccepted", true, "NoConflicts", "no conflicts found"),
+            condition(
+                "Established",
+                true,
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            ),
+        ],
+        Some(why) => vec![
+            condition("NamesAccepted", false, "PluralConflict", why),
+            condition("Established", false, "NotAccepted", "not all names are accepted"),
+        ],
+    };
+    let accepted = if conflict.is_none() {
+        names.clone()
+    } else {
+        Map::new()
+    };
+    let Some(map) = definition.as_object_mut() else {
+        return;
+    };
+    if let Some(spec) = object::child(map, "spec") {
+        spec.insert("names".into(), names.into());
+        spec.entry("conversion")
+            .or_insert_with(|| json!({"strategy": "None"}));
+    }
+    map.insert(
+        "status".into(),
+        json!({"acceptedNames": accepted, "storedVersions": stored, "conditions": conditions}),
+    );
+}

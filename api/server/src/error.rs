@@ -1,0 +1,190 @@
+//! Errors as Kubernetes `Status` objects.
+
+use serde_json::{Value, json};
+
+/// One entry of `Status.details.causes`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Machine-readable reason, such as `FieldValueInvalid`.
+    pub reason: &'static str,
+    /// What is wrong, for people.
+    pub message: String,
+    /// Path of the field, such as `spec.replicas` or `data[a/b]`.
+    pub field: String,
+}
+
+impl Cause {
+    fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+
+    /// The value is not acceptable.
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueInvalid", field, message)
+    }
+    /// The field must be set.
+    pub(crate) fn required(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueRequired", field, message)
+    }
+    /// The value is none of the accepted ones.
+    pub(crate) fn not_supported(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueNotSupported", field, message)
+    }
+    /// The value has the wrong JSON type.
+    pub(crate) fn type_invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueTypeInvalid", field, message)
+    }
+    /// The field may not be set here.
+    pub(crate) fn forbidden(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueForbidden", field, message)
+    }
+    /// The value occurs twice.
+    pub(crate) fn duplicate(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueDuplicate", field, message)
+    }
+    /// The string is too long.
+    pub(crate) fn too_long(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueTooLong", field, message)
+    }
+    /// The list or map has too many entries.
+    pub(crate) fn too_many(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldValueTooMany", field, message)
+    }
+    /// The namespace of the object is going away.
+    pub(crate) fn namespace_terminating(namespace: &str) -> Self {
+        let message = format!("namespace {namespace} is being terminated");
+        Self::new("NamespaceTerminating", "metadata.namespace", message)
+    }
+}
+
+/// A refused request: what the client gets is [`ApiError::to_status`].
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// Machine-readable reason (`NotFound`, `Conflict`, …); empty where Kubernetes gives none.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
+    /// Group of the resource concerned.
+    pub group: String,
+    /// Resource or kind concerned.
+    pub kind: String,
+    /// Object concerned.
+    pub name: String,
+    /// Field by field.
+    pub causes: Vec<Cause>,
+}
+
+impl ApiError {
+    /// An error with code, reason and message and no details.
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        let empty = String::new;
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            group: empty(),
+            kind: empty(),
+            name: empty(),
+            causes: vec![],
+        }
+    }
+
+    /// Names the object in `details`.
+    pub(crate) fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
+        self.group = group.to_owned();
+        self.kind = kind.to_owned();
+        self.name = name.to_owned();
+        self
+    }
+
+    /// 400 `BadRequest`.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+    /// 401 `Unauthorized`.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+    /// 404 for a path that is no resource.
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+    }
+    /// 405 `MethodNotAllowed`.
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+    /// 406 `NotAcceptable`.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml";
+        Self::new(406, "NotAcceptable", message)
+    }
+    /// 410 `Expired`.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+    /// 413 `RequestEntityTooLarge`.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+    /// 415 `UnsupportedMediaType`.
+    pub(crate) fn unsupported_media_type(got: &str, accepted: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format ({got}) - accepted media types include: {accepted}"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+    /// 500 without a reason: what Kubernetes answers for errors it has no class for.
+    pub(crate) fn unclassified(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+    /// 500 `InternalError`.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "InternalError", message)
+    }
+
+    /// The `Status` object.
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code,
+        });
+        let mut details = serde_json::Map::new();
+        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+            if !text.is_empty() {
+                details.insert(key.into(), text.as_str().into());
+            }
+        }
+        if !self.causes.is_empty() {
+            let causes = self
+                .causes
+                .iter()
+                .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}));
+            details.insert("causes".into(), causes.collect());
+        }
+        if let Some(map) = status.as_object_mut() {
+            if !self.reason.is_empty() {
+                map.insert("reason".into(), self.reason.into());
+            }
+            if !details.is_empty() {
+                map.insert("details".into(), details.into());
+            }
+        }
+        status
+    }
+}

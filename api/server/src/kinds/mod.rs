@@ -1,0 +1,9 @@
+//! Kinds: the built-in table and the custom ones a server has learned from CRDs.
+
+mod builtin;
+mod registry;
+mod resource;
+
+pub(crate) use builtin::BUILTIN;
+pub(crate) use registry::Registry;
+pub use resource::{GenerationRule, Quirks, Resource, ScalePaths, Text};

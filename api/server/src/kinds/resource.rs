@@ -1,0 +1,160 @@
+//! What the server knows about a kind.
+
+use std::{borrow::Cow, sync::Arc};
+
+use crate::{
+    crd::CustomVersion,
+    error::{ApiError, Cause},
+};
+
+/// Text that is static for built-in kinds and owned for custom ones.
+pub type Text = Cow<'static, str>;
+
+/// Where the `scale` subresource finds its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// Keys from the root to the desired count.
+    pub spec: Vec<String>,
+    /// Keys from the root to the observed count.
+    pub status: Vec<String>,
+    /// Keys from the root to the selector in text form; `None` for built-in kinds, whose `spec.selector` is rendered.
+    pub selector: Option<Vec<String>>,
+}
+
+/// Which changes raise `metadata.generation`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GenerationRule {
+    /// The kind has no generation.
+    None,
+    /// A change of `spec` (or, for webhook configurations, of `webhooks`).
+    Spec,
+    /// A change of anything but `metadata`, and but `status` where that is a subresource (custom resources).
+    AllButMeta,
+}
+
+/// Deviations of a built-in kind from the common path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quirks {
+    /// `PUT` to an absent name creates.
+    pub create_on_update: bool,
+    /// `PUT` must carry a resourceVersion.
+    pub version_required: bool,
+    /// `DELETE` answers with the object rather than a `Status`.
+    pub returns_deleted: bool,
+    /// The status sent with a create is kept.
+    pub keeps_status_on_create: bool,
+}
+
+/// A kind in one version, with all that serving it takes.
+#[derive(Debug)]
+pub struct Resource {
+    /// API group; empty for core.
+    pub group: Text,
+    /// Version, such as `v1`.
+    pub version: Text,
+    /// Kind, such as `Deployment`.
+    pub kind: Text,
+    /// Kind of its lists.
+    pub list_kind: Text,
+    /// Resource name in paths.
+    pub plural: Text,
+    /// Name for one.
+    pub singular: Text,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// Short names for kubectl.
+    pub short_names: Vec<Text>,
+    /// Categories for kubectl, such as `all`.
+    pub categories: Vec<Text>,
+    /// Whether `status` is a subresource.
+    pub status: bool,
+    /// The `scale` subresource.
+    pub scale: Option<ScalePaths>,
+    /// What raises `metadata.generation`.
+    pub generation: GenerationRule,
+    /// Deviations.
+    pub quirks: Quirks,
+    /// Name of the table objects are stored in: `plural.group`, or `plural` for core.
+    pub table: Arc<str>,
+    /// Schema and columns of a custom resource; `None` for built-in kinds.
+    pub custom: Option<Arc<CustomVersion>>,
+}
+
+impl Resource {
+    /// `apiVersion` of objects.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `plural.group`, as messages name it.
+    pub(crate) fn qualified(&self) -> String {
+        self.table.to_string()
+    }
+
+    /// 404.
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::new(
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", self.qualified()),
+        )
+        .about(&self.group, &self.plural, name)
+    }
+
+    /// 409 `AlreadyExists`.
+    pub(crate) fn already_exists(&self, name: &str) -> ApiError {
+        ApiError::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{name}\" already exists", self.qualified()),
+        )
+        .about(&self.group, &self.plural, name)
+    }
+
+    /// 409 `Conflict` because the resourceVersion is not the stored one.
+    pub(crate) fn conflict(&self, name: &str) -> ApiError {
+        self.conflict_because(
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 409 `Conflict`.
+    pub(crate) fn conflict_because(&self, name: &str, why: &str) -> ApiError {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            self.qualified()
+        );
+        ApiError::new(409, "Conflict", message).about(&self.group, &self.plural, name)
+    }
+
+    /// 403.
+    pub(crate) fn forbidden(&self, name: &str, why: &str) -> ApiError {
+        let message = format!("{} \"{name}\" is forbidden: {why}", self.qualified());
+        ApiError::new(403, "Forbidden", message).about(&self.group, &self.plural, name)
+    }
+
+    /// 422 with what is wrong field by field.
+    pub(crate) fn invalid(&self, name: &str, causes: Vec<Cause>) -> ApiError {
+        let kind = if self.group.is_empty() {
+            self.kind.to_string()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        };
+        let parts: Vec<String> = causes
+            .iter()
+            .map(|c| format!("{}: {}", c.field, c.message))
+            .collect();
+        let list = match parts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut error = ApiError::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {list}"));
+        error.causes = causes;
+        error.about(&self.group, &self.kind, name)
+    }
+}

@@ -1,0 +1,136 @@
+//! Reading and writing the parts every Kubernetes object has.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// The value at a path of object keys.
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |v, key| v.get(key))
+}
+
+/// The string at a path of object keys.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
+    at(value, path)?.as_str()
+}
+
+/// A string of `metadata`; empty if absent.
+pub(crate) fn meta<'a>(value: &'a Value, key: &str) -> &'a str {
+    text(value, &["metadata", key]).unwrap_or_default()
+}
+
+/// `metadata` for writing; made if absent.
+pub(crate) fn meta_mut(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    value
+        .as_object_mut()?
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()))
+        .as_object_mut()
+}
+
+/// Sets (or with `None` removes) one entry of `metadata`.
+pub(crate) fn set_meta(value: &mut Value, key: &str, to: Option<Value>) {
+    if let Some(map) = meta_mut(value) {
+        match to {
+            Some(v) => map.insert(key.to_owned(), v),
+            None => map.remove(key),
+        };
+    }
+}
+
+/// Sets (or with `None` removes) one top-level entry.
+pub(crate) fn set(value: &mut Value, key: &str, to: Option<Value>) {
+    if let Some(map) = value.as_object_mut() {
+        match to {
+            Some(v) => map.insert(key.to_owned(), v),
+            None => map.remove(key),
+        };
+    }
+}
+
+/// The entry `key` of an object as an object, made (or replaced, if it is something else) when needed.
+pub(crate) fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    let entry = map.entry(key).or_insert_with(|| Value::Object(Map::new()));
+    if entry.is_null() {
+        *entry = Value::Object(Map::new());
+    }
+    entry.as_object_mut()
+}
+
+/// `metadata.generation`; 0 if absent.
+pub(crate) fn generation(value: &Value) -> i64 {
+    at(value, &["metadata", "generation"])
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+}
+
+/// `metadata.finalizers`.
+pub(crate) fn finalizers(value: &Value) -> Vec<&str> {
+    let list = at(value, &["metadata", "finalizers"]).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Whether `metadata.deletionTimestamp` is set.
+pub(crate) fn is_deleting(value: &Value) -> bool {
+    !meta(value, "deletionTimestamp").is_empty()
+}
+
+/// One entry of `metadata.ownerReferences`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) blocks: bool,
+}
+
+/// `metadata.ownerReferences`.
+pub(crate) fn owners(value: &Value) -> Vec<Owner> {
+    let list = at(value, &["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let field = |v: &Value, key: &str| v.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    list.into_iter()
+        .flatten()
+        .map(|v| Owner {
+            api_version: field(v, "apiVersion"),
+            kind: field(v, "kind"),
+            name: field(v, "name"),
+            uid: field(v, "uid"),
+            blocks: v
+                .get("blockOwnerDeletion")
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
+        })
+        .collect()
+}
+
+/// Canonical bytes: compact JSON with sorted keys (`serde_json::Map` is ordered).
+pub(crate) fn encode(value: &Value) -> Bytes {
+    serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
+}
+
+/// The value of stored bytes. Only bytes of [`encode`] are ever stored, so this gives the object back.
+pub(crate) fn decode(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+/// Whether two states of an object differ in nothing a client may see but `resourceVersion`.
+pub(crate) fn same_but_version(a: &Value, b: &Value) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
+        return a == b;
+    };
+    let keys = |m: &Map<String, Value>| m.keys().filter(|k| *k != "metadata").count();
+    let body = keys(a) == keys(b) && a.iter().all(|(k, v)| k == "metadata" || b.get(k) == Some(v));
+    body && match (
+        a.get("metadata").and_then(Value::as_object),
+        b.get("metadata").and_then(Value::as_object),
+    ) {
+        (Some(x), Some(y)) => {
+            let keys = |m: &Map<String, Value>| m.keys().filter(|k| *k != "resourceVersion").count();
+            keys(x) == keys(y)
+                && x.iter()
+                    .all(|(k, v)| k == "resourceVersion" || y.get(k) == Some(v))
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}

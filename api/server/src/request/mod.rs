@@ -1,0 +1,11 @@
+//! What a request asks for: path, query, accepted formats and body, parsed once at the edge.
+
+mod accept;
+mod body;
+mod path;
+mod query;
+
+pub(crate) use accept::{Format, Output};
+pub(crate) use body::{MAX_BODY, MAX_DEPTH, media_type, parse_json, parse_object, too_deep};
+pub(crate) use path::{Path, ResourcePath};
+pub(crate) use query::{FieldValidation, Propagation, Query, VersionMatch};

@@ -1,0 +1,193 @@
+//! Query parameters.
+
+use crate::error::ApiError;
+
+/// How a list's `resourceVersion` is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    NotOlderThan,
+    Exact,
+}
+
+/// What to do about unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// What becomes of the dependents of a deleted object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl Propagation {
+    /// Reads the API's name of it.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        match text {
+            "Background" => Ok(Self::Background),
+            "Foreground" => Ok(Self::Foreground),
+            "Orphan" => Ok(Self::Orphan),
+            other => Err(ApiError::bad_request(format!(
+                "invalid propagationPolicy {other:?}"
+            ))),
+        }
+    }
+}
+
+/// The parameters of a request, as far as this API has any.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query {
+    pub(crate) label_selector: String,
+    pub(crate) field_selector: String,
+    pub(crate) limit: Option<usize>,
+    pub(crate) continue_token: String,
+    pub(crate) resource_version: String,
+    pub(crate) version_match: Option<VersionMatch>,
+    pub(crate) watch: bool,
+    pub(crate) bookmarks: bool,
+    pub(crate) send_initial_events: bool,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) dry_run: bool,
+    pub(crate) field_validation: FieldValidation,
+    pub(crate) field_manager: String,
+    pub(crate) force: bool,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) orphan_dependents: Option<bool>,
+    pub(crate) grace_period_seconds: Option<i64>,
+    pub(crate) include_object: String,
+}
+
+impl Query {
+    /// Reads a query string.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|p| !p.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let bad = || ApiError::bad_request(format!("malformed query parameter {pair:?}"));
+            let value = percent_decode(&value.replace('+', " ")).ok_or_else(bad)?;
+            query.set(&percent_decode(key).ok_or_else(bad)?, value)?;
+        }
+        Ok(query)
+    }
+
+    fn set(&mut self, key: &str, value: String) -> Result<(), ApiError> {
+        let invalid =
+            |value: &str| ApiError::bad_request(format!("invalid value {value:?} of parameter {key}"));
+        match key {
+            "labelSelector" => self.label_selector = value,
+            "fieldSelector" => self.field_selector = value,
+            "limit" => {
+                let limit: i64 = value.parse().map_err(|_| invalid(&value))?;
+                self.limit = usize::try_from(limit).ok().filter(|l| *l > 0);
+            }
+            "continue" => self.continue_token = value,
+            "resourceVersion" => self.resource_version = value,
+            "resourceVersionMatch" => {
+                self.version_match = match value.as_str() {
+                    "" => None,
+                    "Exact" => Some(VersionMatch::Exact),
+                    "NotOlderThan" => Some(VersionMatch::NotOlderThan),
+                    _ => return Err(invalid(&value)),
+                }
+            }
+            "watch" => self.watch = flag(&value),
+            "allowWatchBookmarks" => self.bookmarks = flag(&value),
+            "sendInitialEvents" => self.send_initial_events = flag(&value),
+            "timeoutSeconds" => self.timeout_seconds = Some(value.parse().map_err(|_| invalid(&value))?),
+            "dryRun" => match value.as_str() {
+                "" => {}
+                "All" => self.dry_run = true,
+                _ => {
+                    return Err(ApiError::bad_request(format!(
+                        "dryRun: Unsupported value: {value:?}: supported values: \"All\""
+                    )));
+                }
+            },
+            "fieldValidation" => {
+                self.field_validation = match value.as_str() {
+                    "Ignore" => FieldValidation::Ignore,
+                    "" | "Warn" => FieldValidation::Warn,
+                    "Strict" => FieldValidation::Strict,
+                    _ => return Err(invalid(&value)),
+                }
+            }
+            "fieldManager" => self.field_manager = value,
+            "force" => self.force = flag(&value),
+            "propagationPolicy" => self.propagation = Some(Propagation::parse(&value)?),
+            "orphanDependents" => self.orphan_dependents = Some(flag(&value)),
+            "gracePeriodSeconds" => {
+                self.grace_period_seconds = Some(value.parse().map_err(|_| invalid(&value))?)
+            }
+            "includeObject" => self.include_object = value,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A Go boolean parameter: present and not false.
+fn flag(value: &str) -> bool {
+    !matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
+}
+
+/// Undoes percent encoding; `None` if it is malformed or not UTF-8.
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+        let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
+        out.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parameters() {
+        let q =
+            Query::parse("labelSelector=a%3D1%2Cb&watch=1&limit=5&dryRun=All&propagationPolicy=Orphan&x=y")
+                .unwrap();
+        assert_eq!(
+            (q.label_selector.as_str(), q.watch, q.limit, q.dry_run),
+            ("a=1,b", true, Some(5), true)
+        );
+        assert_eq!(q.propagation, Some(Propagation::Orphan));
+        assert!(!Query::parse("watch=false").unwrap().watch);
+        for bad in [
+            "limit=x",
+            "dryRun=Some",
+            "fieldValidation=Loud",
+            "propagationPolicy=Up",
+            "a=%f",
+            "timeoutSeconds=-1",
+        ] {
+            assert!(Query::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_query_is_answered(text in "\\PC{0,60}") {
+            let _ = Query::parse(&text);
+        }
+    }
+}

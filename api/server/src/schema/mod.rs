@@ -1,0 +1,39 @@
+//! Structural schemas: of custom resources from their definitions, of built-in kinds from `k8s-openapi`.
+
+mod builtin;
+mod cel;
+mod defaults;
+mod format;
+mod model;
+mod normalize;
+mod prune;
+mod structural;
+mod validate;
+
+pub(crate) use builtin::{builtin, builtin_json};
+pub(crate) use cel::Rules;
+pub(crate) use defaults::apply_defaults;
+pub(crate) use model::{Definitions, Schema, Type};
+pub(crate) use normalize::{TypeMismatch, normalize};
+pub(crate) use prune::prune;
+pub(crate) use structural::check_structural;
+pub(crate) use validate::validate;
+
+/// `a` + `b` -> `a.b`, as Kubernetes writes field paths.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// `a` + map key `b` -> `a[b]`.
+pub(crate) fn join_key(path: &str, key: &str) -> String {
+    format!("{path}[{key}]")
+}
+
+/// `a` + 3 -> `a[3]`.
+pub(crate) fn join_index(path: &str, index: usize) -> String {
+    format!("{path}[{index}]")
+}

@@ -1,0 +1,172 @@
+//! What decoding into a Go struct does to a built-in object: unknown fields and nulls go, types must fit.
+
+use serde_json::Value;
+
+use super::{Definitions, Schema, Type, join, join_index, join_key};
+
+/// A value that does not fit the Go type of its field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cannot decode {got} into {path} of type {want}")]
+pub(crate) struct TypeMismatch {
+    path: String,
+    want: &'static str,
+    got: &'static str,
+}
+
+/// Brings a built-in object into the form it would have after decoding and encoding it in Go, and returns the
+/// unknown fields that were dropped.
+///
+/// # Errors
+/// If a value does not fit its field.
+pub(crate) fn normalize(
+    value: &mut Value,
+    schema: &Schema,
+    definitions: &Definitions,
+    path: &str,
+) -> Result<Vec<String>, TypeMismatch> {
+    let mut dropped = vec![];
+    walk(value, schema, definitions, path, &mut dropped)?;
+    Ok(dropped)
+}
+
+fn walk(
+    value: &mut Value,
+    schema: &Schema,
+    definitions: &Definitions,
+    path: &str,
+    dropped: &mut Vec<String>,
+) -> Result<(), TypeMismatch> {
+    let schema = schema.resolve(definitions);
+    fits(value, schema, path)?;
+    match value {
+        Value::Object(map) if !schema.properties.is_empty() => {
+            map.retain(|key, v| {
+                let known = schema.properties.contains_key(key.as_str()) || schema.preserve;
+                if !known {
+                    dropped.push(join(path, key));
+                }
+                known && !v.is_null()
+            });
+            for (key, v) in map.iter_mut() {
+                if let Some(property) = schema.properties.get(key.as_str()) {
+                    walk(v, property, definitions, &join(path, key), dropped)?;
+                }
+            }
+            // Empty maps and lists carry `omitempty` unless the field is required.
+            map.retain(|key, v| {
+                let Some(property) = schema.properties.get(key.as_str()) else {
+                    return true;
+                };
+                let property = property.resolve(definitions);
+                let required = schema.required.iter().any(|r| **r == **key);
+                required || !omitted_when_empty(v, property)
+            });
+        }
+        Value::Object(map) => {
+            if let Some(additional) = &schema.additional {
+                // Go decodes a null of a map of strings as the empty string.
+                for v in map.values_mut().filter(|v| v.is_null()) {
+                    if additional.resolve(definitions).ty == Type::String {
+                        *v = Value::String(String::new());
+                    }
+                }
+                map.retain(|_, v| !v.is_null());
+                for (key, v) in map.iter_mut() {
+                    walk(v, additional, definitions, &join_key(path, key), dropped)?;
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = &schema.items {
+                for (i, v) in list.iter_mut().enumerate() {
+                    walk(v, items, definitions, &join_index(path, i), dropped)?;
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn omitted_when_empty(value: &Value, schema: &Schema) -> bool {
+    match value {
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty() && schema.ty == Type::Object && schema.additional.is_some(),
+        _ => false,
+    }
+}
+
+fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> {
+    if value.is_null() || schema.preserve {
+        return Ok(());
+    }
+    let (fits, want) = if schema.int_or_string {
+        // A Quantity takes any number, an IntOrString whole ones; strings both.
+        (value.is_string() || value.is_number(), "integer or string")
+    } else {
+        let fits = match schema.ty {
+            Type::Any => true,
+            Type::Object => value.is_object(),
+            Type::Array => value.is_array(),
+            Type::String => value.is_string(),
+            Type::Integer => value.is_i64() || value.is_u64(),
+            Type::Number => value.is_number(),
+            Type::Boolean => value.is_boolean(),
+        };
+        (fits, schema.ty.name())
+    };
+    let got = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err(TypeMismatch {
+            path: path.to_owned(),
+            want,
+            got,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::schema::builtin;
+
+    #[test]
+    fn as_go_would() {
+        let schemas = builtin();
+        let schema = schemas.schema("v1", "ConfigMap").unwrap();
+        let mut value = json!({"apiVersion": "v1", "kind": "ConfigMap", "bogus": 1, "data": {"a": "1", "n": null},
+            "binaryData": {}, "immutable": null, "metadata": {"name": "a", "labels": {}, "finalizers": [], "extra": 1}});
+        let dropped = normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        assert_eq!(dropped, ["bogus", "metadata.extra"]);
+        assert_eq!(
+            value,
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "n": ""}, "metadata": {"name": "a"}})
+        );
+        let mut wrong = json!({"data": {"a": 1}});
+        assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
+    }
+
+    #[test]
+    fn empty_structs_stay() {
+        let schemas = builtin();
+        let schema = schemas.schema("v1", "Pod").unwrap();
+        let spec = json!({"containers": [], "volumes": [{"name": "v", "emptyDir": {}}], "nodeSelector": {}, "securityContext": {}});
+        let mut value = json!({"spec": spec});
+        normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        assert_eq!(
+            value["spec"],
+            json!({"containers": [], "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {}})
+        );
+    }
+}

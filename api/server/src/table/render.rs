@@ -1,0 +1,160 @@
+//! Rendering objects into rows.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{age::age, builtin};
+use crate::{kinds::Resource, object};
+
+/// One column of a built-in kind.
+pub(super) type Cell = fn(&Value, Timestamp) -> Value;
+
+/// The columns of a kind.
+#[derive(Clone)]
+pub(crate) struct Columns {
+    resource: Arc<Resource>,
+}
+
+/// How much of the object a row carries (`includeObject`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    fn parse(text: &str) -> Self {
+        match text {
+            "None" => Self::None,
+            "Object" => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
+}
+
+fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i64) -> Value {
+    json!({"name": name, "type": ty, "format": format, "description": description, "priority": priority})
+}
+
+impl Columns {
+    /// The columns of `resource`.
+    pub(crate) fn of(resource: Arc<Resource>) -> Self {
+        Self { resource }
+    }
+
+    fn definitions(&self) -> Vec<Value> {
+        let mut out = vec![definition(
+            "Name",
+            "string",
+            "name",
+            "Name must be unique within a namespace.",
+            0,
+        )];
+        match &self.resource.custom {
+            Some(custom) if !custom.columns.is_empty() => {
+                out.extend(
+                    custom
+                        .columns
+                        .iter()
+                        .map(|c| definition(&c.name, &c.ty, &c.format, &c.description, c.priority)),
+                );
+            }
+            Some(_) => out.push(definition(
+                "Age",
+                "date",
+                "",
+                "CreationTimestamp of the object.",
+                0,
+            )),
+            None => {
+                let columns = builtin::columns(&self.resource.group, &self.resource.kind);
+                out.extend(
+                    columns
+                        .iter()
+                        .map(|(name, priority, _)| definition(name, "string", "", "", *priority)),
+                );
+                out.push(definition(
+                    "Age",
+                    "string",
+                    "",
+                    "CreationTimestamp of the object.",
+                    0,
+                ));
+            }
+        }
+        out
+    }
+
+    fn cells(&self, value: &Value, now: Timestamp) -> Vec<Value> {
+        let mut out = vec![object::meta(value, "name").into()];
+        let created = object::meta(value, "creationTimestamp");
+        match &self.resource.custom {
+            Some(custom) if !custom.columns.is_empty() => {
+                out.extend(
+                    custom
+                        .columns
+                        .iter()
+                        .map(|c| custom_cell(&c.ty, &c.path.find(value), now)),
+                );
+            }
+            Some(_) => out.push(created.into()),
+            None => {
+                let columns = builtin::columns(&self.resource.group, &self.resource.kind);
+                out.extend(columns.iter().map(|(_, _, cell)| cell(value, now)));
+                out.push(age(created, now).into());
+            }
+        }
+        out
+    }
+
+    fn row(&self, value: &Value, include: Include, now: Timestamp) -> Value {
+        let object = match include {
+            Include::None => Value::Null,
+            Include::Metadata => super::super::output::metadata_only(value),
+            Include::Object => value.clone(),
+        };
+        json!({"cells": self.cells(value, now), "object": object})
+    }
+}
+
+/// A `Table` of objects. `list_meta` is the metadata of the list, or of the one object.
+pub(crate) fn table(
+    columns: &Columns,
+    values: &[Value],
+    list_meta: Value,
+    include: &str,
+    now: Timestamp,
+) -> Value {
+    let include = Include::parse(include);
+    let rows: Vec<Value> = values.iter().map(|v| columns.row(v, include, now)).collect();
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta,
+        "columnDefinitions": columns.definitions(), "rows": rows,
+    })
+}
+
+/// Numbers and booleans keep their type; dates become ages, as in `tableconvertor`.
+fn custom_cell(ty: &str, found: &[&Value], now: Timestamp) -> Value {
+    let text = |v: &&Value| match v {
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    };
+    let Some(first) = found.first() else {
+        return Value::Null;
+    };
+    match ty {
+        "date" => first
+            .as_str()
+            .map_or_else(|| Value::Null, |then| age(then, now).into()),
+        "integer" => first.as_i64().map_or_else(
+            || first.as_f64().map_or(Value::Null, |f| Value::from(f as i64)),
+            Value::from,
+        ),
+        "number" => first.as_f64().map_or(Value::Null, Value::from),
+        "boolean" => first.as_bool().map_or(Value::Null, Value::from),
+        _ => found.iter().map(text).collect::<Vec<_>>().join(",").into(),
+    }
+}

@@ -1,0 +1,142 @@
+//! `POST`.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{Call, encode_stored, get::shaped};
+use crate::{
+    admission::{
+        check_metadata, check_namespace, check_object, decode, next_generation, sanitize, set_defaults, stamp,
+    },
+    clock::rfc3339,
+    crd,
+    error::{ApiError, Cause},
+    kinds::Resource,
+    object::{self, meta, set_meta},
+    schema::{Definitions, apply_defaults, validate},
+    server::Core,
+    service::Reply,
+    store::{Change, Expect, Key, WriteError},
+};
+
+/// How often a generated name may collide before the client is told.
+const NAME_TRIES: usize = 8;
+
+/// Creates the object in the body.
+pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let resource = &call.resource;
+    let mut value = decode(resource, &call.media, body)?;
+    let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+    if !matches!(meta(&value, "resourceVersion"), "" | "0") {
+        return Err(ApiError::unclassified(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let stored = store_new(core, resource, call.namespace(), value, call.query.dry_run)?;
+    Ok(shaped(core, call, 201, stored).warn(warnings))
+}
+
+/// Admits and stores a new object, and returns it as stored.
+///
+/// # Errors
+/// If it may not be created so, or is there already.
+pub(crate) fn store_new(
+    core: &Core,
+    resource: &Resource,
+    namespace: &str,
+    value: Value,
+    dry_run: bool,
+) -> Result<Value, ApiError> {
+    let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match try_store(core, resource, namespace, value.clone(), dry_run) {
+            Err(error) if generated && error.reason == "AlreadyExists" && tries < NAME_TRIES => {}
+            result => return result,
+        }
+    }
+}
+
+fn try_store(
+    core: &Core,
+    resource: &Resource,
+    namespace: &str,
+    mut value: Value,
+    dry_run: bool,
+) -> Result<Value, ApiError> {
+    place(resource, &mut value, namespace)?;
+    let now = (core.clock)();
+    stamp(&mut value, &core.dice, now);
+    let name = meta(&value, "name").to_owned();
+    check_namespace(core, resource, namespace, &name)?;
+    if resource.status && !resource.quirks.keeps_status_on_create {
+        object::set(&mut value, "status", None);
+    }
+    let mut causes = complete(core, resource, &mut value, None);
+    causes.splice(0..0, check_metadata(resource, &value));
+    if !causes.is_empty() {
+        return Err(resource.invalid(&name, causes));
+    }
+    if &*resource.table == crd::TABLE {
+        let conflict = core.name_conflict(&value);
+        crd::establish(&mut value, conflict.as_deref(), &rfc3339(now));
+    }
+    let generation = next_generation(resource, None, &value);
+    set_meta(&mut value, "generation", generation.map(Value::from));
+    let key = Key::new(&resource.table, namespace, &name);
+    if dry_run {
+        return if core.store.get(&key).is_some() {
+            Err(resource.already_exists(&name))
+        } else {
+            Ok(value)
+        };
+    }
+    let put = Change::Put(&mut |revision| encode_stored(&mut value, revision));
+    core.store
+        .write(&key, Expect::Absent, put)
+        .map_err(|error| match error {
+            WriteError::Unexpected => resource.already_exists(&name),
+            WriteError::Refused(_) => ApiError::internal(error.to_string()),
+        })?;
+    core.counter.stored(&key);
+    core.after_write(resource, &key, None, Some(&value));
+    Ok(value)
+}
+
+/// Puts the object into the namespace of the path.
+pub(super) fn place(resource: &Resource, value: &mut Value, namespace: &str) -> Result<(), ApiError> {
+    if !resource.namespaced {
+        set_meta(value, "namespace", None);
+        return Ok(());
+    }
+    let have = meta(value, "namespace");
+    if !have.is_empty() && have != namespace {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the provided object does not match the namespace sent on the request ({have:?} is not {namespace:?})"
+        )));
+    }
+    set_meta(value, "namespace", Some(namespace.into()));
+    Ok(())
+}
+
+/// Applies defaults and collects everything that is wrong with the object itself.
+pub(super) fn complete(
+    core: &Core,
+    resource: &Resource,
+    value: &mut Value,
+    old: Option<&Value>,
+) -> Vec<Cause> {
+    let Some(custom) = &resource.custom else {
+        set_defaults(resource, value, old, || core.dice.next());
+        return check_object(resource, value);
+    };
+    let none = Definitions::new();
+    apply_defaults(value, &custom.schema, &none);
+    let causes = validate(value, &custom.schema, &none, "");
+    // Rules see only objects that fit the schema.
+    match &custom.rules {
+        Some(rules) if causes.is_empty() => rules.check(value, old),
+        _ => causes,
+    }
+}

@@ -1,0 +1,279 @@
+//! `DELETE`, of one object and of a collection.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{
+    Call, decode_stored, encode_stored,
+    get::shaped,
+    list,
+    update::{TRIES, removable},
+};
+use crate::{
+    clock::rfc3339,
+    error::ApiError,
+    kinds::Resource,
+    object::{self, meta, set_meta},
+    request::{Propagation, Query, parse_object},
+    server::Core,
+    service::Reply,
+    store::{Change, Expect, Key, Record, WriteError},
+};
+
+/// Held until dependents have lost their reference.
+pub(crate) const ORPHAN: &str = "orphan";
+/// Held until dependents that block are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+
+/// How to delete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeleteOptions {
+    pub(crate) uid: Option<String>,
+    pub(crate) revision: Option<String>,
+    pub(crate) propagation: Option<Propagation>,
+    pub(crate) grace_seconds: Option<i64>,
+    pub(crate) dry_run: bool,
+}
+
+impl DeleteOptions {
+    fn parse(call: &Call, body: &[u8]) -> Result<Self, ApiError> {
+        let query: &Query = &call.query;
+        let mut options = Self {
+            propagation: query.propagation,
+            grace_seconds: query.grace_period_seconds,
+            dry_run: query.dry_run,
+            ..Self::default()
+        };
+        if query.orphan_dependents == Some(true) {
+            options.propagation = Some(Propagation::Orphan);
+        }
+        if body.is_empty() {
+            return Ok(options);
+        }
+        let value = parse_object(&call.media, body)?;
+        let kind = value
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or("DeleteOptions");
+        if kind != "DeleteOptions" {
+            return Err(ApiError::bad_request(format!(
+                "a delete takes DeleteOptions, not {kind}"
+            )));
+        }
+        let text = |path: &[&str]| object::text(&value, path).map(str::to_owned);
+        options.uid = text(&["preconditions", "uid"]);
+        options.revision = text(&["preconditions", "resourceVersion"]);
+        if let Some(policy) = object::text(&value, &["propagationPolicy"]) {
+            options.propagation = Some(Propagation::parse(policy)?);
+        } else if value.get("orphanDependents") == Some(&Value::Bool(true)) {
+            options.propagation = Some(Propagation::Orphan);
+        }
+        if let Some(seconds) = value.get("gracePeriodSeconds").and_then(Value::as_i64) {
+            options.grace_seconds = Some(seconds);
+        }
+        if value
+            .get("dryRun")
+            .and_then(Value::as_array)
+            .is_some_and(|l| l.iter().any(|v| v == "All"))
+        {
+            options.dry_run = true;
+        }
+        Ok(options)
+    }
+}
+
+/// What a delete came to.
+pub(crate) enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Value),
+    /// Finalizers or a grace period hold it.
+    Held(Value),
+}
+
+/// Deletes the object of the path.
+pub(super) fn delete(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let options = DeleteOptions::parse(call, body)?;
+    let resource = &call.resource;
+    match remove(core, resource, &call.key(), &options)? {
+        Deleted::Held(value) => Ok(shaped(core, call, 200, value)),
+        Deleted::Gone(value) if resource.quirks.returns_deleted => Ok(shaped(core, call, 200, value)),
+        Deleted::Gone(value) => {
+            let mut details =
+                json!({"name": call.name(), "kind": resource.plural, "uid": meta(&value, "uid")});
+            if !resource.group.is_empty() {
+                object::set(&mut details, "group", Some(resource.group.as_ref().into()));
+            }
+            Ok(Reply::ok(json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+            })))
+        }
+    }
+}
+
+/// Deletes every object the request selects; answers with them.
+pub(super) fn delete_collection(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let options = DeleteOptions::parse(call, body)?;
+    let selected = list::select(core, call)?;
+    for (key, _) in &selected.records {
+        match remove(core, &call.resource, key, &options) {
+            // Somebody else was faster.
+            Err(error) if error.code == 404 => {}
+            other => {
+                other?;
+            }
+        }
+    }
+    Ok(list::reply(core, call, &selected))
+}
+
+/// Deletes an object: at once, or when nothing holds it any longer.
+///
+/// # Errors
+/// 404 if it is not there, 409 if a precondition does not hold.
+pub(crate) fn remove(
+    core: &Core,
+    resource: &Resource,
+    key: &Key,
+    options: &DeleteOptions,
+) -> Result<Deleted, ApiError> {
+    for _ in 0..TRIES {
+        let record = core.store.get(key).ok_or_else(|| resource.not_found(&key.name))?;
+        if let Some(deleted) = attempt(core, resource, key, options, &record)? {
+            return Ok(deleted);
+        }
+    }
+    Err(resource.conflict(&key.name))
+}
+
+/// One try; `None` if another write came between.
+fn attempt(
+    core: &Core,
+    resource: &Resource,
+    key: &Key,
+    options: &DeleteOptions,
+    record: &Record,
+) -> Result<Option<Deleted>, ApiError> {
+    let old = decode_stored(resource, &record.bytes);
+    preconditions(resource, &key.name, options, &old)?;
+    let mut new = old.clone();
+    mark(core, resource, &mut new, options);
+    let ends = removable(resource, &new);
+    if options.dry_run || (!ends && object::same_but_version(&old, &new)) {
+        return Ok(Some(if ends {
+            Deleted::Gone(old)
+        } else {
+            Deleted::Held(new)
+        }));
+    }
+    if ends {
+        // The last state is the one before: deletion marks are only for objects that linger.
+        new = old.clone();
+    }
+    let written = {
+        let mut render = |revision: u64| encode_stored(&mut new, revision);
+        let change = if ends {
+            Change::Remove(&mut render)
+        } else {
+            Change::Put(&mut render)
+        };
+        core.store.write(key, Expect::Revision(record.revision), change)
+    };
+    match written {
+        Ok(_) => {}
+        Err(WriteError::Unexpected) => return Ok(None),
+        Err(error @ WriteError::Refused(_)) => return Err(ApiError::internal(error.to_string())),
+    }
+    core.counter.stored(key);
+    core.after_write(resource, key, Some(&old), if ends { None } else { Some(&new) });
+    Ok(Some(if ends {
+        Deleted::Gone(new)
+    } else {
+        Deleted::Held(new)
+    }))
+}
+
+fn preconditions(
+    resource: &Resource,
+    name: &str,
+    options: &DeleteOptions,
+    old: &Value,
+) -> Result<(), ApiError> {
+    let pairs = [
+        (&options.uid, "uid", "UID"),
+        (&options.revision, "resourceVersion", "ResourceVersion"),
+    ];
+    for (want, field, word) in pairs {
+        let have = meta(old, field);
+        if let Some(want) = want.as_ref().filter(|w| *w != have) {
+            let why = format!(
+                "the {word} in the precondition ({want}) does not match the {word} in record ({have}). The object might have been deleted and then recreated"
+            );
+            let mut error = resource.conflict_because(name, &why);
+            // Kubernetes names the kind rather than the resource here.
+            error.kind = resource.kind.to_string();
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Marks an object as being deleted, with what holds it.
+fn mark(core: &Core, resource: &Resource, value: &mut Value, options: &DeleteOptions) {
+    let policy_finalizer = match options.propagation {
+        Some(Propagation::Orphan) => Some(ORPHAN),
+        Some(Propagation::Foreground) => Some(FOREGROUND),
+        _ => None,
+    };
+    if options.propagation.is_some() {
+        let mut finalizers = object::finalizers(value);
+        finalizers.retain(|f| *f != ORPHAN && *f != FOREGROUND);
+        finalizers.extend(policy_finalizer);
+        let finalizers: Vec<Value> = finalizers.into_iter().map(Value::from).collect();
+        set_meta(
+            value,
+            "finalizers",
+            (!finalizers.is_empty()).then(|| finalizers.into()),
+        );
+    }
+    let grace = grace_seconds(resource, value, options);
+    let was = object::is_deleting(value);
+    if !was {
+        let at = (core.clock)().as_second().saturating_add(grace);
+        let at = jiff::Timestamp::from_second(at).unwrap_or_else(|_| (core.clock)());
+        set_meta(value, "deletionTimestamp", Some(rfc3339(at).into()));
+        if let generation @ 1.. = object::generation(value) {
+            set_meta(value, "generation", Some(generation.saturating_add(1).into()));
+        }
+        if resource.kind == "Namespace" && resource.group.is_empty() {
+            object::set(value, "status", Some(json!({"phase": "Terminating"})));
+        }
+    }
+    let before = object::at(value, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+    if before.is_none_or(|b| grace < b) {
+        set_meta(
+            value,
+            "deletionGracePeriodSeconds",
+            (resource.kind != "Namespace").then(|| grace.into()),
+        );
+    }
+}
+
+/// Only pods that run on a node are deleted gracefully: their kubelet ends it.
+fn grace_seconds(resource: &Resource, value: &Value, options: &DeleteOptions) -> i64 {
+    let scheduled = resource.kind == "Pod"
+        && resource.group.is_empty()
+        && !object::text(value, &["spec", "nodeName"])
+            .unwrap_or_default()
+            .is_empty()
+        && !matches!(
+            object::text(value, &["status", "phase"]),
+            Some("Succeeded" | "Failed")
+        );
+    if !scheduled {
+        return 0;
+    }
+    let own = object::at(value, &["spec", "terminationGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or(30);
+    options.grace_seconds.unwrap_or(own).max(0)
+}

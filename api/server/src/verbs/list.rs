@@ -1,0 +1,184 @@
+//! `GET` of a collection.
+
+use bytes::{BufMut, BytesMut};
+use serde_json::{Value, json};
+
+use super::{Call, decode_stored, type_prefix};
+use crate::{
+    error::ApiError,
+    object,
+    output::metadata_only,
+    paging::Token,
+    request::{Format, VersionMatch},
+    selector::{FieldSelector, LabelSelector, Labels},
+    server::Core,
+    service::Reply,
+    store::{Key, Range, Record},
+    table::{Columns, table},
+};
+
+/// The objects a list request selects.
+pub(super) struct Selected {
+    pub(super) records: Vec<(Key, Record)>,
+    revision: u64,
+    next: Option<Token>,
+}
+
+/// Selects what a list (or a deletecollection) asks for.
+pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
+    let query = &call.query;
+    let labels =
+        LabelSelector::parse(&query.label_selector).map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let fields = FieldSelector::parse(&query.field_selector, &call.resource)
+        .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let token = match query.continue_token.as_str() {
+        "" => None,
+        text => Some(Token::parse(text).ok_or_else(|| ApiError::bad_request("continue key is not valid"))?),
+    };
+    let asked = parse_version(&query.resource_version)?;
+    if token.is_some() && asked.is_some_and(|v| v > 0) {
+        return Err(ApiError::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
+    let exact = asked.filter(|_| query.version_match == Some(VersionMatch::Exact));
+    if let Some(asked) = asked.filter(|v| *v > core.store.revision()) {
+        let message = format!(
+            "Too large resource version: {asked}, current: {}",
+            core.store.revision()
+        );
+        return Err(ApiError::new(504, "Timeout", message));
+    }
+    let mut range = Range {
+        table: call.resource.table.clone(),
+        namespace: call.path.namespace.as_deref().map(Into::into),
+        after: token.as_ref().map(|t| (t.namespace.clone(), t.name.clone())),
+        limit: query.limit.map_or(usize::MAX, |l| l.max(64)),
+        revision: token.as_ref().map(|t| t.revision).or(exact),
+    };
+    let everything = labels.is_empty() && fields.is_empty();
+    let wanted = |key: &Key, record: &Record| {
+        everything
+            || ((labels.is_empty() || labels.matches(&Labels::of(&record.bytes)))
+                && fields.matches(key, || object::decode(&record.bytes)))
+    };
+    let limit = query.limit.unwrap_or(usize::MAX);
+    let mut records = vec![];
+    let mut next = None;
+    let revision = loop {
+        let page = core
+            .store
+            .list(&range)
+            .map_err(|e| ApiError::expired(e.to_string()))?;
+        let last = page
+            .records
+            .last()
+            .map(|(key, _)| (key.namespace.to_string(), key.name.to_string()));
+        for (key, record) in page.records {
+            if !wanted(&key, &record) {
+                continue;
+            }
+            if records.len() == limit {
+                let after: Option<&(Key, Record)> = records.last();
+                next = after.map(|(k, _)| Token::new(page.revision, &k.namespace, &k.name));
+                break;
+            }
+            records.push((key, record));
+        }
+        match last {
+            // The pages of one request are all of the revision of the first.
+            Some(last) if page.more && next.is_none() => {
+                range.after = Some(last);
+                range.revision = Some(page.revision);
+            }
+            _ => break page.revision,
+        }
+    };
+    Ok(Selected {
+        records,
+        revision,
+        next,
+    })
+}
+
+/// A `resourceVersion` parameter.
+pub(super) fn parse_version(text: &str) -> Result<Option<u64>, ApiError> {
+    match text {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| {
+            ApiError::unclassified(format!(
+                "resourceVersion: Invalid value: {text:?}: it must be a number the server gave out"
+            ))
+        }),
+    }
+}
+
+/// Answers with the objects selected, in the shape asked for.
+pub(super) fn list(core: &Core, call: &Call) -> Result<Reply, ApiError> {
+    let selected = select(core, call)?;
+    Ok(reply(core, call, &selected))
+}
+
+/// The list object of a selection.
+pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
+    let resource = &call.resource;
+    let mut meta = json!({"resourceVersion": selected.revision.to_string()});
+    if let Some(token) = &selected.next {
+        object::set(&mut meta, "continue", Some(token.text().into()));
+    }
+    let values = || -> Vec<Value> {
+        selected
+            .records
+            .iter()
+            .map(|(_, record)| decode_stored(resource, &record.bytes))
+            .collect()
+    };
+    match call.output.format {
+        Format::Table => {
+            let columns = Columns::of(resource.clone());
+            Reply::ok(table(
+                &columns,
+                &values(),
+                meta,
+                &call.query.include_object,
+                (core.clock)(),
+            ))
+        }
+        Format::Metadata => {
+            let items: Vec<Value> = values().iter().map(metadata_only).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items});
+            Reply::ok(list)
+        }
+        Format::Object | Format::Discovery => {
+            let size: usize = selected.records.iter().map(|(_, r)| r.bytes.len() + 64).sum();
+            let mut out = BytesMut::with_capacity(size + 256);
+            let (kind, api_version) = (
+                Value::from(resource.list_kind.as_ref()),
+                Value::from(resource.api_version()),
+            );
+            let head =
+                format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{meta},\"items\":[");
+            out.put_slice(head.as_bytes());
+            // Items of built-in lists carry no type, those of custom ones do, as in Kubernetes.
+            let prefix = if resource.custom.is_some() {
+                type_prefix(resource)
+            } else {
+                "{".to_owned()
+            };
+            for (i, (_, record)) in selected.records.iter().enumerate() {
+                if i > 0 {
+                    out.put_u8(b',');
+                }
+                out.put_slice(prefix.as_bytes());
+                out.put_slice(record.bytes.get(1..).unwrap_or_default());
+            }
+            out.put_slice(b"]}");
+            let bytes = out.freeze();
+            if call.output.yaml {
+                Reply::ok(object::decode(&bytes))
+            } else {
+                Reply::json(bytes)
+            }
+        }
+    }
+}

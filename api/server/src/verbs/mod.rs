@@ -1,0 +1,102 @@
+//! One module per verb; all of them work on any kind.
+
+mod create;
+mod delete;
+mod get;
+mod list;
+mod patch;
+mod scale;
+mod stored;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::{
+    error::ApiError,
+    kinds::Resource,
+    request::{Output, Query, ResourcePath},
+    server::Core,
+    service::Reply,
+    store::Key,
+};
+
+pub(crate) use create::store_new;
+pub(crate) use delete::{DeleteOptions, FOREGROUND, ORPHAN, remove};
+pub(crate) use stored::{decode_stored, encode_stored, type_prefix};
+pub(crate) use update::{Part, Refusal, store_update};
+
+/// A request on a resource.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) path: ResourcePath,
+    pub(crate) query: Query,
+    pub(crate) output: Output,
+    pub(crate) media: String,
+    pub(crate) verb: &'static str,
+}
+
+impl Call {
+    /// Namespace of the path; empty if there is none.
+    pub(crate) fn namespace(&self) -> &str {
+        self.path.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Name of the path; empty if there is none.
+    pub(crate) fn name(&self) -> &str {
+        self.path.name.as_deref().unwrap_or_default()
+    }
+
+    /// Place of the object the path names.
+    pub(crate) fn key(&self) -> Key {
+        Key::new(&self.resource.table, self.namespace(), self.name())
+    }
+}
+
+/// Answers a request on a resource.
+pub(crate) fn dispatch(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let resource = &call.resource;
+    if !resource.namespaced && call.path.namespace.is_some() {
+        return Err(ApiError::no_such_path());
+    }
+    let across = resource.namespaced && call.path.namespace.is_none();
+    if across && !matches!(call.verb, "list" | "watch") {
+        let error = if call.path.name.is_some() {
+            ApiError::no_such_path()
+        } else {
+            ApiError::method_not_allowed()
+        };
+        return Err(error);
+    }
+    match (call.verb, call.path.subresource.as_deref()) {
+        ("get", None) => get::get(core, call),
+        ("list", None) => list::list(core, call),
+        ("watch", None) => watch::watch(core, call),
+        ("create", None) if call.path.name.is_none() => create::create(core, call, body),
+        ("update", None) => update::update(core, call, Part::Main, body),
+        ("patch", None) => patch::patch(core, call, Part::Main, body),
+        ("delete", None) => delete::delete(core, call, body),
+        ("deletecollection", None) => delete::delete_collection(core, call, body),
+        (verb, Some("status")) if resource.status => match verb {
+            "get" => get::get(core, call),
+            "update" => update::update(core, call, Part::Status, body),
+            "patch" => patch::patch(core, call, Part::Status, body),
+            _ => Err(ApiError::method_not_allowed()),
+        },
+        ("update", Some("finalize")) if resource.kind == "Namespace" => {
+            update::update(core, call, Part::Finalize, body)
+        }
+        (verb, Some("scale")) => match (&resource.scale, verb) {
+            (Some(paths), "get") => scale::get(core, call, paths),
+            (Some(paths), "update") => scale::update(core, call, paths, body),
+            (Some(paths), "patch") => scale::patch(core, call, paths, body),
+            (Some(_), _) => Err(ApiError::method_not_allowed()),
+            (None, _) => Err(ApiError::no_such_path()),
+        },
+        (_, Some(_)) => Err(ApiError::no_such_path()),
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}

@@ -1,0 +1,138 @@
+//! `PATCH`: JSON patch, JSON merge patch and strategic merge patch.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    Call,
+    create::place,
+    decode_stored,
+    get::shaped,
+    update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
+};
+use crate::{
+    admission::sanitize,
+    error::ApiError,
+    kinds::Resource,
+    object::{meta, set_meta},
+    request::{MAX_DEPTH, parse_json, too_deep},
+    server::Core,
+    service::Reply,
+};
+
+/// Most operations in a JSON patch, as in Kubernetes.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Changes part of an object.
+pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
+    let resource = &call.resource;
+    let apply = patcher(resource, &call.media, body);
+    let key = call.key();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        // An absent object is reported before a malformed patch, an unsupported type before either.
+        let patch = match &apply {
+            Err(error) if error.code == 415 => return Err(error.clone()),
+            other => other,
+        };
+        let record = core
+            .store
+            .get(&key)
+            .ok_or_else(|| resource.not_found(call.name()))?;
+        let patch = patch.as_ref().map_err(Clone::clone)?;
+        let mut value = decode_stored(resource, &record.bytes);
+        let had = meta(&value, "resourceVersion").to_owned();
+        patch.apply(resource, call.name(), &mut value)?;
+        if too_deep(&value, MAX_DEPTH) {
+            return Err(ApiError::bad_request(format!(
+                "the patched object is nested deeper than {MAX_DEPTH} levels"
+            )));
+        }
+        let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+        crate::admission::check_kind(resource, &mut value)?;
+        check_name(call, &value)?;
+        place(resource, &mut value, call.namespace())?;
+        set_meta(&mut value, "name", Some(call.name().into()));
+        let conditional =
+            !matches!(meta(&value, "resourceVersion"), "" | "0") && meta(&value, "resourceVersion") != had;
+        if matches!(meta(&value, "resourceVersion"), "" | "0") {
+            set_meta(&mut value, "resourceVersion", Some(had.into()));
+        }
+        check_precondition(resource, &value, &record)?;
+        match store_update(core, resource, &key, &record, value, part, call.query.dry_run) {
+            Err(Refusal::Raced) if tries < TRIES && !conditional => {}
+            Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
+        }
+    }
+}
+
+/// A patch that has been read.
+pub(super) enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value, &'static roundhouse_patch::schema::Node),
+}
+
+/// Reads a patch of the given media type.
+pub(super) fn patcher(resource: &Resource, media: &str, body: &[u8]) -> Result<Patch, ApiError> {
+    let object = |value: Value| {
+        if value.is_object() {
+            Ok(value)
+        } else {
+            Err(ApiError::bad_request("the patch must be a JSON object"))
+        }
+    };
+    match media {
+        "application/json-patch+json" => {
+            let value = parse_json(body)?;
+            match value.as_array() {
+                None => Err(ApiError::bad_request("a JSON patch must be a list of operations")),
+                Some(list) if list.len() > MAX_OPERATIONS => {
+                    let message = format!("a JSON patch may have at most {MAX_OPERATIONS} operations");
+                    Err(ApiError::new(413, "RequestEntityTooLarge", message))
+                }
+                Some(_) => Ok(Patch::Json(value)),
+            }
+        }
+        "application/merge-patch+json" => Ok(Patch::Merge(object(parse_json(body)?)?)),
+        "application/strategic-merge-patch+json" => {
+            let node = roundhouse_patch::schema::lookup(&resource.api_version(), &resource.kind);
+            match node.filter(|_| resource.custom.is_none()) {
+                Some(node) => Ok(Patch::Strategic(object(parse_json(body)?)?, node)),
+                None => Err(unsupported(resource, media)),
+            }
+        }
+        other => Err(unsupported(resource, other)),
+    }
+}
+
+fn unsupported(resource: &Resource, media: &str) -> ApiError {
+    let strategic = if resource.custom.is_none() {
+        ", application/strategic-merge-patch+json"
+    } else {
+        ""
+    };
+    let accepted = format!("application/json-patch+json, application/merge-patch+json{strategic}");
+    ApiError::unsupported_media_type(media, &accepted)
+}
+
+impl Patch {
+    /// Applies the patch.
+    pub(super) fn apply(&self, resource: &Resource, name: &str, value: &mut Value) -> Result<(), ApiError> {
+        match self {
+            // Well-formed operations that do not fit this object are unprocessable.
+            Self::Json(patch) => roundhouse_patch::json_patch(value, patch).map_err(|e| {
+                ApiError::new(422, "Invalid", e.to_string()).about(&resource.group, &resource.kind, name)
+            }),
+            Self::Merge(patch) => {
+                roundhouse_patch::json_merge(value, patch);
+                Ok(())
+            }
+            Self::Strategic(patch, node) => roundhouse_patch::strategic_merge(value, patch, node)
+                .map_err(|e| ApiError::bad_request(e.to_string())),
+        }
+    }
+}

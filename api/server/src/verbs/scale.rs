@@ -1,0 +1,169 @@
+//! The `scale` subresource: `autoscaling/v1` Scale over whatever counts replicas.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{
+    Call, decode_stored,
+    patch::patcher,
+    update::{Part, Refusal, TRIES, check_precondition, store_update},
+};
+use crate::{
+    error::{ApiError, Cause},
+    kinds::{Resource, ScalePaths},
+    object::{at, meta},
+    request::parse_object,
+    server::Core,
+    service::Reply,
+    store::Record,
+};
+
+fn keys(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
+}
+
+/// The Scale of an object.
+fn scale_of(paths: &ScalePaths, value: &Value) -> Value {
+    let count = |path: &[String]| at(value, &keys(path)).and_then(Value::as_i64).unwrap_or(0);
+    let mut meta = json!({});
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(v) = at(value, &["metadata", key]) {
+            crate::object::set(&mut meta, key, Some(v.clone()));
+        }
+    }
+    let mut status = json!({"replicas": count(&paths.status)});
+    let selector = match &paths.selector {
+        Some(path) => at(value, &keys(path)).and_then(Value::as_str).map(str::to_owned),
+        None => Some(selector_text(at(value, &["spec", "selector"]))),
+    };
+    if let Some(selector) = selector.filter(|s| !s.is_empty()) {
+        crate::object::set(&mut status, "selector", Some(selector.into()));
+    }
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta,
+        "spec": {"replicas": count(&paths.spec)}, "status": status})
+}
+
+/// A selector object as `labelSelector` text.
+fn selector_text(selector: Option<&Value>) -> String {
+    let Some(selector) = selector else {
+        return String::new();
+    };
+    let labels = selector
+        .get("matchLabels")
+        .or(Some(selector))
+        .and_then(Value::as_object);
+    let pairs = labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(k, v)| Some(format!("{k}={}", v.as_str()?)));
+    pairs.collect::<Vec<_>>().join(",")
+}
+
+fn read(core: &Core, call: &Call) -> Result<(Record, Value), ApiError> {
+    let record = core
+        .store
+        .get(&call.key())
+        .ok_or_else(|| call.resource.not_found(call.name()))?;
+    let value = decode_stored(&call.resource, &record.bytes);
+    Ok((record, value))
+}
+
+/// Answers with the Scale of an object.
+pub(super) fn get(core: &Core, call: &Call, paths: &ScalePaths) -> Result<Reply, ApiError> {
+    let (_, value) = read(core, call)?;
+    Ok(Reply::ok(scale_of(paths, &value)))
+}
+
+/// Replaces the Scale of an object.
+pub(super) fn update(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
+    let sent = parse_object(&call.media, body)?;
+    write(core, call, paths, |_| Ok(sent.clone()))
+}
+
+/// Patches the Scale of an object. A strategic merge of a Scale is a plain merge: it has no lists.
+pub(super) fn patch(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
+    let media = match call.media.as_str() {
+        "application/strategic-merge-patch+json" if call.resource.custom.is_none() => {
+            "application/merge-patch+json"
+        }
+        other => other,
+    };
+    let patch = patcher(&call.resource, media, body)?;
+    write(core, call, paths, |mut scale| {
+        patch
+            .apply(&call.resource, call.name(), &mut scale)
+            .map(|()| scale)
+    })
+}
+
+fn write(
+    core: &Core,
+    call: &Call,
+    paths: &ScalePaths,
+    change: impl Fn(Value) -> Result<Value, ApiError>,
+) -> Result<Reply, ApiError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (record, mut value) = read(core, call)?;
+        let scale = change(scale_of(paths, &value))?;
+        let replicas = at(&scale, &["spec", "replicas"]).map_or(Ok(0), |v| v.as_i64().ok_or(v));
+        let replicas = match replicas {
+            Ok(n) if (0..=i64::from(i32::MAX)).contains(&n) => n,
+            _ => return Err(invalid(&call.resource, call.name())),
+        };
+        check_precondition(&call.resource, &with_meta(&value, &scale), &record)?;
+        set_at(&mut value, &paths.spec, replicas.into());
+        match store_update(
+            core,
+            &call.resource,
+            &call.key(),
+            &record,
+            value,
+            Part::Main,
+            call.query.dry_run,
+        ) {
+            Err(Refusal::Raced) if tries < TRIES => {}
+            Err(Refusal::Raced) => return Err(call.resource.conflict(call.name())),
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(stored) => return Ok(Reply::ok(scale_of(paths, &stored))),
+        }
+    }
+}
+
+/// The object with what the Scale says about version and uid; without a version it is that of the object.
+fn with_meta(value: &Value, scale: &Value) -> Value {
+    let mut out = json!({"metadata": {"name": meta(value, "name")}});
+    let version = Some(meta(scale, "resourceVersion"))
+        .filter(|v| !v.is_empty())
+        .unwrap_or(meta(value, "resourceVersion"));
+    crate::object::set_meta(&mut out, "resourceVersion", Some(version.into()));
+    crate::object::set_meta(&mut out, "uid", Some(meta(scale, "uid").into()));
+    out
+}
+
+fn invalid(resource: &Resource, name: &str) -> ApiError {
+    let mut error = resource.invalid(
+        name,
+        vec![Cause::invalid(
+            "spec.replicas",
+            "must be a number from 0 to 2147483647",
+        )],
+    );
+    error.kind = "Scale".to_owned();
+    error.group = "autoscaling".to_owned();
+    error
+}
+
+fn set_at(value: &mut Value, path: &[String], to: Value) {
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
+    let mut now = value.as_object_mut();
+    for key in parents {
+        now = now.and_then(|map| crate::object::child(map, key));
+    }
+    if let Some(map) = now {
+        map.insert(last.clone(), to);
+    }
+}

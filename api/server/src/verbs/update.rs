@@ -1,0 +1,230 @@
+//! `PUT`, and the common end of everything that changes an object.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{
+    Call,
+    create::{complete, place},
+    decode_stored, encode_stored,
+    get::shaped,
+};
+use crate::{
+    admission::{check_immutable, check_metadata, check_metadata_update, decode, next_generation, sanitize},
+    clock::rfc3339,
+    crd,
+    error::{ApiError, Cause},
+    kinds::Resource,
+    object::{self, meta, set_meta},
+    server::Core,
+    service::Reply,
+    store::{Change, Expect, Key, Record, WriteError},
+};
+
+/// Times a write that gave no resourceVersion is tried again when another one came between.
+pub(super) const TRIES: usize = 16;
+
+/// Which part of an object a request writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Everything but the status, if that is a subresource.
+    Main,
+    /// The status.
+    Status,
+    /// The finalizers of a namespace's spec.
+    Finalize,
+}
+
+/// Replaces an object.
+pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
+    let resource = &call.resource;
+    let mut value = decode(resource, &call.media, body)?;
+    let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+    check_name(call, &value)?;
+    place(resource, &mut value, call.namespace())?;
+    set_meta(&mut value, "name", Some(call.name().into()));
+    let key = call.key();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let Some(record) = core.store.get(&key) else {
+            if resource.quirks.create_on_update && part == Part::Main {
+                let stored = super::store_new(core, resource, call.namespace(), value, call.query.dry_run)?;
+                return Ok(shaped(core, call, 201, stored).warn(warnings));
+            }
+            return Err(resource.not_found(call.name()));
+        };
+        check_precondition(resource, &value, &record)?;
+        match store_update(
+            core,
+            resource,
+            &key,
+            &record,
+            value.clone(),
+            part,
+            call.query.dry_run,
+        ) {
+            Err(Refusal::Raced) if tries < TRIES && meta(&value, "resourceVersion").is_empty() => {}
+            Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
+        }
+    }
+}
+
+/// The name in the body, if any, must be the one in the path.
+pub(super) fn check_name(call: &Call, value: &Value) -> Result<(), ApiError> {
+    let name = meta(value, "name");
+    if name == call.name() || name.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "the name of the object ({name}) does not match the name on the URL ({})",
+        call.name()
+    );
+    Err(ApiError::bad_request(message))
+}
+
+/// What the sender believes about the stored object must be so.
+pub(super) fn check_precondition(
+    resource: &Resource,
+    value: &Value,
+    record: &Record,
+) -> Result<(), ApiError> {
+    let name = meta(value, "name");
+    let version = meta(value, "resourceVersion");
+    if version.is_empty() && resource.quirks.version_required {
+        let why = "Invalid value: 0: must be specified for an update";
+        let mut error = resource.invalid(name, vec![Cause::invalid("metadata.resourceVersion", why)]);
+        // Kubernetes names the resource rather than the kind here.
+        error.kind = resource.plural.to_string();
+        return Err(error);
+    }
+    if !version.is_empty() && version != "0" && version.parse() != Ok(record.revision) {
+        return Err(resource.conflict(name));
+    }
+    let uid = meta(value, "uid");
+    if !uid.is_empty() {
+        let stored = object::decode(&record.bytes);
+        let have = meta(&stored, "uid");
+        if have != uid {
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {have}");
+            return Err(resource.conflict_because(name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// Why a change was not stored.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Another write came between reading and writing.
+    Raced,
+    /// It may not be.
+    Error(ApiError),
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Admits and stores the successor of a stored object, and returns it as stored. One that leaves the object as it was
+/// stores nothing; one that takes the last finalizer from an object being deleted removes it.
+pub(crate) fn store_update(
+    core: &Core,
+    resource: &Resource,
+    key: &Key,
+    record: &Record,
+    new: Value,
+    part: Part,
+    dry_run: bool,
+) -> Result<Value, Refusal> {
+    let old = decode_stored(resource, &record.bytes);
+    let name = &key.name;
+    let mut new = confine(resource, &old, new, part);
+    let mut causes = check_metadata_update(&mut new, &old);
+    causes.extend(complete(core, resource, &mut new, Some(&old)));
+    if part == Part::Main {
+        causes.extend(check_metadata(resource, &new));
+        causes.extend(check_immutable(resource, &old, &new));
+    }
+    if !causes.is_empty() {
+        return Err(resource.invalid(name, causes).into());
+    }
+    if &*resource.table == crd::TABLE && part == Part::Main {
+        let conflict = core.name_conflict(&new);
+        crd::establish(&mut new, conflict.as_deref(), &rfc3339((core.clock)()));
+    }
+    let generation = next_generation(resource, Some(&old), &new);
+    set_meta(&mut new, "generation", generation.map(Value::from));
+    set_meta(
+        &mut new,
+        "resourceVersion",
+        Some(record.revision.to_string().into()),
+    );
+    let ends = object::is_deleting(&new) && removable(resource, &new);
+    if !ends && object::same_but_version(&old, &new) {
+        return Ok(old);
+    }
+    if dry_run {
+        return Ok(new);
+    }
+    {
+        let mut render = |revision: u64| encode_stored(&mut new, revision);
+        let change = if ends {
+            Change::Remove(&mut render)
+        } else {
+            Change::Put(&mut render)
+        };
+        core.store
+            .write(key, Expect::Revision(record.revision), change)
+            .map_err(|error| match error {
+                WriteError::Unexpected => Refusal::Raced,
+                WriteError::Refused(_) => ApiError::internal(error.to_string()).into(),
+            })?;
+    }
+    core.counter.stored(key);
+    core.after_write(resource, key, Some(&old), if ends { None } else { Some(&new) });
+    Ok(new)
+}
+
+/// Whether nothing holds an object that is being deleted any longer.
+pub(super) fn removable(resource: &Resource, value: &Value) -> bool {
+    let held = resource.kind == "Namespace"
+        && resource.group.is_empty()
+        && object::at(value, &["spec", "finalizers"])
+            .and_then(Value::as_array)
+            .is_some_and(|l| !l.is_empty());
+    let graceful = object::at(value, &["metadata", "deletionGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or(0)
+        > 0;
+    object::finalizers(value).is_empty() && !held && !graceful
+}
+
+/// Keeps what this part of the object may not write as it was.
+fn confine(resource: &Resource, old: &Value, mut new: Value, part: Part) -> Value {
+    match part {
+        Part::Main => {
+            if resource.status {
+                object::set(&mut new, "status", old.get("status").cloned());
+            }
+            if resource.kind == "Namespace" && resource.group.is_empty() {
+                object::set(&mut new, "spec", old.get("spec").cloned());
+            }
+            new
+        }
+        Part::Status => {
+            let mut kept = old.clone();
+            object::set(&mut kept, "status", new.get("status").cloned());
+            kept
+        }
+        Part::Finalize => {
+            let mut kept = old.clone();
+            object::set(&mut kept, "spec", new.get("spec").cloned());
+            kept
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `GET` with `watch=true`.
+
+use std::sync::Arc;
+
+use super::{Call, list::parse_version};
+use crate::{
+    body::ApiBody,
+    error::ApiError,
+    selector::{FieldSelector, LabelSelector},
+    server::Core,
+    service::{Reply, ReplyBody},
+    store::From,
+    watch::{Lines, WatchStream},
+};
+
+/// Opens a watch.
+pub(super) fn watch(core: &Arc<Core>, call: &Call) -> Result<Reply, ApiError> {
+    let query = &call.query;
+    let labels =
+        LabelSelector::parse(&query.label_selector).map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let mut field_selector = query.field_selector.clone();
+    if let Some(name) = &call.path.name {
+        // A watch of one object is a watch of the collection by name.
+        field_selector = format!("metadata.name={name}");
+    }
+    let fields = FieldSelector::parse(&field_selector, &call.resource)
+        .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let version = parse_version(&query.resource_version)?;
+    if query.send_initial_events && query.version_match.is_none() {
+        let message =
+            "sendInitialEvents: resourceVersionMatch must be NotOlderThan when sendInitialEvents is set";
+        return Err(ApiError::new(422, "Invalid", message));
+    }
+    let from = match version {
+        _ if query.send_initial_events => From::State,
+        None | Some(0) => From::State,
+        Some(revision) => From::Revision(revision),
+    };
+    let lines = Lines {
+        call: call.clone(),
+        labels,
+        fields,
+        clock: core.clock.clone(),
+    };
+    let body = match core
+        .store
+        .subscribe(&call.resource.table, call.path.namespace.as_deref(), from)
+    {
+        Ok(subscription) => ApiBody::watch(WatchStream::new(core.clone(), lines, subscription)),
+        // The watch opens and ends with an error event, as in Kubernetes.
+        Err(too_old) => ApiBody::full(lines.error(&ApiError::expired(too_old.to_string()))),
+    };
+    Ok(Reply {
+        code: 200,
+        body: ReplyBody::Stream(body),
+        warnings: vec![],
+    })
+}

@@ -1,0 +1,274 @@
+//! A watch: events as lines of JSON.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use crate::{
+    error::ApiError,
+    object,
+    request::Format,
+    selector::{FieldSelector, LabelSelector, Labels},
+    server::Core,
+    store::{Event, EventKind, Key, Subscription},
+    table::{Columns, table},
+    verbs::{Call, decode_stored, type_prefix},
+};
+
+/// Time between bookmarks.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// Length of a watch that asks for none (Kubernetes: a random time between 30 and 60 minutes).
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(45 * 60);
+
+/// The lines of one watch.
+pub(crate) struct WatchStream {
+    core: Arc<Core>,
+    lines: Lines,
+    subscription: Subscription,
+    /// Lines ready to be sent.
+    pending: VecDeque<Bytes>,
+    revision: u64,
+    bookmark: Option<Pin<Box<Sleep>>>,
+    end: Pin<Box<Sleep>>,
+    ended: bool,
+}
+
+impl std::fmt::Debug for WatchStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchStream")
+            .field("revision", &self.revision)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How events become lines.
+pub(crate) struct Lines {
+    pub(crate) call: Call,
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+    pub(crate) clock: crate::clock::Clock,
+}
+
+impl WatchStream {
+    /// A watch over a subscription.
+    pub(crate) fn new(core: Arc<Core>, lines: Lines, mut subscription: Subscription) -> Self {
+        let query = &lines.call.query;
+        let bookmarks = query.bookmarks;
+        let initial_end = query.send_initial_events;
+        let timeout = query
+            .timeout_seconds
+            .filter(|s| *s > 0)
+            .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        let mut pending = VecDeque::new();
+        for (key, record) in std::mem::take(&mut subscription.state) {
+            if lines.selects(&key, &record.bytes, &Labels::of(&record.bytes)) {
+                pending.push_back(lines.line("ADDED", &record.bytes));
+            }
+        }
+        if initial_end && bookmarks {
+            pending.push_back(lines.bookmark(subscription.revision, true));
+        }
+        let backlog = std::mem::take(&mut subscription.backlog);
+        pending.extend(backlog.iter().filter_map(|e| lines.event(e)));
+        let now = Instant::now();
+        let end = now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT);
+        Self {
+            core,
+            revision: subscription.revision,
+            lines,
+            subscription,
+            pending,
+            bookmark: bookmarks.then(|| Box::pin(sleep_until(now + BOOKMARK_EVERY))),
+            end: Box::pin(sleep_until(end)),
+            ended: false,
+        }
+    }
+
+    /// The next line; `None` when the watch has ended.
+    pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if let Some(line) = self.pending.pop_front() {
+                return Poll::Ready(Some(line));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            // Read before the events: everything up to it has been offered to this watch by now.
+            let offered = self.core.store.revision();
+            match self.subscription.events.poll_recv(cx) {
+                Poll::Ready(Some(event)) => {
+                    self.revision = event.revision;
+                    self.pending.extend(self.lines.event(&event));
+                    continue;
+                }
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    if self.subscription.overran() {
+                        self.pending.push_back(self.lines.error(&ApiError::expired(
+                            "this watch fell too far behind and was cut off; list again",
+                        )));
+                    }
+                    continue;
+                }
+                Poll::Pending => {}
+            }
+            if let Some(timer) = &mut self.bookmark
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                timer.as_mut().reset(Instant::now() + BOOKMARK_EVERY);
+                self.revision = self.revision.max(offered);
+                let line = self.lines.bookmark(self.revision, false);
+                self.pending.push_back(line);
+                continue;
+            }
+            if self.end.as_mut().poll(cx).is_ready() {
+                self.ended = true;
+                // A last bookmark lets the client go on from here.
+                if self.bookmark.is_some() {
+                    self.revision = self.revision.max(offered);
+                    let line = self.lines.bookmark(self.revision, false);
+                    self.pending.push_back(line);
+                }
+                continue;
+            }
+            return Poll::Pending;
+        }
+    }
+}
+
+impl Lines {
+    fn selects(&self, key: &Key, bytes: &Bytes, labels: &Labels) -> bool {
+        self.labels.matches(labels) && self.fields.matches(key, || object::decode(bytes))
+    }
+
+    /// The line of an event, if this watch is to see it. An object that leaves the selection is deleted, one that
+    /// enters it is added.
+    fn event(&self, event: &Event) -> Option<Bytes> {
+        let everything = self.labels.is_empty() && self.fields.is_empty();
+        let is_in = everything
+            || self.selects(
+                &event.key,
+                &event.bytes,
+                if self.labels.is_empty() {
+                    none()
+                } else {
+                    event.labels()
+                },
+            );
+        let was_in = event.previous.as_ref().is_some_and(|bytes| {
+            everything
+                || self.selects(
+                    &event.key,
+                    bytes,
+                    if self.labels.is_empty() {
+                        none()
+                    } else {
+                        event.previous_labels()
+                    },
+                )
+        });
+        match (event.kind, was_in, is_in) {
+            (EventKind::Added, _, true) | (EventKind::Modified, false, true) => {
+                Some(self.line("ADDED", &event.bytes))
+            }
+            (EventKind::Modified, true, true) => Some(self.line("MODIFIED", &event.bytes)),
+            (EventKind::Deleted, true, _) => Some(self.line("DELETED", &event.bytes)),
+            (EventKind::Modified, true, false) => {
+                // The state that was selected, as of the revision that took it out.
+                let mut value = object::decode(event.previous.as_deref().unwrap_or_default());
+                object::set_meta(
+                    &mut value,
+                    "resourceVersion",
+                    Some(event.revision.to_string().into()),
+                );
+                Some(self.line("DELETED", &object::encode(&value)))
+            }
+            _ => None,
+        }
+    }
+
+    fn line(&self, ty: &str, stored: &Bytes) -> Bytes {
+        let call = &self.call;
+        let value = match call.output.format {
+            Format::Object | Format::Discovery => {
+                let prefix = type_prefix(&call.resource);
+                let mut out = BytesMut::with_capacity(stored.len() + prefix.len() + 40);
+                out.put_slice(b"{\"type\":\"");
+                out.put_slice(ty.as_bytes());
+                out.put_slice(b"\",\"object\":");
+                out.put_slice(prefix.as_bytes());
+                out.put_slice(stored.get(1..).unwrap_or_default());
+                out.put_slice(b"}\n");
+                return out.freeze();
+            }
+            Format::Metadata => crate::output::metadata_only(&object::decode(stored)),
+            Format::Table => {
+                let value = decode_stored(&call.resource, stored);
+                let meta = json!({"resourceVersion": object::meta(&value, "resourceVersion")});
+                table(
+                    &Columns::of(call.resource.clone()),
+                    &[value],
+                    meta,
+                    &call.query.include_object,
+                    self.now(),
+                )
+            }
+        };
+        self.wrap(ty, value)
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
+        let mut meta = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        if initial_end {
+            object::set(
+                &mut meta,
+                "annotations",
+                Some(json!({"k8s.io/initial-events-end": "true"})),
+            );
+        }
+        let resource = &self.call.resource;
+        let object = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "metadata": meta});
+        let object = match self.call.output.format {
+            Format::Metadata => crate::output::metadata_only(&object),
+            Format::Table => table(
+                &Columns::of(resource.clone()),
+                &[object],
+                meta,
+                &self.call.query.include_object,
+                self.now(),
+            ),
+            Format::Object | Format::Discovery => object,
+        };
+        self.wrap("BOOKMARK", object)
+    }
+
+    /// The line of an error that ends a watch.
+    pub(crate) fn error(&self, error: &ApiError) -> Bytes {
+        self.wrap("ERROR", error.to_status())
+    }
+
+    fn wrap(&self, ty: &str, object: Value) -> Bytes {
+        let mut line = object::encode(&json!({"type": ty, "object": object})).to_vec();
+        line.push(b'\n');
+        Bytes::from(line)
+    }
+}
+
+fn none() -> &'static Labels {
+    static NONE: std::sync::LazyLock<Labels> = std::sync::LazyLock::new(Labels::default);
+    &NONE
+}
