@@ -1,7 +1,10 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::simulate::{TokioClock, install};
+use crate::{
+    install::{Foreign, install},
+    simulate::TokioClock,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -15,7 +18,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use roundhouse_api::{
-    clock::{Clock, SharedClock},
+    clock::SharedClock,
     cluster::{AVAILABLE, Cluster, ClusterReport, ClusterReportSpec, ClusterSpec, JOINED},
     condition,
     names::{AGENT_LEASE, annotation, label},
@@ -42,7 +45,7 @@ impl Hub {
             .count_per_object(true)
             .build();
         let client = Client::new(server.service(), "default");
-        install(&client, &roundhouse_api::crds::hub()).await.unwrap();
+        install(&client, roundhouse_api::crds::hub(), Foreign::Refuse).await.unwrap();
         Hub {
             _stop: controller(&client, &clock),
             server,
