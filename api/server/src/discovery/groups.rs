@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{kinds::Resource, server::Core};
 
 /// The verbs of every resource.
-pub(super) const VERBS: [&str; 8] = [
+const VERBS: [&str; 8] = [
     "create",
     "delete",
     "deletecollection",
@@ -17,6 +17,15 @@ pub(super) const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
+/// The verbs of a resource.
+pub(super) fn verbs_of(resource: &Resource) -> &'static [&'static str] {
+    if resource.quirks.review {
+        &["create"]
+    } else {
+        &VERBS
+    }
+}
+
 /// The verbs of subresources.
 pub(super) const SUB_VERBS: [&str; 3] = ["get", "patch", "update"];
 
@@ -122,7 +131,7 @@ pub(super) fn resources(core: &Core, group: &str, version: &str) -> Option<Value
     let group_version = all.first()?.api_version();
     let mut list = vec![];
     for r in &all {
-        let mut entry = json!({"name": r.plural, "singularName": r.singular, "namespaced": r.namespaced, "kind": r.kind, "verbs": VERBS});
+        let mut entry = json!({"name": r.plural, "singularName": r.singular, "namespaced": r.namespaced, "kind": r.kind, "verbs": verbs_of(r)});
         if !r.short_names.is_empty() {
             crate::object::set(&mut entry, "shortNames", Some(json!(r.short_names)));
         }
