@@ -10,8 +10,8 @@ use crate::observe::Readiness;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE, MAX_WORKLOADS,
-    ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
+    MAX_WORKLOADS, ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 
@@ -91,7 +91,12 @@ pub(crate) fn refused(
 ) -> BundleStatus {
     let mut status = base(subject, BundlePhase::Failed, before);
     for (type_, holds) in [(APPLIED, false), (PROGRESSING, false), (DEGRADED, true)] {
-        let verdict = Verdict { type_, status: holds.into(), reason, message: cut(message) };
+        let verdict = Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: cut(message),
+        };
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -108,7 +113,12 @@ pub(crate) fn held(
 ) -> BundleStatus {
     let mut status = before.cloned().unwrap_or_default();
     status.epoch = epoch;
-    let verdict = Verdict { type_: PROGRESSING, status: Status::False, reason, message: cut(message) };
+    let verdict = Verdict {
+        type_: PROGRESSING,
+        status: Status::False,
+        reason,
+        message: cut(message),
+    };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
     status
 }
@@ -120,13 +130,25 @@ pub(crate) fn removing(
     before: Option<&BundleStatus>,
     now: Timestamp,
 ) -> BundleStatus {
-    let phase = if leaving.is_empty() { BundlePhase::Cleaned } else { BundlePhase::Progressing };
+    let phase = if leaving.is_empty() {
+        BundlePhase::Cleaned
+    } else {
+        BundlePhase::Progressing
+    };
     let mut status = base(subject, phase, before);
-    status.counts = Some(Counts { total: count(leaving.len()), ..Counts::default() });
+    status.counts = Some(Counts {
+        total: count(leaving.len()),
+        ..Counts::default()
+    });
     let (reason, message) = match leaving.first() {
         None => ("Cleaned", String::new()),
         Some(first) => {
-            let message = format!("{} objects are left, {}: {}", leaving.len(), first.meta.name, first.message);
+            let message = format!(
+                "{} objects are left, {}: {}",
+                leaving.len(),
+                first.meta.name,
+                first.message
+            );
             ("Removing", cut(&message))
         }
     };
@@ -135,13 +157,27 @@ pub(crate) fn removing(
             .iter()
             .map(|leaving| {
                 let message = cut(&leaving.message);
-                let verdict = Verdict { type_: REMOVED, status: Status::False, reason: "Removing", message };
+                let verdict = Verdict {
+                    type_: REMOVED,
+                    status: Status::False,
+                    reason: "Removing",
+                    message,
+                };
                 manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
             })
             .collect(),
     );
-    for (type_, holds) in [(APPLIED, false), (AVAILABLE, false), (PROGRESSING, !leaving.is_empty())] {
-        let verdict = Verdict { type_, status: holds.into(), reason, message: message.clone() };
+    for (type_, holds) in [
+        (APPLIED, false),
+        (AVAILABLE, false),
+        (PROGRESSING, !leaving.is_empty()),
+    ] {
+        let verdict = Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: message.clone(),
+        };
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -178,7 +214,10 @@ impl Tally {
         if !outcome.is_applied() {
             self.counts.failed += u32::from(outcome.is_failed());
             self.first_unapplied.get_or_insert_with(|| {
-                (outcome.reason(), format!("manifest {}: {}", observation.meta.ordinal, outcome.message()))
+                (
+                    outcome.reason(),
+                    format!("manifest {}: {}", observation.meta.ordinal, outcome.message()),
+                )
             });
             return;
         }
@@ -186,7 +225,8 @@ impl Tally {
         match &observation.readiness {
             Readiness::Ready => self.counts.ready += 1,
             Readiness::Progressing(why) => {
-                self.first_waiting.get_or_insert_with(|| describe(&observation.meta, why));
+                self.first_waiting
+                    .get_or_insert_with(|| describe(&observation.meta, why));
             }
             Readiness::Failed { reason, message } => {
                 self.counts.failed += 1;
@@ -216,13 +256,20 @@ impl Tally {
         let counts = self.counts;
         let applied = match &self.first_unapplied {
             Some((reason, message)) => verdict(APPLIED, false, reason, message.clone()),
-            None if self.drifted > 0 => {
-                verdict(APPLIED, true, "Drifted", format!("{} objects differ and drift is Report", self.drifted))
-            }
+            None if self.drifted > 0 => verdict(
+                APPLIED,
+                true,
+                "Drifted",
+                format!("{} objects differ and drift is Report", self.drifted),
+            ),
             None => verdict(APPLIED, true, "Applied", String::new()),
         };
         let ready = counts.ready == counts.total;
-        let waiting = self.first_broken.clone().or_else(|| self.first_waiting.clone()).unwrap_or_default();
+        let waiting = self
+            .first_broken
+            .clone()
+            .or_else(|| self.first_waiting.clone())
+            .unwrap_or_default();
         let available = if ready {
             verdict(AVAILABLE, true, "Ready", String::new())
         } else {
@@ -230,15 +277,28 @@ impl Tally {
             verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
         };
         let progressing = match phase {
-            BundlePhase::Progressing => {
-                verdict(PROGRESSING, true, "WaitingForObjects", self.first_waiting.clone().unwrap_or_default())
-            }
-            _ if leaving > 0 => verdict(PROGRESSING, true, "Removing", format!("{leaving} objects are being removed")),
+            BundlePhase::Progressing => verdict(
+                PROGRESSING,
+                true,
+                "WaitingForObjects",
+                self.first_waiting.clone().unwrap_or_default(),
+            ),
+            _ if leaving > 0 => verdict(
+                PROGRESSING,
+                true,
+                "Removing",
+                format!("{leaving} objects are being removed"),
+            ),
             BundlePhase::Failed => verdict(PROGRESSING, false, "Failed", String::new()),
             BundlePhase::Ready | BundlePhase::Cleaned => verdict(PROGRESSING, false, "Ready", String::new()),
         };
         let degraded = if counts.failed > 0 {
-            verdict(DEGRADED, true, "ObjectsFailed", format!("{} of {} objects failed", counts.failed, counts.total))
+            verdict(
+                DEGRADED,
+                true,
+                "ObjectsFailed",
+                format!("{} of {} objects failed", counts.failed, counts.total),
+            )
         } else {
             verdict(DEGRADED, false, "NoFailure", String::new())
         };
@@ -258,7 +318,12 @@ fn failure(
             return None;
         };
         let message = cut(&format!("{reason}: {message}"));
-        Verdict { type_: MANIFEST_AVAILABLE, status: Status::False, reason: "Failed", message }
+        Verdict {
+            type_: MANIFEST_AVAILABLE,
+            status: Status::False,
+            reason: "Failed",
+            message,
+        }
     } else {
         Verdict {
             type_: MANIFEST_APPLIED,
@@ -267,7 +332,13 @@ fn failure(
             message: cut(&observation.outcome.message()),
         }
     };
-    Some(manifest_condition(&observation.meta, verdict, generation, before, now))
+    Some(manifest_condition(
+        &observation.meta,
+        verdict,
+        generation,
+        before,
+        now,
+    ))
 }
 
 fn manifest_condition(
@@ -282,10 +353,20 @@ fn manifest_condition(
         .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
     // Only the condition of this type is carried over: a manifest has one trouble at a time.
     let mut conditions: Vec<Condition> = before
-        .map(|before| before.conditions.iter().filter(|c| c.type_ == verdict.type_).cloned().collect())
+        .map(|before| {
+            before
+                .conditions
+                .iter()
+                .filter(|c| c.type_ == verdict.type_)
+                .cloned()
+                .collect()
+        })
         .unwrap_or_default();
     condition::set(&mut conditions, verdict, Some(generation), now);
-    ManifestCondition { resource_meta: meta.clone(), conditions }
+    ManifestCondition {
+        resource_meta: meta.clone(),
+        conditions,
+    }
 }
 
 fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
@@ -295,7 +376,10 @@ fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
     failures.sort_by_key(|failure| failure.resource_meta.ordinal);
     let omitted = failures.len().saturating_sub(MAX_FAILURES);
     failures.truncate(MAX_FAILURES);
-    Some(ResourceStatus { manifests: failures, omitted: (omitted > 0).then(|| count(omitted)) })
+    Some(ResourceStatus {
+        manifests: failures,
+        omitted: (omitted > 0).then(|| count(omitted)),
+    })
 }
 
 fn describe(meta: &ResourceMeta, why: &str) -> String {
