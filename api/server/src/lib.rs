@@ -24,6 +24,7 @@ mod paging;
 mod request;
 mod schema;
 mod selector;
+mod serve;
 mod server;
 mod service;
 mod store;
@@ -32,12 +33,16 @@ mod verbs;
 mod watch;
 mod yaml;
 
-pub use auth::{AllowAuthenticated, Attributes, Authorizer, Identity};
+pub use auth::{
+    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity,
+    Kubeconfig, write_private,
+};
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
-pub use error::{ApiError, Cause};
+pub use error::{ApiError, Cause, Details};
 pub use selector::{LabelSelector, Labels, SelectorError};
+pub use serve::serve;
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{

@@ -25,7 +25,7 @@ fn list(core: &Core, wanted: impl Fn(&str) -> bool) -> Value {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|(version, all)| {
-                    let resources: Vec<Value> = all.iter().map(|r| resource(r)).collect();
+                    let resources: Vec<Value> = all.iter().map(resource).collect();
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();

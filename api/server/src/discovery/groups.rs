@@ -20,8 +20,11 @@ pub(super) const VERBS: [&str; 8] = [
 /// The verbs of subresources.
 pub(super) const SUB_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// The resources of a group by version.
+type Versions = Vec<(String, Vec<Arc<Resource>>)>;
+
 /// Resources by group and version; built-in groups first, in the order of the table, then custom ones by name.
-pub(super) fn by_group(core: &Core) -> Vec<(String, Vec<(String, Vec<Arc<Resource>>)>)> {
+pub(super) fn by_group(core: &Core) -> Vec<(String, Versions)> {
     let mut order: Vec<String> = vec![];
     let mut groups: BTreeMap<String, BTreeMap<Priority, Vec<Arc<Resource>>>> = BTreeMap::new();
     for resource in core.registry.all() {
@@ -79,7 +82,7 @@ impl Priority {
     }
 }
 
-fn group_value(name: &str, versions: &[(String, Vec<Arc<Resource>>)]) -> Value {
+fn group_value(name: &str, versions: &Versions) -> Value {
     let entry = |version: &str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
     let all: Vec<Value> = versions.iter().map(|(v, _)| entry(v)).collect();
     let preferred = all.first().cloned().unwrap_or_default();

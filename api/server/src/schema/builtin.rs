@@ -12,9 +12,11 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Definitions, Schema};
+
+const JSON: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
 
 /// Compiled schemas of every built-in kind.
 #[derive(Debug)]
@@ -87,7 +89,12 @@ fn generate() -> (Map<String, Value>, Names) {
         scheduling::v1 => PriorityClass;
         storage::v1 => CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment;
     }
-    let definitions = generator.take_definitions(false);
+    let mut definitions = generator.take_definitions(false);
+    // Any JSON value, although k8s-openapi says object.
+    definitions.insert(
+        JSON.to_owned(),
+        json!({"description": "JSON represents any valid JSON value."}),
+    );
     (definitions, names)
 }
 

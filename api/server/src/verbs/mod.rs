@@ -56,8 +56,16 @@ impl Call {
     }
 }
 
-/// Answers a request on a resource.
+/// Answers a request on a resource, when all that follows from it is done.
 pub(crate) fn dispatch(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let reply = route(core, call, body);
+    if !matches!(call.verb, "get" | "list" | "watch") {
+        core.follow_up();
+    }
+    reply
+}
+
+fn route(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
     if !resource.namespaced && call.path.namespace.is_some() {
         return Err(ApiError::no_such_path());
