@@ -265,7 +265,7 @@ mod tests {
                 Some(&foreground),
                 delete.clone(),
             ),
-            ("Namespace", Some("1"), Some(&told), None, delete.clone()),
+            ("Namespace", Some("1"), Some(&told), None, delete),
         ] {
             let got = removal(&entry(kind, known), live, "h/b", option);
             assert_eq!(got, expected, "{kind} {known:?} {live:?}");

@@ -138,7 +138,7 @@ mod tests {
                 (spec.clone(), with("replicas", json!(3)), "progressing"),
                 (spec.clone(), with("availableReplicas", json!(1)), "progressing"),
                 (
-                    spec.clone(),
+                    spec,
                     with(
                         "conditions",
                         json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]),

@@ -35,6 +35,39 @@ async fn one_bad_manifest_fails_alone_and_its_object_is_not_pruned() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_that_the_member_rejects_fails_alone_without_a_hot_loop() {
+    let world = World::new().await;
+    let mut definition = crate::applying::widget_definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    world.create(Side::Member, definition).await;
+    let widget = |size: serde_json::Value| {
+        json!({"apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "default"}, "spec": {"size": size}})
+    };
+    let agent = world.agent();
+    let map = config_map("beside", "1");
+    let first = world
+        .bundle("plain", spec(&[widget(json!("large")), map.clone()]))
+        .await;
+    let status = world.reported("plain", first, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "Invalid");
+    assert!(world.live(Side::Member, &map).await.is_some());
+    let (tried, writes) = (world.member.counter().write_requests(), world.writes());
+    pass_time(3600).await;
+    let tries = world.member.counter().write_requests() - tried;
+    assert!(
+        (20..=60).contains(&tries),
+        "{tries} tries in an hour: {:#?}",
+        world.member.counter().requests()
+    );
+    assert_eq!(world.writes(), writes);
+    let second = world.bundle("plain", spec(&[widget(json!(3)), map])).await;
+    world.reported("plain", second, Ready).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hash_mismatch_applies_nothing() {
     let world = World::new().await;
     let agent = world.agent();
