@@ -34,13 +34,13 @@ mod watch;
 mod yaml;
 
 pub use auth::{
-    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity, Kubeconfig,
-    write_private,
+    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity,
+    Kubeconfig, write_private,
 };
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
-pub use error::{ApiError, Cause};
+pub use error::{ApiError, Cause, Details};
 pub use selector::{LabelSelector, Labels, SelectorError};
 pub use serve::serve;
 pub use server::{Server, ServerBuilder};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     auth::{AllowAuthenticated, Authorizer, Identity},
     clock::{Clock, Dice, system_clock},
-    collect::Owners,
+    collect::{Notes, Owners},
     count::WriteCounter,
     kinds::{Registry, Resource},
     object,
@@ -28,6 +28,7 @@ pub(crate) struct Core {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) counter: WriteCounter,
     pub(crate) owners: Owners,
+    pub(crate) notes: Notes,
 }
 
 impl Core {
@@ -125,6 +126,7 @@ impl ServerBuilder {
             authorizer: self.authorizer.unwrap_or_else(|| Arc::new(AllowAuthenticated)),
             counter: WriteCounter::new(self.per_object),
             owners: Owners::default(),
+            notes: Notes::default(),
         });
         core.load();
         let server = Server { core };
@@ -230,7 +232,7 @@ impl Server {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             // The names are valid and the namespaces absent, so only a store that refuses writes can fail this; the
             // first request will say so again.
-            if let Err(error) = verbs::store_new(&self.core, &resource, "", namespace, false) {
+            if let Err(error) = verbs::store_new(&self.core, &resource, "", &namespace, false) {
                 tracing::error!(%error, "namespace {name} could not be created");
             }
         }

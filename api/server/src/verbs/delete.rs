@@ -210,7 +210,7 @@ fn preconditions(
             );
             let mut error = resource.conflict_because(name, &why);
             // Kubernetes names the kind rather than the resource here.
-            error.kind = resource.kind.to_string();
+            error.details.kind = resource.kind.to_string();
             return Err(error);
         }
     }
