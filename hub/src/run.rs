@@ -1,0 +1,184 @@
+//! A running hub: its resource definitions, the application controller and the cluster controller.
+
+use crate::{
+    application::{self, ApplicationOptions},
+    cluster::{self, ClusterOptions},
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client, ResourceExt,
+    api::PostParams,
+    runtime::{conditions::is_crd_established, wait::await_condition},
+};
+use roundhouse_api::{
+    clock::SharedClock,
+    crds, hash,
+    names::{HUB_FIELD_MANAGER, OAM_GROUP, label},
+};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Content hash of an installed definition: it is written again only when it differs.
+const DEFINITION_HASH: &str = "roundhouse.dev/definition-hash";
+/// How long the API server may take to serve a new definition.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Settings of a hub.
+#[derive(Debug, Clone, Default)]
+pub struct HubOptions {
+    /// Replace definitions of `core.oam.dev` that another installation (KubeVela) has made.
+    pub take_over_core_oam: bool,
+    /// Settings of the application controller.
+    pub application: ApplicationOptions,
+    /// Settings of the cluster controller.
+    pub cluster: ClusterOptions,
+}
+
+/// Why a hub does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// KubeVela, or another installation, owns definitions that the hub needs.
+    #[error(
+        "the API server has {names} without the label {}={}: another installation (KubeVela?) uses them; remove it, or start with --take-over-core-oam",
+        label::MANAGED_BY,
+        label::MANAGED_BY_VALUE
+    )]
+    ForeignDefinitions {
+        /// Names of the definitions.
+        names: String,
+    },
+    /// A definition cannot be read or written.
+    #[error("installing {name} failed: {source}; check that the hub may write CustomResourceDefinitions")]
+    Install {
+        /// Name of the definition.
+        name: String,
+        /// What the server said.
+        source: Box<kube::Error>,
+    },
+    /// A definition is not served.
+    #[error("{name} is not established after {seconds} s: look at its conditions")]
+    NotEstablished {
+        /// Name of the definition.
+        name: String,
+        /// How long it was waited for, in seconds.
+        seconds: u64,
+    },
+}
+
+/// Installs what the hub needs and runs its controllers until `shutdown`.
+///
+/// # Errors
+/// [`HubError`]: what the hub needs cannot be installed. Once started, nothing ends it but `shutdown`.
+pub async fn run(
+    client: Client,
+    options: HubOptions,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+) -> Result<(), HubError> {
+    let installed = shutdown
+        .run_until_cancelled(install(&client, options.take_over_core_oam))
+        .await;
+    let Some(installed) = installed else {
+        return Ok(());
+    };
+    installed?;
+    tokio::join!(
+        application::run(
+            client.clone(),
+            options.application,
+            clock.clone(),
+            shutdown.clone()
+        ),
+        cluster::run(client, options.cluster, clock, shutdown),
+    );
+    Ok(())
+}
+
+/// Installs the definitions of the hub; one that is there as it should be is not written.
+///
+/// # Errors
+/// [`HubError`]; nothing is written if definitions of `core.oam.dev` belong to somebody else.
+pub async fn install(client: &Client, take_over_core_oam: bool) -> Result<(), HubError> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let mut due = Vec::new();
+    let mut foreign = Vec::new();
+    for definition in crds::hub() {
+        let name = definition.name_any();
+        let existing = api.get_opt(&name).await.map_err(|source| failed(&name, source))?;
+        let owned = |crd: &CustomResourceDefinition| {
+            crd.labels().get(label::MANAGED_BY).map(String::as_str) == Some(label::MANAGED_BY_VALUE)
+        };
+        if definition.spec.group == OAM_GROUP && existing.as_ref().is_some_and(|crd| !owned(crd)) {
+            foreign.push(name);
+        }
+        due.push((definition, existing));
+    }
+    if !foreign.is_empty() && !take_over_core_oam {
+        return Err(HubError::ForeignDefinitions {
+            names: foreign.join(", "),
+        });
+    }
+    let mut names = Vec::new();
+    for (definition, existing) in due {
+        names.push(definition.name_any());
+        write(&api, definition, existing).await?;
+    }
+    for name in names {
+        let established = await_condition(api.clone(), &name, is_crd_established());
+        match tokio::time::timeout(ESTABLISH_TIMEOUT, established).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => {
+                return Err(HubError::NotEstablished {
+                    name,
+                    seconds: ESTABLISH_TIMEOUT.as_secs(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn write(
+    api: &Api<CustomResourceDefinition>,
+    mut definition: CustomResourceDefinition,
+    existing: Option<CustomResourceDefinition>,
+) -> Result<(), HubError> {
+    let name = definition.name_any();
+    let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
+    definition
+        .annotations_mut()
+        .insert(DEFINITION_HASH.to_owned(), hash.clone());
+    let post = PostParams {
+        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let answer = match existing {
+        None => api.create(&post, &definition).await.map(drop),
+        Some(existing) => {
+            let labelled = definition
+                .labels()
+                .iter()
+                .all(|(k, v)| existing.labels().get(k) == Some(v));
+            if labelled && existing.annotations().get(DEFINITION_HASH) == Some(&hash) {
+                return Ok(());
+            }
+            definition
+                .metadata
+                .resource_version
+                .clone_from(&existing.metadata.resource_version);
+            definition
+                .metadata
+                .finalizers
+                .clone_from(&existing.metadata.finalizers);
+            api.replace(&name, &post, &definition).await.map(drop)
+        }
+    };
+    answer.map_err(|source| failed(&name, source))
+}
+
+fn failed(name: &str, source: kube::Error) -> HubError {
+    HubError::Install {
+        name: name.to_owned(),
+        source: Box::new(source),
+    }
+}
