@@ -1,1 +1,3 @@
 //! End-to-end tests, samples and benches; nothing depends on it.
+
+pub mod conformance;

@@ -15,11 +15,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     let url = format!("https://{}", listener.local_addr()?);
     let client = authority.issue(&Identity::admin(), Duration::from_secs(86_400), now)?;
-    for (name, text) in [("ca.crt", authority.certificate()), ("admin.crt", &client.certificate), ("admin.key", &client.key)] {
+    for (name, text) in [
+        ("ca.crt", authority.certificate()),
+        ("admin.crt", &client.certificate),
+        ("admin.key", &client.key),
+    ] {
         write_private(&directory.join(name), text)?;
     }
     let path = directory.join("admin.kubeconfig");
-    write_private(&path, &Kubeconfig::new("roundhouse", &url, &authority, client).to_string())?;
+    write_private(
+        &path,
+        &Kubeconfig::new("roundhouse", &url, &authority, client).to_string(),
+    )?;
     println!("serving at {url}; kubectl --kubeconfig {}", path.display());
     let tls = authority.server_config(&["127.0.0.1".to_owned(), "localhost".to_owned()], now)?;
     serve(listener, Server::builder().build(), tls, CancellationToken::new()).await?;

@@ -34,8 +34,8 @@ mod watch;
 mod yaml;
 
 pub use auth::{
-    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity, Kubeconfig,
-    write_private,
+    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity,
+    Kubeconfig, write_private,
 };
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};

@@ -100,7 +100,10 @@ async fn connection(
     let identity = certificate.and_then(|c| identity_of(c));
     let service = TowerToHyperService::new(server.service_as(identity));
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
     builder
         .http2()
         .timer(TokioTimer::new())

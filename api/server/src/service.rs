@@ -24,6 +24,9 @@ use crate::{
     verbs::{self, Call},
 };
 
+/// Media type of aggregated discovery.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
 /// What a handler answers.
 #[derive(Debug)]
 pub(crate) struct Reply {
@@ -36,6 +39,8 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 pub(crate) enum ReplyBody {
     Value(Value),
+    /// Aggregated discovery, which clients know by its media type.
+    Discovery(Value),
     Json(Bytes),
     Text(&'static str),
     Stream(ApiBody),
@@ -223,6 +228,7 @@ fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
             Err(_) => ("application/json", ApiBody::full(crate::object::encode(&value))),
         },
         ReplyBody::Value(value) => ("application/json", ApiBody::full(crate::object::encode(&value))),
+        ReplyBody::Discovery(value) => (DISCOVERY, ApiBody::full(crate::object::encode(&value))),
         ReplyBody::Json(bytes) => ("application/json", ApiBody::full(bytes)),
         ReplyBody::Text(text) => (
             "text/plain; charset=utf-8",

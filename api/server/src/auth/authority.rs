@@ -4,8 +4,8 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::{
     RootCertStore, ServerConfig,
@@ -88,14 +88,22 @@ fn day(at: Timestamp, years: i16, seconds: u64) -> time::OffsetDateTime {
     let date = at.to_zoned(jiff::tz::TimeZone::UTC).date();
     let byte = |n: i8| u8::try_from(n).unwrap_or(1);
     // The 29th of February is not in every year.
-    rcgen::date_time_ymd(i32::from(date.year()) + i32::from(years), byte(date.month()), byte(date.day()).min(28))
+    rcgen::date_time_ymd(
+        i32::from(date.year()) + i32::from(years),
+        byte(date.month()),
+        byte(date.day()).min(28),
+    )
 }
 
 fn ca_params(now: Timestamp) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = name(CA_NAME, None);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
     params.not_before = day(now, 0, 0);
     params.not_after = day(now, CA_YEARS, 0);
     params
@@ -116,11 +124,18 @@ impl Authority {
     /// # Errors
     /// If the system gives no randomness for a key.
     pub fn generate(now: Timestamp) -> Result<Self, AuthorityError> {
-        let failed = |source| AuthorityError::Certificate { subject: CA_NAME.to_owned(), source };
+        let failed = |source| AuthorityError::Certificate {
+            subject: CA_NAME.to_owned(),
+            source,
+        };
         let key = KeyPair::generate().map_err(failed)?;
         let params = ca_params(now);
         let certificate = params.self_signed(&key).map_err(failed)?.pem();
-        Ok(Self { certificate, key: key.serialize_pem(), issuer: Issuer::new(params, key) })
+        Ok(Self {
+            certificate,
+            key: key.serialize_pem(),
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// The authority of an earlier start, from what [`Authority::certificate`] and [`Authority::key`] gave.
@@ -128,12 +143,18 @@ impl Authority {
     /// # Errors
     /// If either is damaged.
     pub fn from_pem(certificate: &str, key: &str) -> Result<Self, AuthorityError> {
-        CertificateDer::from_pem_slice(certificate.as_bytes())
-            .map_err(|source| AuthorityError::Pem { what: "certificate", source })?;
+        CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|source| AuthorityError::Pem {
+            what: "certificate",
+            source,
+        })?;
         let pair = KeyPair::from_pem(key).map_err(AuthorityError::Key)?;
         // An issuer is its name and key; the dates of the certificate do not enter what it signs.
         let issuer = Issuer::new(ca_params(Timestamp::UNIX_EPOCH), pair);
-        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), issuer })
+        Ok(Self {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            issuer,
+        })
     }
 
     /// The certificate, PEM: what clients trust.
@@ -146,8 +167,15 @@ impl Authority {
         &self.key
     }
 
-    fn sign(&self, subject: &str, mut params: CertificateParams) -> Result<(String, KeyPair), AuthorityError> {
-        let failed = |source| AuthorityError::Certificate { subject: subject.to_owned(), source };
+    fn sign(
+        &self,
+        subject: &str,
+        mut params: CertificateParams,
+    ) -> Result<(String, KeyPair), AuthorityError> {
+        let failed = |source| AuthorityError::Certificate {
+            subject: subject.to_owned(),
+            source,
+        };
         let key = KeyPair::generate().map_err(failed)?;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
@@ -175,7 +203,10 @@ impl Authority {
         // Dates are whole days here: a lifetime reaches to the end of its last one.
         params.not_after = day(now, 0, lifetime.as_secs().saturating_add(86_400));
         let (certificate, key) = self.sign(&identity.user, params)?;
-        Ok(ClientCertificate { certificate, key: key.serialize_pem() })
+        Ok(ClientCertificate {
+            certificate,
+            key: key.serialize_pem(),
+        })
     }
 
     /// TLS for a server that goes by these host names and addresses: TLS 1.3, HTTP/2 and HTTP/1.1, client
@@ -183,8 +214,15 @@ impl Authority {
     ///
     /// # Errors
     /// If a name is no host name.
-    pub fn server_config(&self, names: &[String], now: Timestamp) -> Result<Arc<ServerConfig>, AuthorityError> {
-        let failed = |source| AuthorityError::Certificate { subject: names.join(", "), source };
+    pub fn server_config(
+        &self,
+        names: &[String],
+        now: Timestamp,
+    ) -> Result<Arc<ServerConfig>, AuthorityError> {
+        let failed = |source| AuthorityError::Certificate {
+            subject: names.join(", "),
+            source,
+        };
         let mut params = CertificateParams::default();
         params.distinguished_name = name("roundhouse-apiserver", None);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -203,7 +241,8 @@ impl Authority {
             .map_err(pem("server certificate"))?;
         let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).map_err(pem("server key"))?;
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(pem("certificate"))?)?;
+        roots
+            .add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(pem("certificate"))?)?;
         let provider = Arc::new(default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
             .allow_unauthenticated()

@@ -33,11 +33,21 @@ impl fmt::Display for Kubeconfig {
         let (context, server) = (quoted(&self.context), quoted(&self.server));
         let encode = |text: &str| STANDARD.encode(text);
         writeln!(f, "apiVersion: v1\nkind: Config\ncurrent-context: {context}")?;
-        writeln!(f, "clusters:\n- name: {context}\n  cluster:\n    server: {server}")?;
+        writeln!(
+            f,
+            "clusters:\n- name: {context}\n  cluster:\n    server: {server}"
+        )?;
         writeln!(f, "    certificate-authority-data: {}", encode(&self.authority))?;
-        writeln!(f, "contexts:\n- name: {context}\n  context:\n    cluster: {context}\n    user: {context}")?;
+        writeln!(
+            f,
+            "contexts:\n- name: {context}\n  context:\n    cluster: {context}\n    user: {context}"
+        )?;
         writeln!(f, "users:\n- name: {context}\n  user:")?;
-        writeln!(f, "    client-certificate-data: {}", encode(&self.client.certificate))?;
+        writeln!(
+            f,
+            "    client-certificate-data: {}",
+            encode(&self.client.certificate)
+        )?;
         writeln!(f, "    client-key-data: {}", encode(&self.client.key))
     }
 }
@@ -55,7 +65,11 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(beside)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(beside, path)

@@ -11,7 +11,9 @@ pub(crate) fn identity_of(der: &[u8]) -> Option<Identity> {
     let mut groups = vec![];
     let parsed = yasna::parse_der(der, |reader| {
         reader.read_sequence(|reader| {
-            reader.next().read_sequence(|tbs| subject(tbs, &mut user, &mut groups))?;
+            reader
+                .next()
+                .read_sequence(|tbs| subject(tbs, &mut user, &mut groups))?;
             reader.next().read_der()?;
             reader.next().read_der()?;
             Ok(())
@@ -69,13 +71,21 @@ mod tests {
     fn der(identity: &Identity) -> Vec<u8> {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let authority = Authority::generate(now).unwrap();
-        let issued = authority.issue(identity, Duration::from_secs(3_600), now).unwrap();
-        CertificateDer::from_pem_slice(issued.certificate.as_bytes()).unwrap().to_vec()
+        let issued = authority
+            .issue(identity, Duration::from_secs(3_600), now)
+            .unwrap();
+        CertificateDer::from_pem_slice(issued.certificate.as_bytes())
+            .unwrap()
+            .to_vec()
     }
 
     #[test]
     fn what_was_issued_is_read_back() {
-        for identity in [Identity::admin(), Identity::agent("east-1"), Identity::new("nobody", Vec::<String>::new())] {
+        for identity in [
+            Identity::admin(),
+            Identity::agent("east-1"),
+            Identity::new("nobody", Vec::<String>::new()),
+        ] {
             assert_eq!(identity_of(&der(&identity)), Some(identity));
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     error::ApiError,
     request::{Format, Output, Path},
     server::Core,
-    service::Reply,
+    service::{Reply, ReplyBody},
 };
 
 /// Answers a request that is not about a resource.
@@ -21,8 +21,8 @@ pub(crate) fn answer(core: &Core, path: &Path, output: Output) -> Result<Reply, 
             json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
         )),
         Path::Version => Ok(Reply::ok(version())),
-        Path::Core if aggregated => Ok(Reply::ok(aggregated::core(core))),
-        Path::Groups if aggregated => Ok(Reply::ok(aggregated::groups(core))),
+        Path::Core if aggregated => Ok(discovery(aggregated::core(core))),
+        Path::Groups if aggregated => Ok(discovery(aggregated::groups(core))),
         Path::Core => Ok(Reply::ok(json!({"kind": "APIVersions", "versions": ["v1"],
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}]}))),
         Path::Groups => Ok(Reply::ok(groups::list(core))),
@@ -40,6 +40,14 @@ pub(crate) fn answer(core: &Core, path: &Path, output: Output) -> Result<Reply, 
             "swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION}, "paths": {}, "definitions": {},
         }))),
         Path::Health | Path::Resource(_) => Err(ApiError::no_such_path()),
+    }
+}
+
+fn discovery(value: serde_json::Value) -> Reply {
+    Reply {
+        code: 200,
+        body: ReplyBody::Discovery(value),
+        warnings: vec![],
     }
 }
 

@@ -139,7 +139,9 @@ fn fix_references(schema: Value) -> Value {
     match schema {
         Value::Object(map) => {
             let mut map: Map<String, Value> = map.into_iter().map(|(k, v)| (k, fix_references(v))).collect();
+            // JSONSchemaProps has a property of that name, which is no reference.
             if map.len() > 1
+                && map.get("$ref").is_some_and(Value::is_string)
                 && let Some(reference) = map.remove("$ref")
             {
                 map.insert("allOf".into(), json!([{"$ref": reference}]));

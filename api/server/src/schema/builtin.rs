@@ -12,9 +12,11 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{Definitions, Schema};
+
+const JSON: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
 
 /// Compiled schemas of every built-in kind.
 #[derive(Debug)]
@@ -88,18 +90,11 @@ fn generate() -> (Map<String, Value>, Names) {
         storage::v1 => CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment;
     }
     let mut definitions = generator.take_definitions(false);
-    // k8s-openapi says "object" of these; Kubernetes' own documents give them no type: a default may be a list.
-    for name in [
-        "JSON",
-        "JSONSchemaPropsOrArray",
-        "JSONSchemaPropsOrBool",
-        "JSONSchemaPropsOrStringArray",
-    ] {
-        let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}");
-        if let Some(definition) = definitions.get_mut(&name).and_then(Value::as_object_mut) {
-            definition.remove("type");
-        }
-    }
+    // Any JSON value, although k8s-openapi says object.
+    definitions.insert(
+        JSON.to_owned(),
+        json!({"description": "JSON represents any valid JSON value."}),
+    );
     (definitions, names)
 }
 

@@ -108,7 +108,10 @@ fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> 
             Type::Any => true,
             Type::Object => value.is_object(),
             Type::Array => value.is_array(),
-            Type::String => value.is_string(),
+            Type::String => value.as_str().is_some_and(|text| decodes(schema, text)),
+            Type::Integer if format_of(schema) == "int32" => {
+                value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+            }
             Type::Integer => value.is_i64() || value.is_u64(),
             Type::Number => value.is_number(),
             Type::Boolean => value.is_boolean(),
@@ -134,6 +137,22 @@ fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> 
     }
 }
 
+fn format_of(schema: &Schema) -> &str {
+    schema
+        .checks
+        .as_ref()
+        .and_then(|c| c.format.as_deref())
+        .unwrap_or_default()
+}
+
+/// Bytes and times are decoded by Go; other formats are only notes.
+fn decodes(schema: &Schema, text: &str) -> bool {
+    match format_of(schema) {
+        format @ ("byte" | "date-time") => super::format::matches(format, text),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -154,6 +173,8 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "n": ""}, "metadata": {"name": "a"}})
         );
         let mut wrong = json!({"data": {"a": 1}});
+        assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
+        let mut wrong = json!({"binaryData": {"a": "***"}});
         assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
     }
 
