@@ -1,0 +1,136 @@
+//! Agents that do nothing but report, each as its script says.
+
+use futures::StreamExt;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::Mutex;
+use roundhouse_api::bundle::{Bundle, BundlePhase, BundleStatus, Counts, WorkloadStatus};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// What an agent reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// Everything is applied and ready.
+    Ready,
+    /// Everything is applied, a replica is missing.
+    Applied,
+    /// Something failed.
+    Failed,
+    /// Nothing: it is cut off.
+    Silent,
+}
+
+/// The agents of all clusters.
+#[derive(Clone)]
+pub struct Agents {
+    client: Client,
+    scripts: Arc<Mutex<BTreeMap<String, Script>>>,
+}
+
+impl Agents {
+    /// Starts them; each follows [`Script::Ready`] until told otherwise.
+    pub fn start(client: Client) -> Agents {
+        let agents = Agents {
+            client: client.clone(),
+            scripts: Arc::default(),
+        };
+        let following = agents.clone();
+        tokio::spawn(async move {
+            let bundles: Api<Bundle> = Api::all(client);
+            let mut events = watcher(bundles, watcher::Config::default())
+                .default_backoff()
+                .applied_objects()
+                .boxed();
+            while let Some(event) = events.next().await {
+                if let Ok(bundle) = event {
+                    following.act(&bundle).await;
+                }
+            }
+        });
+        agents
+    }
+
+    /// Gives a cluster's agent another script, and lets it act on what is there.
+    pub async fn script(&self, cluster: &str, script: Script) {
+        self.scripts.lock().insert(cluster.to_owned(), script);
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        for bundle in bundles.list(&Default::default()).await.unwrap() {
+            self.act(&bundle).await;
+        }
+    }
+
+    async fn act(&self, bundle: &Bundle) {
+        let namespace = bundle.namespace().unwrap();
+        let cluster = namespace.strip_prefix("cluster-").unwrap();
+        let script = self.scripts.lock().get(cluster).copied().unwrap_or(Script::Ready);
+        let Some(status) = report(bundle, script) else { return };
+        if bundle.status.as_ref() == Some(&status) {
+            return;
+        }
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &namespace);
+        let patch = serde_json::json!({"metadata": {"uid": bundle.uid()}, "status": status});
+        let patched =
+            bundles.patch_status(&bundle.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        match patched {
+            Ok(_) => {}
+            // Gone, or another one by now: the next event tells.
+            Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
+            Err(error) => panic!("an agent cannot report: {error}"),
+        }
+    }
+}
+
+fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
+    let generation = bundle.metadata.generation;
+    if script == Script::Silent {
+        return None;
+    }
+    if bundle.metadata.deletion_timestamp.is_some() {
+        // Without the evidence for removal the objects are held, and nothing is cleaned.
+        bundle.spec.deletion.as_ref()?;
+        return Some(BundleStatus {
+            phase: Some(BundlePhase::Cleaned),
+            observed_generation: generation,
+            ..BundleStatus::default()
+        });
+    }
+    let total = u32::try_from(bundle.spec.workload.manifests.len()).unwrap();
+    let replicas: u32 = bundle
+        .spec
+        .workload
+        .manifests
+        .iter()
+        .filter_map(|m| m.pointer("/spec/replicas")?.as_u64())
+        .map(|n| u32::try_from(n).unwrap())
+        .sum();
+    let (phase, ready, failed) = match script {
+        Script::Ready => (BundlePhase::Ready, replicas, 0),
+        Script::Applied => (BundlePhase::Progressing, replicas.saturating_sub(1), 0),
+        Script::Failed => (BundlePhase::Failed, 0, 1),
+        Script::Silent => return None,
+    };
+    Some(BundleStatus {
+        hash: bundle.spec.hash.clone(),
+        observed_generation: generation,
+        epoch: bundle.spec.epoch,
+        phase: Some(phase),
+        counts: Some(Counts {
+            total,
+            applied: total - failed,
+            ready: if phase == BundlePhase::Ready { total } else { 0 },
+            failed,
+        }),
+        workloads: vec![WorkloadStatus {
+            kind: "Deployment".to_owned(),
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+            desired: replicas,
+            updated: replicas,
+            ready,
+        }],
+        ..BundleStatus::default()
+    })
+}

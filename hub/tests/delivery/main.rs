@@ -1,0 +1,14 @@
+//! Whole deliveries on the embedded API server, on paused time, with scripted agents that write Bundle statuses.
+
+mod agents;
+mod world;
+
+mod commands;
+mod deletion;
+mod evidence;
+mod fleet;
+mod input;
+mod quiet;
+mod seed;
+mod start;
+mod steps;

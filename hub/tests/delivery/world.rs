@@ -1,0 +1,302 @@
+//! A hub on an embedded API server, and the words that the tests use.
+
+use crate::agents::Agents;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::ApiResource,
+};
+use roundhouse_api::{
+    application::{Application, ApplicationPhase, ApplicationStatus},
+    bundle::Bundle,
+    clock::{Clock, SharedClock},
+    cluster::{AVAILABLE, Cluster, ClusterSpec, ClusterStatus, JOINED},
+    decision::Decision,
+};
+use roundhouse_apiserver::Server;
+use roundhouse_hub::{application, run};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// The clock of a test: it goes with tokio's, which may be paused.
+#[derive(Debug)]
+pub struct TestClock(tokio::time::Instant);
+
+impl TestClock {
+    pub fn shared() -> SharedClock {
+        Arc::new(TestClock(tokio::time::Instant::now()))
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        start + SignedDuration::try_from(self.0.elapsed()).unwrap()
+    }
+}
+
+pub struct World {
+    pub server: Server,
+    pub client: Client,
+    pub agents: Agents,
+    pub clock: SharedClock,
+    hub: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+impl World {
+    /// A hub over the given clusters, `(name, region)`, with agents that report everything ready.
+    pub async fn new(clusters: &[(&str, &str)]) -> World {
+        let clock = TestClock::shared();
+        let server = {
+            let clock = clock.clone();
+            Server::builder().seed(7).clock(Arc::new(move || clock.now())).count_per_object(true).build()
+        };
+        let client = Client::new(server.service(), "default");
+        run::install(&client, false).await.unwrap();
+        let mut world = World {
+            agents: Agents::start(client.clone()),
+            server,
+            client,
+            clock,
+            hub: None,
+        };
+        for (name, region) in clusters {
+            world.join(name, &[("region", region)]).await;
+        }
+        world.start_hub();
+        world
+    }
+
+    /// East c1, c2, c3 and west c4, c5.
+    pub async fn five() -> World {
+        World::new(&[("c1", "east"), ("c2", "east"), ("c3", "east"), ("c4", "west"), ("c5", "west")]).await
+    }
+
+    pub fn start_hub(&mut self) {
+        let stop = CancellationToken::new();
+        let running = application::run(
+            self.client.clone(),
+            application::ApplicationOptions::default(),
+            self.clock.clone(),
+            stop.clone(),
+        );
+        self.hub = Some((stop, tokio::spawn(running)));
+    }
+
+    pub async fn stop_hub(&mut self) {
+        let (stop, task) = self.hub.take().unwrap();
+        stop.cancel();
+        task.await.unwrap();
+    }
+
+    /// Registers a cluster as the cluster controller would.
+    pub async fn join(&self, name: &str, labels: &[(&str, &str)]) {
+        self.namespace(name).await;
+        let mut cluster = Cluster::new(
+            name,
+            ClusterSpec {
+                accepted: true,
+                ..ClusterSpec::default()
+            },
+        );
+        let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        cluster.metadata.labels = Some(labels.collect());
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        clusters.create(&PostParams::default(), &cluster).await.unwrap();
+        self.available(name, true).await;
+    }
+
+    pub async fn namespace(&self, cluster: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(format!("cluster-{cluster}"));
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    }
+
+    /// Says whether a cluster's Lease is fresh.
+    pub async fn available(&self, name: &str, available: bool) {
+        let condition = |type_: &str, status: bool| Condition {
+            type_: type_.to_owned(),
+            status: if status { "True" } else { "False" }.to_owned(),
+            reason: "Test".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(self.clock.now()),
+        };
+        let status = ClusterStatus {
+            conditions: vec![condition(JOINED, true), condition(AVAILABLE, available)],
+            ..ClusterStatus::default()
+        };
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"status": status}));
+        clusters.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn label_cluster(&self, name: &str, labels: Value) {
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        clusters.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub fn applications(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<Application>(&());
+        Api::namespaced_with(self.client.clone(), "default", &resource)
+    }
+
+    /// Creates an application, or replaces its spec.
+    pub async fn apply(&self, name: &str, spec: Value) {
+        let applications = self.applications();
+        match applications.get_opt(name).await.unwrap() {
+            Some(_) => {
+                // A merge patch would keep fields that the new spec has not.
+                let patch = json!([{"op": "replace", "path": "/spec", "value": spec}]);
+                let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
+                applications.patch(name, &PatchParams::default(), &patch).await.unwrap();
+            }
+            None => {
+                let resource = ApiResource::erase::<Application>(&());
+                let object = DynamicObject::new(name, &resource).data(json!({"spec": spec}));
+                applications.create(&PostParams::default(), &object).await.unwrap();
+            }
+        }
+    }
+
+    pub async fn patch(&self, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.applications().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn patch_status(&self, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.applications().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.applications().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub async fn status(&self, name: &str) -> ApplicationStatus {
+        match self.applications().get_opt(name).await.unwrap() {
+            Some(object) => serde_json::from_value(object.data["status"].clone()).unwrap_or_default(),
+            None => ApplicationStatus::default(),
+        }
+    }
+
+    pub async fn bundle(&self, cluster: &str, app: &str) -> Option<Bundle> {
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        bundles.get_opt(&format!("default.{app}")).await.unwrap()
+    }
+
+    pub async fn decision(&self, name: &str) -> Option<Decision> {
+        let decisions: Api<Decision> = Api::namespaced(self.client.clone(), "default");
+        decisions.get_opt(name).await.unwrap()
+    }
+
+    /// Cluster → (replicas, image) of an application's Deployment, over all Bundles.
+    pub async fn dispatched(&self, app: &str) -> BTreeMap<String, (u64, String)> {
+        let bundles: Api<Bundle> = Api::all(self.client.clone());
+        let all = bundles.list(&Default::default()).await.unwrap();
+        let own = all.into_iter().filter(|b| b.name_any() == format!("default.{app}"));
+        own.map(|bundle| {
+            let cluster = bundle.namespace().unwrap().replacen("cluster-", "", 1);
+            let manifests = &bundle.spec.workload.manifests;
+            let deployment = manifests.iter().find(|m| m["kind"] == "Deployment");
+            let text = |pointer: &str| deployment.and_then(|d| d.pointer(pointer)).cloned().unwrap_or_default();
+            let replicas = text("/spec/replicas").as_u64().unwrap_or_default();
+            let image = text("/spec/template/spec/containers/0/image");
+            (cluster, (replicas, image.as_str().unwrap_or_default().to_owned()))
+        })
+        .collect()
+    }
+
+    /// Replicas by cluster, in order.
+    pub async fn replicas(&self, app: &str) -> BTreeMap<String, u64> {
+        let all = self.dispatched(app).await;
+        all.into_iter().map(|(cluster, (replicas, _))| (cluster, replicas)).collect()
+    }
+
+    /// Waits until `check` says what it found, or panics with the application's status.
+    pub async fn until<T, F>(&self, app: &str, what: &str, mut check: F) -> T
+    where
+        F: AsyncFnMut(&World) -> Option<T>,
+    {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            if let Some(found) = check(self).await {
+                return found;
+            }
+            if tokio::time::Instant::now() > deadline {
+                let status = serde_json::to_string_pretty(&self.status(app).await).unwrap();
+                panic!("{what}: not within the deadline\n{status}\n{:#?}", self.dispatched(app).await);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub async fn until_phase(&self, app: &str, phase: ApplicationPhase) -> ApplicationStatus {
+        let generation = self.applications().get(app).await.unwrap().metadata.generation;
+        self.until(app, &format!("phase {phase:?}"), async |world: &World| {
+            let status = world.status(app).await;
+            (status.phase == Some(phase) && status.observed_generation == generation).then_some(status)
+        })
+        .await
+    }
+
+    /// Lets everything come to rest: no stored write for a while.
+    pub async fn rest(&self) -> u64 {
+        let mut before = self.server.counter().total_stored();
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let now = self.server.counter().total_stored();
+            if now == before {
+                return now;
+            }
+            before = now;
+        }
+    }
+}
+
+/// A webservice of 10 replicas.
+pub fn web(image: &str) -> Value {
+    json!([{"name": "web", "type": "webservice", "properties": {"image": image, "replicas": 10,
+        "ports": [{"port": 80, "expose": true}]}}])
+}
+
+/// A placing step for one region.
+pub fn region(name: &str, region: &str, share: &str) -> Value {
+    json!({"name": name, "type": "deploy", "properties": {"placement": [
+        {"clusterSelector": {"region": region}, "replicas": share}]}})
+}
+
+/// The seed's application.
+pub fn seed(image: &str) -> Value {
+    json!({"components": web(image), "workflow": {"steps": [{"type": "open-cluster-management",
+        "properties": {"placement": [
+            {"clusterSelector": {"region": "east"}, "replicas": "70%"},
+            {"clusterSelector": {"region": "west"}, "replicas": "20%"}]}}]}})
+}
+
+/// East, approval, west.
+pub fn regions(image: &str) -> Value {
+    json!({"components": web(image), "workflow": {"steps": [
+        region("east", "east", "70%"),
+        {"name": "approve", "type": "suspend"},
+        region("west", "west", "30%")]}})
+}
+
+/// Compares, with the application's status in the message.
+#[track_caller]
+pub fn same<T: PartialEq + Debug>(status: &ApplicationStatus, got: T, expected: T) {
+    assert!(
+        got == expected,
+        "got {got:?}, expected {expected:?}\n{}",
+        serde_json::to_string_pretty(status).unwrap()
+    );
+}
