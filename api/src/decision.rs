@@ -33,8 +33,8 @@ pub struct DecisionSpec {
     /// Fencing epoch of the hub that wrote it.
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: i64,
-    /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous` and
-    /// `tie`: a decision that repeats an earlier one has its hash.
+    /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous`,
+    /// `tie` and `bound`: a decision that repeats an earlier one has its hash.
     pub hash: String,
     /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.
     pub satisfied: bool,

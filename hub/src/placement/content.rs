@@ -6,8 +6,8 @@ use serde_json::json;
 
 /// Lower-case hex sha256 over the canonical form of what was decided: workloads, members and exclusions.
 ///
-/// What only tells history (`previous`, `tie`) is left out, so that deciding the same again has the same hash and
-/// nothing is written.
+/// What depends on history (`previous`, `tie`, `bound`) is left out, so that deciding the same again has the same hash
+/// and nothing is written.
 pub fn decision_hash(decision: &StepDecision) -> String {
     let mut workloads = decision.workloads.clone();
     for workload in &mut workloads {
@@ -15,6 +15,7 @@ pub fn decision_hash(decision: &StepDecision) -> String {
         for row in &mut workload.clusters {
             row.previous = None;
             row.tie = None;
+            row.bound = None;
         }
     }
     hash::of_value(&json!({

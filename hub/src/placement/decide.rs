@@ -2,7 +2,7 @@
 
 use super::{
     PlacingStep, Request, StepDecision, Workload,
-    eligible::{RuleClusters, Selection, holders, select},
+    eligible::{RuleClusters, Selection, select},
     fleet::Fleet,
     labels::ClusterSet,
     membership::members,
@@ -33,12 +33,7 @@ pub(super) struct Placing<'a> {
 /// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
-    let holders = holders(request, &fleet);
-    let selections: Vec<Selection> = request
-        .steps
-        .iter()
-        .map(|step| select(request, step, &fleet, &holders))
-        .collect();
+    let selections = select(request, &fleet);
     let mut engine = Engine {
         request,
         fleet: &fleet,
@@ -279,7 +274,7 @@ impl Engine<'_> {
             .map(|((step, selection), draft)| StepDecision {
                 step: step.name.to_owned(),
                 workloads: draft.workloads,
-                clusters: members(self.request, step.name, selection, self.fleet, &draft.placed),
+                clusters: members(self.request, selection, self.fleet, &draft.placed),
                 excluded: selection.exclusions(),
                 satisfied: draft.satisfied,
                 reasons: draft.reasons.into_lines(),

@@ -3,7 +3,7 @@
 //! Architecture invariant: losing contact with a cluster, or cordoning it, never takes a replica away; it only stops
 //! additional ones. Only a `NoExecute` taint that is not tolerated evicts.
 
-use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, labels::ClusterSet};
+use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
 use roundhouse_api::{
     decision::Exclusion,
     placement::{TaintEffect, Toleration},
@@ -86,6 +86,8 @@ pub(super) struct Selection {
     pub(super) rules: Vec<RuleClusters>,
     /// Clusters that keep what they have and get nothing more.
     pub(super) no_additional: ClusterSet,
+    /// Clusters that hold something which belongs to this step.
+    pub(super) holders: ClusterSet,
     /// Clusters not chosen, by reason.
     pub(super) excluded: BTreeMap<NotChosen, u32>,
 }
@@ -113,39 +115,65 @@ impl Selection {
         list.sort_by(|a, b| a.reason.cmp(&b.reason));
         list
     }
+}
 
-    /// The clusters that any rule may use.
-    pub(super) fn chosen(&self, size: usize) -> ClusterSet {
-        let clusters = self.rules.iter().flat_map(|rule| &rule.clusters);
-        ClusterSet::of(size, clusters.copied())
+/// The clusters that a step matches by selector and names.
+#[derive(Debug)]
+struct Matched {
+    rules: Vec<ClusterSet>,
+    any: ClusterSet,
+}
+
+impl Matched {
+    fn new(step: &PlacingStep<'_>, fleet: &Fleet<'_>) -> Self {
+        let rules: Vec<ClusterSet> = step
+            .spec
+            .placement
+            .iter()
+            .map(|rule| fleet.matched(rule))
+            .collect();
+        let mut any = ClusterSet::none(fleet.len());
+        rules.iter().for_each(|set| any.extend(set));
+        Matched { rules, any }
     }
 }
 
-/// The clusters that hold something of the application; only asked for those that get nothing more.
-pub(super) fn holders(request: &Request<'_>, fleet: &Fleet<'_>) -> ClusterSet {
-    let restricted = |cluster: &&ClusterFacts| !cluster.reachable || !cluster.taints.is_empty();
-    if !fleet.clusters.iter().any(restricted) {
-        return ClusterSet::none(fleet.len());
-    }
-    let previous = request.previous;
-    let counts = previous.assignments.values().flatten();
-    let assigned = counts.filter(|(_, count)| **count > 0).map(|(name, _)| name);
-    let names = assigned.chain(previous.members.values().flatten());
-    ClusterSet::of(fleet.len(), names.filter_map(|name| fleet.find(name)))
+/// Selects the clusters of every step.
+pub(super) fn select(request: &Request<'_>, fleet: &Fleet<'_>) -> Vec<Selection> {
+    let matched: Vec<Matched> = request
+        .steps
+        .iter()
+        .map(|step| Matched::new(step, fleet))
+        .collect();
+    let holders = Holders::new(request.previous, fleet);
+    let steps = || request.steps.iter().zip(&matched);
+    let matched_by = |name: &str| {
+        steps()
+            .find(|(step, _)| step.name == name)
+            .map(|(_, matched)| &matched.any)
+    };
+    steps()
+        .map(|(step, matched)| {
+            select_step(
+                request,
+                step,
+                fleet,
+                matched,
+                holders.of(step.name, fleet, matched_by),
+            )
+        })
+        .collect()
 }
 
-/// Selects the clusters of one step.
-pub(super) fn select(
+fn select_step(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
     fleet: &Fleet<'_>,
-    holders: &ClusterSet,
+    matched: &Matched,
+    holders: ClusterSet,
 ) -> Selection {
-    let rules = &step.spec.placement;
-    let matched: Vec<ClusterSet> = rules.iter().map(|rule| fleet.matched(rule)).collect();
+    let Matched { rules: matched, any } = matched;
     let mut verdicts = vec![Some(NotChosen::NotMatched); fleet.len()];
-    let mut any = ClusterSet::none(fleet.len());
-    matched.iter().for_each(|set| any.extend(set));
     let mut no_additional = ClusterSet::none(fleet.len());
     for (cluster, (facts, verdict)) in fleet.clusters.iter().zip(&mut verdicts).enumerate() {
         if !any.contains(cluster) {
@@ -161,7 +189,19 @@ pub(super) fn select(
         };
     }
     if let Some(limit) = step.spec.max_clusters {
-        cut_to(limit, request, step, fleet, &matched, &mut verdicts);
+        let order = preferred(request, step, fleet, matched, &verdicts);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        for cluster in order.into_iter().skip(limit) {
+            let (Some(facts), Some(verdict)) = (fleet.clusters.get(cluster), verdicts.get_mut(cluster))
+            else {
+                continue;
+            };
+            // A cluster in trouble that is not kept is out for its trouble.
+            *verdict = match eligibility(facts, &step.spec.tolerations, false) {
+                Eligibility::Barred(reason) => Some(reason),
+                Eligibility::Open | Eligibility::NoAdditional => Some(NotChosen::MaxClusters),
+            };
+        }
     }
     let mut excluded = BTreeMap::new();
     for reason in verdicts.iter().flatten() {
@@ -174,6 +214,7 @@ pub(super) fn select(
     Selection {
         rules,
         no_additional,
+        holders,
         excluded,
     }
 }
@@ -192,17 +233,15 @@ impl RuleClusters {
     }
 }
 
-/// Keeps the first `limit` clusters by weight (the largest that a rule gives), then previous replicas, then whether
-/// they were chosen before, then the stable hash.
-fn cut_to(
-    limit: u32,
+/// The usable clusters as `maxClusters` takes them: by weight (the largest that a rule gives), then previous replicas,
+/// then whether they were chosen before, then the stable hash.
+fn preferred(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
     fleet: &Fleet<'_>,
     matched: &[ClusterSet],
-    verdicts: &mut [Option<NotChosen>],
-) {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    verdicts: &[Option<NotChosen>],
+) -> Vec<usize> {
     let mut weights = vec![0u32; fleet.len()];
     for (rule, set) in step.spec.placement.iter().zip(matched) {
         let clusters: Vec<usize> = set.iter().collect();
@@ -212,31 +251,33 @@ fn cut_to(
             }
         }
     }
-    let mut previous: Vec<Option<u64>> = vec![None; fleet.len()];
-    let earlier = request.previous.assignments.iter();
-    for (name, count) in earlier
+    let mut before: Vec<Option<u64>> = vec![None; fleet.len()];
+    let mut add = |cluster: usize, count: u32| {
+        if let Some(sum) = before.get_mut(cluster) {
+            *sum = Some(sum.unwrap_or(0) + u64::from(count));
+        }
+    };
+    let members = request.previous.members.get(step.name).into_iter().flatten();
+    fleet.find_all(members).for_each(|cluster| add(cluster, 0));
+    for (_, counts) in request
+        .previous
+        .assignments
+        .iter()
         .filter(|(key, _)| key.0 == step.name)
-        .flat_map(|(_, map)| map)
     {
-        if let Some(sum) = fleet.find(name).and_then(|cluster| previous.get_mut(cluster)) {
-            *sum = Some(sum.unwrap_or(0) + u64::from(*count));
+        for (name, count) in counts {
+            if let Some(cluster) = fleet.find(name) {
+                add(cluster, *count);
+            }
         }
     }
-    let mut order: Vec<_> = verdicts
-        .iter()
-        .zip(weights)
-        .zip(previous)
-        .zip(&fleet.hashes)
+    let ranks = weights.into_iter().zip(before).zip(&fleet.hashes);
+    let mut order: Vec<_> = ranks
+        .zip(verdicts)
         .enumerate()
-        .filter(|(_, (((verdict, _), _), _))| verdict.is_none())
-        .map(|(cluster, (((_, weight), previous), hash))| {
-            (Reverse(weight), Reverse(previous), *hash, cluster)
-        })
+        .filter(|(_, (_, verdict))| verdict.is_none())
+        .map(|(cluster, (((weight, before), hash), _))| (Reverse(weight), Reverse(before), *hash, cluster))
         .collect();
     order.sort_unstable();
-    for (_, _, _, cluster) in order.into_iter().skip(limit) {
-        if let Some(verdict) = verdicts.get_mut(cluster) {
-            *verdict = Some(NotChosen::MaxClusters);
-        }
-    }
+    order.into_iter().map(|(.., cluster)| cluster).collect()
 }

@@ -5,24 +5,19 @@
 
 use super::{Request, eligible::Selection, fleet::Fleet, labels::ClusterSet};
 
-/// The members of one step, sorted by name. `placed` are the clusters with replicas from it.
+/// The members of a step, sorted by name. `placed` are the clusters that have replicas from it.
 pub(super) fn members(
     request: &Request<'_>,
-    step: &str,
     selection: &Selection,
     fleet: &Fleet<'_>,
     placed: &ClusterSet,
 ) -> Vec<String> {
-    let chosen = selection.chosen(fleet.len());
-    let members = if request.workloads.is_empty() {
-        chosen
-    } else {
-        let before = request.previous.members.get(step).into_iter().flatten();
-        let mut members = ClusterSet::of(fleet.len(), before.filter_map(|name| fleet.find(name)));
-        members.retain(&chosen);
+    let chosen = selection.rules.iter().flat_map(|rule| &rule.clusters);
+    let mut members = ClusterSet::of(fleet.len(), chosen.copied());
+    if !request.workloads.is_empty() {
+        members.retain(&selection.holders);
         members.extend(placed);
-        members
-    };
+    }
     members
         .iter()
         .map(|cluster| fleet.name(cluster).to_owned())

@@ -10,7 +10,7 @@
 //! | `totals` | how many replicas each rule divides |
 //! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
-//! | `membership` | which clusters get a bundle |
+//! | `holders`, `membership` | which clusters have a bundle, and which get one |
 //! | `reasons` | what people read |
 //!
 //! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
@@ -22,6 +22,7 @@ mod decide;
 mod eligible;
 mod fleet;
 mod fraction;
+mod holders;
 mod labels;
 mod membership;
 mod previous;

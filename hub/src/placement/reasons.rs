@@ -246,12 +246,12 @@ pub(super) fn of_division(
         ));
     } else if division.rows.is_empty() {
         reasons.push(format!(
-            "{} of {what} find no place: rule {name} has no cluster",
+            "{} of {what} cannot be placed: rule {name} has no cluster",
             replicas(division.unplaced)
         ));
     } else {
         reasons.push(format!(
-            "{} of {what} find no place: the clusters of rule {name} take no more ({list})",
+            "{} of {what} cannot be placed: the clusters of rule {name} take no more ({list})",
             replicas(division.unplaced)
         ));
     }

@@ -4,17 +4,17 @@
 //! unplaced, never lost and never an error.
 
 use super::{
-    cut::Bound,
+    cut::{Bound, notes},
     fleet::Fleet,
     fraction::Fraction,
     labels::ClusterSet,
-    webster::{Division, Party, divide},
+    webster::{Party, divide},
 };
 use roundhouse_api::placement::{Rebalance, Rule};
 use std::collections::BTreeMap;
 
-/// What bounds a cluster from above, the strongest last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What bounds a cluster from above; of equal bounds, the first.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Limit {
     /// Nothing does.
     None,
@@ -31,7 +31,8 @@ pub(super) enum Limit {
 pub(super) struct Room {
     /// Replicas that each cluster can still hold, where it reports that.
     pub(super) capacity: Vec<Option<u32>>,
-    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone.
+    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone. All of
+    /// them go to the first rule that may use the cluster: shared, one rule's growth would shrink another.
     pub(super) orphans: BTreeMap<usize, u32>,
 }
 
@@ -101,10 +102,7 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
         if let Some(Some(left)) = room.capacity.get_mut(row.cluster) {
             *left = left.saturating_sub(row.replicas);
         }
-        if let Some(orphans) = room.orphans.get_mut(&row.cluster) {
-            let taken = row.replicas.saturating_sub(row.previous.unwrap_or(0));
-            *orphans = orphans.saturating_sub(taken);
-        }
+        room.orphans.remove(&row.cluster);
     }
     result
 }
@@ -121,7 +119,7 @@ fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
                 .max
                 .map_or((u32::MAX, Limit::None), |max| (max, Limit::Max));
             let mut bound = |value: u32, kind: Limit| {
-                if value <= limit.0 {
+                if value < limit.0 {
                     limit = (value, kind);
                 }
             };
@@ -153,12 +151,13 @@ fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
     let mut division = divide(input.total, &parties);
     let mut kept = 0;
     if input.rebalance == Rebalance::Never {
-        let sticky = divide(input.total, &around_previous(input.total, &parties));
-        kept = moved(&division, &sticky);
-        division = Division {
-            minimums_shrunk: division.minimums_shrunk,
-            ..sticky
-        };
+        let sticky = divide(input.total, &around_previous(input.total, &parties)).seats;
+        kept = moved(&division.seats, &sticky);
+        if !division.minimums_shrunk {
+            // By the rule's own bounds: what was kept is no bound that anyone set.
+            division.notes = notes(&parties, &sticky, division.unplaced);
+        }
+        division.seats = sticky;
     }
     let whole: u64 = parties.iter().map(|party| u64::from(party.weight)).sum();
     let mut quotas = Quotas::new(input.total, whole);
@@ -169,9 +168,9 @@ fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
             let party = &place.party;
             let bound = match note.bound {
                 _ if party.weight == 0 => Some("ZeroWeight"),
-                Some(Bound::Max) if *replicas == party.max => place.limit.bound(),
-                Some(Bound::Min) if *replicas <= party.low() => Some("Min"),
-                _ => None,
+                Some(Bound::Max) => place.limit.bound(),
+                Some(Bound::Min) => Some("Min"),
+                None => None,
             };
             Row {
                 cluster: place.cluster,
@@ -212,8 +211,9 @@ fn around_previous(total: u32, parties: &[Party]) -> Vec<Party> {
     parties.iter().map(bounded).collect()
 }
 
-fn moved(fresh: &Division, sticky: &Division) -> u64 {
-    let pairs = fresh.seats.iter().zip(&sticky.seats);
+/// Replicas that would change clusters between two divisions of one total.
+fn moved(fresh: &[u32], sticky: &[u32]) -> u64 {
+    let pairs = fresh.iter().zip(sticky);
     pairs
         .map(|(fresh, sticky)| u64::from(fresh.saturating_sub(*sticky)))
         .sum()

@@ -68,7 +68,8 @@ pub(super) fn divide(total: u32, parties: &[Party]) -> Division {
     let by_minimum: Vec<Party> = parties
         .iter()
         .map(|p| Party {
-            weight: p.low(),
+            // Not the lowered minimum: what a cluster that gets nothing more keeps must not depend on its bound.
+            weight: p.min,
             min: 0,
             max: p.low(),
             ..*p

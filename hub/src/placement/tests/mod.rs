@@ -1,12 +1,17 @@
 //! Tests of placement as a whole.
 
+mod cases;
+mod definition;
+mod division;
 mod fixture;
+mod generate;
 mod known;
+mod whole;
 
 use proptest::test_runner::Config;
 
 /// How many cases a property test runs: 1,000, or 100,000 with `ROUNDHOUSE_LONG=1`.
-pub(super) fn cases() -> Config {
+pub(super) fn runs() -> Config {
     let long = std::env::var("ROUNDHOUSE_LONG").is_ok_and(|value| value == "1");
     Config {
         cases: if long { 100_000 } else { 1_000 },

@@ -1,0 +1,440 @@
+//! Cases: what clusters, capacity, steps and history do to a decision, and what it says about it.
+
+use super::fixture::{Case, cluster, counts, numbers, unplaced, workload};
+use crate::placement::{ClusterFacts, StepDecision, decision_hash};
+use roundhouse_api::placement::{Taint, TaintEffect};
+use serde_json::{Value, json};
+
+fn fleet(names: &[&str]) -> Vec<ClusterFacts> {
+    names.iter().map(|name| cluster(name, "")).collect()
+}
+
+fn everywhere(share: &str) -> Value {
+    json!({"placement": [{"replicas": share}]})
+}
+
+fn taint(key: &str, effect: TaintEffect) -> Taint {
+    Taint {
+        key: key.to_owned(),
+        value: None,
+        effect,
+        time_added: None,
+    }
+}
+
+fn excluded(decision: &StepDecision) -> Vec<(&str, u32)> {
+    decision
+        .excluded
+        .iter()
+        .map(|e| (e.reason.as_str(), e.count))
+        .collect()
+}
+
+fn bounds(decisions: &[StepDecision]) -> Vec<Option<&str>> {
+    decisions[0].workloads[0]
+        .clusters
+        .iter()
+        .map(|row| row.bound.as_deref())
+        .collect()
+}
+
+#[test]
+fn clusters_that_are_not_chosen_are_counted_by_reason() {
+    let mut clusters = fleet(&["a", "b", "c", "d", "e", "f"]);
+    clusters[0].accepted = false;
+    clusters[1].joined = false;
+    clusters[2].reachable = false;
+    clusters[3].taints = vec![taint("gpu", TaintEffect::NoSchedule)];
+    clusters.push(cluster("g", "region=west"));
+    let spec = json!({"placement": [{"replicas": "100%", "clusterSelector": {
+        "matchExpressions": [{"key": "region", "operator": "DoesNotExist"}]}}]});
+    let mut case = Case::new(spec, 4, clusters);
+    let decision = &case.place()[0];
+    let expected = [
+        ("NotAccepted", 1),
+        ("NotJoined", 1),
+        ("NotMatched", 1),
+        ("Tainted", 1),
+        ("Unreachable", 1),
+    ];
+    assert_eq!(excluded(decision), expected);
+    assert_eq!(decision.clusters, ["e", "f"]);
+
+    case.steps[0].1.tolerations =
+        serde_json::from_value(json!([{"key": "gpu", "operator": "Exists"}])).unwrap();
+    assert_eq!(case.place()[0].clusters, ["d", "e", "f"]);
+}
+
+#[test]
+fn trouble_keeps_what_is_there_and_only_no_execute_evicts() {
+    let place = |trouble: fn(&mut ClusterFacts), replicas| {
+        let mut clusters = fleet(&["a", "b", "c"]);
+        trouble(&mut clusters[0]);
+        let case = Case::new(everywhere("100%"), replicas, clusters);
+        case.after(&[("a", 3), ("b", 3), ("c", 3)]).place()
+    };
+    let cordoned = |facts: &mut ClusterFacts| facts.taints.push(taint("cordon", TaintEffect::NoSchedule));
+    let lost = |facts: &mut ClusterFacts| facts.reachable = false;
+    for trouble in [cordoned, lost] {
+        assert_eq!(numbers(&place(trouble, 9)), [3, 3, 3]);
+        let grown = place(trouble, 13);
+        assert_eq!(numbers(&grown), [3, 5, 5]);
+        assert_eq!(bounds(&grown)[0], Some("NoAdditional"));
+        assert!(grown[0].satisfied);
+        assert_eq!(numbers(&place(trouble, 6)), [2, 2, 2]);
+    }
+    let evicted = place(
+        |facts| facts.taints.push(taint("broken", TaintEffect::NoExecute)),
+        9,
+    );
+    let names: Vec<String> = counts(&evicted).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["b", "c"]);
+    assert_eq!(numbers(&evicted).iter().sum::<u32>(), 9);
+    assert_eq!(excluded(&evicted[0]), [("Tainted", 1)]);
+}
+
+#[test]
+fn a_renamed_rule_or_step_takes_nothing_from_a_lost_cluster() {
+    let mut clusters = fleet(&["a", "b"]);
+    let case = Case::new(everywhere("100%"), 4, clusters.clone());
+    let first = case.place();
+    clusters[0].reachable = false;
+    let spec = json!({"placement": [{"name": "all", "replicas": "100%"}]});
+    for step in ["deploy", "ship"] {
+        let renamed = Case::default()
+            .step(step, spec.clone())
+            .clusters(clusters.clone())
+            .web(4)
+            .following(&first);
+        let decisions = renamed.place();
+        assert_eq!(numbers(&decisions), [2, 2]);
+        assert_eq!(decisions[0].clusters, ["a", "b"]);
+    }
+}
+
+#[test]
+fn capacity_is_shared_by_rules_and_workloads_in_order() {
+    let mut clusters = fleet(&["a", "b"]);
+    clusters[0].capacity = Some(5);
+    let spec = json!({"placement": [
+        {"name": "one", "clusters": ["a"], "replicas": 3},
+        {"name": "two", "replicas": "100%"}]});
+    let mut case = Case::new(spec, 10, clusters);
+    case.workloads.push(workload("api", 4));
+    let decision = &case.place()[0];
+    let shown = |index: usize| -> Vec<(&str, &str, u32)> {
+        let rows = decision.workloads[index].clusters.iter();
+        rows.map(|row| (row.name.as_str(), row.rule.as_str(), row.replicas))
+            .collect()
+    };
+    assert_eq!(shown(0), [("a", "one", 3), ("a", "two", 2), ("b", "two", 5)]);
+    assert_eq!(shown(1), [("a", "one", 0), ("a", "two", 0), ("b", "two", 1)]);
+    let lacking = &decision.workloads[1].unplaced;
+    assert_eq!(
+        (
+            lacking[0].rule.as_deref(),
+            lacking[0].count,
+            lacking[0].reason.as_str()
+        ),
+        (Some("one"), 3, "AtCapacity")
+    );
+    assert!(!decision.satisfied);
+}
+
+#[test]
+fn duplicates_get_the_full_count_and_are_no_part_of_the_sum() {
+    let spec = json!({"placement": [{"name": "all"}]});
+    let mut case = Case::new(spec, 3, fleet(&["a", "b"]));
+    let decision = &case.place()[0];
+    let workload = &decision.workloads[0];
+    assert_eq!(
+        (workload.placed, workload.unplaced.len(), workload.replicas),
+        (0, 0, 3)
+    );
+    assert!(
+        workload
+            .clusters
+            .iter()
+            .all(|row| row.duplicate && row.replicas == 3 && row.quota.is_none())
+    );
+    assert!(decision.satisfied && decision.reasons.is_empty());
+
+    case.inventory.clusters[1].capacity = Some(1);
+    let decision = &case.place()[0];
+    assert_eq!(decision.workloads[0].clusters[1].replicas, 1);
+    assert_eq!(
+        decision.workloads[0].clusters[1].bound.as_deref(),
+        Some("Capacity")
+    );
+    assert!(!decision.satisfied);
+    assert_eq!(
+        decision.reasons,
+        ["rule all does not give every cluster all 3 replicas of Deployment default/web (b: Capacity 1)"]
+    );
+}
+
+#[test]
+fn several_steps_share_the_replicas_and_the_remainder() {
+    let clusters = || [cluster("a", "region=east"), cluster("b", "region=west")];
+    let step = |region: &str, share: &str, remainder: &str| json!({"placement": [{"clusterSelector": {"region": region}, "replicas": share}], "remainder": remainder});
+    let case = |first: &str, second: &str| {
+        Case::default()
+            .step("east", step("east", "70%", first))
+            .step("west", step("west", "20%", second))
+            .clusters(clusters())
+            .web(10)
+    };
+    let decisions = case("Hold", "Hold").place();
+    assert_eq!(counts(&decisions), [("a".to_owned(), 7), ("b".to_owned(), 2)]);
+    assert!(decisions[0].workloads[0].unplaced.is_empty());
+    assert_eq!(unplaced(&decisions), [(None, 1, "Unclaimed")]);
+    assert_eq!(
+        decisions.iter().map(|d| d.step.as_str()).collect::<Vec<_>>(),
+        ["east", "west"]
+    );
+    // One remainder for all: it is spread only if every step says so.
+    assert_eq!(numbers(&case("Hold", "Spread").place()), [7, 2]);
+    assert_eq!(numbers(&case("Spread", "Spread").place()), [8, 2]);
+}
+
+#[test]
+fn a_later_step_on_the_same_cluster_is_named() {
+    let case = Case::default()
+        .step(
+            "canary",
+            json!({"placement": [{"clusters": ["a"], "replicas": 1}]}),
+        )
+        .step("all", json!({"placement": [{"replicas": "90%"}]}))
+        .clusters(fleet(&["a", "b"]))
+        .web(10);
+    let decisions = case.place();
+    assert!(decisions[0].reasons.is_empty());
+    assert_eq!(
+        decisions[1].reasons,
+        [
+            "rule rule-0 places Deployment default/web on clusters of an earlier step, whose count it replaces (a: 1 from \
+          step canary); let the steps select different clusters"
+        ]
+    );
+}
+
+#[test]
+fn max_clusters_takes_the_heaviest_then_those_that_were_chosen() {
+    let spec = |limit: u32| json!({"placement": [{"replicas": "100%", "weights": {"c": 5, "d": 0}}], "maxClusters": limit});
+    let names = ["a", "b", "c", "d", "e"];
+    let decisions = Case::new(spec(1), 6, fleet(&names)).place();
+    assert_eq!(counts(&decisions), [("c".to_owned(), 6)]);
+    assert_eq!(excluded(&decisions[0]), [("MaxClusters", 4)]);
+    for held in ["a", "b", "e"] {
+        let decisions = Case::new(spec(2), 6, fleet(&names)).after(&[(held, 1)]).place();
+        assert!(
+            decisions[0].clusters.contains(&held.to_owned()),
+            "{held}: {:?}",
+            decisions[0].clusters
+        );
+    }
+}
+
+#[test]
+fn members_keep_their_bundle_until_no_rule_matches() {
+    let case = Case::new(everywhere("100%"), 3, fleet(&["a", "b", "c", "d"]));
+    let first = case.place();
+    assert_eq!(first[0].clusters.len(), 3, "a share of 0 gives no bundle");
+    let none = case.clone().web(0).following(&first).place();
+    assert_eq!(none[0].clusters, first[0].clusters);
+    assert!(Case::web(case.clone(), 0).place()[0].clusters.is_empty());
+    let mut gone = case.following(&first);
+    gone.workloads.clear();
+    gone.steps[0].1.placement[0].clusters = Some(vec!["d".to_owned()]);
+    assert_eq!(
+        gone.place()[0].clusters,
+        ["d"],
+        "without replicated workloads, every matched cluster"
+    );
+}
+
+#[test]
+fn a_bundle_stays_where_another_step_takes_the_cluster_over() {
+    let step = |region: &str, share: &str| json!({"placement": [{"clusterSelector": {"region": region}, "replicas": share}]});
+    let mut case = Case::default()
+        .step("east", step("east", "50%"))
+        .step("west", step("west", "0%"))
+        .clusters([cluster("a", "region=east"), cluster("b", "region=west")])
+        .web(2);
+    let first = case.place();
+    assert_eq!(first[0].clusters, ["a"]);
+    case = case.following(&first);
+    case.inventory.clusters[0] = cluster("a", "region=west");
+    let second = case.place();
+    assert!(second[0].clusters.is_empty());
+    assert_eq!(second[1].clusters, ["a"]);
+}
+
+#[test]
+fn the_hash_covers_what_is_decided_and_not_its_history() {
+    let case = Case::new(everywhere("100%"), 3, fleet(&["a", "b"]));
+    let first = case.place();
+    let second = case.clone().following(&first).place();
+    assert_ne!(first, second, "the second knows what was before");
+    assert_eq!(decision_hash(&first[0]), decision_hash(&second[0]));
+    let mut hashes = vec![
+        decision_hash(&first[0]),
+        decision_hash(&case.clone().web(4).place()[0]),
+    ];
+    let mut fewer = case;
+    fewer.inventory.clusters[1].accepted = false;
+    hashes.push(decision_hash(&fewer.place()[0]));
+    hashes.dedup();
+    assert_eq!(hashes.len(), 3);
+}
+
+fn reasons(spec: Value, replicas: u32, clusters: Vec<ClusterFacts>) -> Vec<String> {
+    Case::new(spec, replicas, clusters).place().remove(0).reasons
+}
+
+#[test]
+fn reasons_say_what_to_do() {
+    let east = || -> Vec<ClusterFacts> { ["a", "b"].map(|name| cluster(name, "region=east")).to_vec() };
+    let rule = |extra: Value| {
+        let mut rule = json!({"name": "r", "replicas": "100%"});
+        rule.as_object_mut()
+            .unwrap()
+            .extend(extra.as_object().unwrap().clone());
+        json!({"placement": [rule]})
+    };
+    let table: Vec<(Value, u32, &[&str])> = vec![
+        (
+            rule(json!({"replicas": "90%"})),
+            10,
+            &[
+                "1 of 10 replicas of Deployment default/web is not placed: no rule claims it (percentages sum to 90%; \
+               remainder: Hold); set remainder: Spread in every placing step, or raise a percentage",
+            ],
+        ),
+        (
+            rule(json!({"replicas": 8})),
+            10,
+            &[
+                "2 of 10 replicas of Deployment default/web are not placed: no rule claims them (no rule has a percentage \
+               above 0%); add a rule with a percentage",
+            ],
+        ),
+        (
+            rule(json!({"clusterSelector": {"region": "west"}})),
+            2,
+            &[
+                "rule r matches no cluster (selector region=west; 2 clusters have region=east); label a cluster or \
+                 change the rule",
+                "2 replicas of Deployment default/web cannot be placed: rule r has no cluster",
+            ],
+        ),
+        (
+            rule(json!({"clusterSelector": {"zone": "1"}})),
+            0,
+            &[
+                "rule r matches no cluster (selector zone=1; no cluster has the label zone); label a cluster or change \
+               the rule",
+            ],
+        ),
+        (
+            rule(json!({"clusters": ["a", "x", "y"]})),
+            1,
+            &["rule r names clusters that are not in the fleet: x, y"],
+        ),
+        (
+            rule(json!({"weights": {"a": 2, "x": 2}})),
+            1,
+            &["rule r has weights for clusters that it does not match: x"],
+        ),
+        (
+            rule(json!({"perCluster": {"max": 2}})),
+            5,
+            &[
+                "1 replica of Deployment default/web cannot be placed: the clusters of rule r take no more (a: Max 2, b: Max 2)",
+            ],
+        ),
+        (
+            rule(json!({"perCluster": {"min": 2}})),
+            3,
+            &[
+                "rule r: 3 of Deployment default/web are fewer than its minimums (2 on each of 2 clusters): minimums are \
+               shrunk; lower perCluster.min or raise replicas",
+            ],
+        ),
+        (
+            rule(json!({"replicas": 12})),
+            10,
+            &[
+                "Overcommitted: the rules claim more than the 10 replicas of Deployment default/web: rule r gets 10 of 12; \
+               lower counts or percentages",
+            ],
+        ),
+        (
+            json!({"placement": []}),
+            1,
+            &["step deploy has no rule: add one under placement"],
+        ),
+    ];
+    for (spec, replicas, expected) in table {
+        let shown = spec.to_string();
+        assert_eq!(reasons(spec, replicas, east()), expected, "{shown}");
+    }
+    let mut barred = east();
+    barred[0].accepted = false;
+    barred[1].joined = false;
+    assert_eq!(
+        reasons(rule(json!({})), 0, barred),
+        [
+            "rule r matches clusters but may use none of them: 1 NotAccepted (accept them), 1 NotJoined (start their agents)"
+        ]
+    );
+}
+
+#[test]
+fn a_total_outside_its_quota_is_named() {
+    let rules = |shares: &[&str]| {
+        let list: Vec<Value> = shares.iter().map(|share| json!({"replicas": share})).collect();
+        json!({"placement": list})
+    };
+    assert_eq!(
+        reasons(rules(&["55%", "7%", "31%", "7%"]), 20, fleet(&["a"])),
+        [
+            "rule rule-0 gets 12 where 11 is its exact share of Deployment default/web: rounding all shares together, so \
+          that one replica more never takes one from a rule"
+        ]
+    );
+}
+
+#[test]
+fn what_never_keeps_is_named() {
+    let mut spec = everywhere("100%");
+    spec["rebalance"] = json!("Never");
+    let decisions = Case::new(spec, 6, fleet(&["a", "b"]))
+        .after(&[("a", 5), ("b", 1)])
+        .place();
+    assert_eq!(numbers(&decisions), [5, 1]);
+    assert_eq!(
+        decisions[0].reasons,
+        [
+            "rule rule-0 keeps earlier assignments of Deployment default/web (rebalance: Never): dividing anew would move \
+          2 replicas"
+        ]
+    );
+}
+
+#[test]
+fn long_lists_are_cut_and_counted() {
+    let rules: Vec<Value> = (0..40)
+        .map(|i| json!({"replicas": 0, "clusterSelector": {"x": "y".repeat(i)}}))
+        .collect();
+    let lines = reasons(json!({"placement": rules}), 0, fleet(&["a"]));
+    assert_eq!(lines.len(), 33);
+    assert_eq!(lines[32], "… and 8 more");
+    let selector = json!({"x": "y".repeat(1000)});
+    let lines = reasons(
+        json!({"placement": [{"replicas": 0, "clusterSelector": selector}]}),
+        0,
+        fleet(&["a"]),
+    );
+    assert_eq!(lines[0].chars().count(), 401);
+}

@@ -1,0 +1,335 @@
+//! Placement by definition: scans, and seats handed out one at a time. Slow, and written without the fast path.
+
+use super::fixture::Case;
+use crate::placement::{ClusterFacts, webster::Party};
+use roundhouse_api::placement::{PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, TaintEffect};
+use std::collections::BTreeMap;
+
+/// Seats by definition, and how many no party takes: one at a time to the largest weight / (2·seats + 1) among those
+/// below their maximum, from the minimums; equal ones to who held the seat, then who held more, then who has fewer,
+/// then the smaller hash, then the earlier party.
+pub(super) fn seat_by_seat(total: u32, parties: &[Party]) -> (Vec<u32>, u32) {
+    let low = |p: &Party| if p.min < p.max { p.min } else { p.max };
+    let mut weights: Vec<u32> = parties.iter().map(|p| p.weight).collect();
+    let mut tops: Vec<u32> = parties.iter().map(|p| p.max).collect();
+    let mut seats: Vec<u32> = parties.iter().map(low).collect();
+    if seats.iter().map(|s| u64::from(*s)).sum::<u64>() > u64::from(total) {
+        // The minimums themselves are divided.
+        weights = parties.iter().map(|p| p.min).collect();
+        tops = seats.clone();
+        seats = vec![0; parties.len()];
+    }
+    let mut left = total - seats.iter().sum::<u32>();
+    while left > 0 {
+        let mut best: Option<usize> = None;
+        for i in 0..parties.len() {
+            if weights[i] == 0 || seats[i] >= tops[i] {
+                continue;
+            }
+            let better = best.is_none_or(|b| {
+                let (mine, theirs) = (
+                    u128::from(weights[i]) * (2 * u128::from(seats[b]) + 1),
+                    u128::from(weights[b]) * (2 * u128::from(seats[i]) + 1),
+                );
+                if mine != theirs {
+                    return mine > theirs;
+                }
+                let holds = |j: usize| seats[j] < parties[j].previous;
+                if holds(i) != holds(b) {
+                    return holds(i);
+                }
+                if parties[i].previous != parties[b].previous {
+                    return parties[i].previous > parties[b].previous;
+                }
+                if seats[i] != seats[b] {
+                    return seats[i] < seats[b];
+                }
+                parties[i].hash < parties[b].hash
+            });
+            if better {
+                best = Some(i);
+            }
+        }
+        let Some(best) = best else { break };
+        seats[best] += 1;
+        left -= 1;
+    }
+    (seats, left)
+}
+
+/// (step, workload, rule, cluster) -> replicas.
+pub(super) type Placed = BTreeMap<(usize, usize, usize, String), u32>;
+/// (workload, step and rule, or none for the remainder) -> replicas without a place.
+pub(super) type Left = BTreeMap<(usize, Option<(usize, usize)>), u32>;
+
+struct Facts<'a> {
+    case: &'a Case,
+    /// (step, rule) -> clusters, sorted by name.
+    clusters: BTreeMap<(usize, usize), Vec<&'a ClusterFacts>>,
+}
+
+/// A whole request by definition; no `maxClusters`.
+pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed, Left) {
+    let mut facts = Facts {
+        case,
+        clusters: BTreeMap::new(),
+    };
+    for (step, index, spec, rule) in rules(case) {
+        let mut chosen: Vec<&ClusterFacts> = case
+            .inventory
+            .clusters
+            .iter()
+            .filter(|c| usable(case, step, spec, rule, c))
+            .collect();
+        chosen.sort_by(|a, b| a.name.cmp(&b.name));
+        facts.clusters.insert((step, index), chosen);
+    }
+    let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();
+    for cluster in &case.inventory.clusters {
+        capacity.insert(&cluster.name, cluster.capacity.unwrap_or(u32::MAX));
+    }
+    let (mut placed, mut left) = (Placed::new(), Left::new());
+    for workload in 0..case.workloads.len() {
+        let (totals, unclaimed) = rule_totals(case, workload, &hash);
+        if unclaimed > 0 {
+            left.insert((workload, None), unclaimed);
+        }
+        let mut kept_elsewhere: BTreeMap<&str, u32> = BTreeMap::new();
+        for cluster in &case.inventory.clusters {
+            kept_elsewhere.insert(&cluster.name, orphaned(&facts, workload, &cluster.name));
+        }
+        for (step, index, spec, rule) in rules(case) {
+            let n = case.workloads[workload].replicas;
+            let total = totals.get(&(step, index)).copied().unwrap_or(n);
+            let clusters = &facts.clusters[&(step, index)];
+            let name = rule.name_or_index(index);
+            let mut parties = Vec::new();
+            for cluster in clusters {
+                let before = held(case, step, workload, &name, &cluster.name).unwrap_or(0);
+                let bounds = rule.per_cluster.unwrap_or_default();
+                let mut max = bounds
+                    .max
+                    .unwrap_or(u32::MAX)
+                    .min(capacity[cluster.name.as_str()]);
+                if !cluster.reachable || strongest(spec, cluster).is_some() {
+                    max = max.min(before + kept_elsewhere[cluster.name.as_str()]);
+                }
+                parties.push(Party {
+                    weight: rule.weights.get(&cluster.name).copied().unwrap_or(1),
+                    min: bounds.min.unwrap_or(0),
+                    max,
+                    previous: before,
+                    hash: hash(&cluster.name),
+                });
+            }
+            let counts = match rule.replicas {
+                None => parties.iter().map(|p| p.max.min(n)).collect(),
+                Some(_) => {
+                    if spec.rebalance == Rebalance::Never {
+                        hold_to_previous(total, &mut parties);
+                    }
+                    let (seats, rest) = seat_by_seat(total, &parties);
+                    if rest > 0 {
+                        left.insert((workload, Some((step, index))), rest);
+                    }
+                    seats
+                }
+            };
+            for (cluster, count) in clusters.iter().zip(counts) {
+                if cluster.capacity.is_some() {
+                    *capacity.get_mut(cluster.name.as_str()).unwrap() -= count;
+                }
+                kept_elsewhere.insert(&cluster.name, 0);
+                placed.insert((step, workload, index, cluster.name.clone()), count);
+            }
+        }
+    }
+    (placed, left)
+}
+
+fn rules(case: &Case) -> impl Iterator<Item = (usize, usize, &PlacementSpec, &Rule)> {
+    let steps = case.steps.iter().enumerate();
+    steps.flat_map(|(step, (_, spec))| {
+        spec.placement
+            .iter()
+            .enumerate()
+            .map(move |(i, r)| (step, i, spec, r))
+    })
+}
+
+fn strongest(spec: &PlacementSpec, cluster: &ClusterFacts) -> Option<TaintEffect> {
+    let mut effects: Vec<TaintEffect> = Vec::new();
+    for taint in &cluster.taints {
+        if !spec.tolerations.iter().any(|t| t.tolerates(taint)) {
+            effects.push(taint.effect);
+        }
+    }
+    effects.sort();
+    effects.pop()
+}
+
+fn selects(rule: &Rule, cluster: &ClusterFacts) -> bool {
+    rule.cluster_selector
+        .as_ref()
+        .is_none_or(|s| s.matches(&cluster.labels))
+        && rule
+            .clusters
+            .as_ref()
+            .is_none_or(|names| names.contains(&cluster.name))
+}
+
+fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: &ClusterFacts) -> bool {
+    // What another step gave counts only if that step is gone or no longer matches the cluster.
+    let counts = |holder: &String| {
+        let mut rules = rules(case);
+        *holder == case.steps[step].0
+            || !rules.any(|(other, _, _, rule)| case.steps[other].0 == *holder && selects(rule, cluster))
+    };
+    let mut held = case
+        .previous
+        .assignments
+        .iter()
+        .filter(|((holder, ..), _)| counts(holder));
+    let mut members = case.previous.members.iter().filter(|(holder, _)| counts(holder));
+    let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
+        || members.any(|(_, names)| names.contains(&cluster.name));
+    let effect = strongest(spec, cluster);
+    let open = cluster.reachable && effect.is_none();
+    selects(rule, cluster)
+        && cluster.accepted
+        && cluster.joined
+        && effect != Some(TaintEffect::NoExecute)
+        && (open || holds)
+}
+
+fn held(case: &Case, step: usize, workload: usize, rule: &str, cluster: &str) -> Option<u32> {
+    let key = (
+        case.steps[step].0.clone(),
+        case.workloads[workload].key.clone(),
+        rule.to_owned(),
+    );
+    case.previous.assignments.get(&key)?.get(cluster).copied()
+}
+
+fn orphaned(facts: &Facts<'_>, workload: usize, cluster: &str) -> u32 {
+    let case = facts.case;
+    let mut sum = 0;
+    for ((step, key, rule), counts) in &case.previous.assignments {
+        let alive = rules(case).any(|(s, i, _, r)| {
+            case.steps[s].0 == *step
+                && r.name_or_index(i) == *rule
+                && facts.clusters[&(s, i)].iter().any(|c| c.name == cluster)
+        });
+        if *key == case.workloads[workload].key && !alive {
+            sum += counts.get(cluster).copied().unwrap_or(0);
+        }
+    }
+    sum
+}
+
+fn hold_to_previous(total: u32, parties: &mut [Party]) {
+    let kept: Vec<u32> = parties
+        .iter()
+        .map(|p| {
+            let low = p.min.min(p.max);
+            if p.weight == 0 {
+                low
+            } else {
+                p.previous.max(low).min(p.max)
+            }
+        })
+        .collect();
+    let grows = kept.iter().sum::<u32>() <= total;
+    for (party, kept) in parties.iter_mut().zip(kept) {
+        if grows {
+            party.min = kept;
+        } else {
+            party.max = kept;
+        }
+    }
+}
+
+type RuleTotals = BTreeMap<(usize, usize), u32>;
+
+/// The totals of the rules that divide, and what no rule claims.
+fn rule_totals(case: &Case, workload: usize, hash: &impl Fn(&str) -> u64) -> (RuleTotals, u32) {
+    let n = case.workloads[workload].replicas;
+    let divides: Vec<_> = rules(case).filter(|(.., rule)| rule.replicas.is_some()).collect();
+    let spread = divides
+        .iter()
+        .all(|(_, _, spec, _)| spec.remainder == Remainder::Spread);
+    let mut counts = 0;
+    let mut percent = 0;
+    for (.., rule) in &divides {
+        match rule.replicas {
+            Some(ReplicaShare::Count(count)) => counts += count,
+            Some(ReplicaShare::Percent(p)) => percent += p.milli(),
+            None => {}
+        }
+    }
+    let mut totals = RuleTotals::new();
+    let mut parties = Vec::new();
+    for (step, index, _, rule) in &divides {
+        let name = rule.name_or_index(*index);
+        match rule.replicas {
+            Some(ReplicaShare::Count(count)) => {
+                totals.insert((*step, *index), count);
+            }
+            Some(ReplicaShare::Percent(p)) => parties.push(Party {
+                weight: p.milli(),
+                min: 0,
+                max: u32::MAX,
+                previous: seats_before(case, workload, Some((*step, &name))),
+                hash: hash(&name),
+            }),
+            None => {}
+        }
+    }
+    let shared = if spread { n.saturating_sub(counts) } else { n };
+    if !spread {
+        parties.push(Party {
+            weight: 100_000 - percent,
+            min: 0,
+            max: u32::MAX,
+            previous: seats_before(case, workload, None),
+            hash: hash(""),
+        });
+    }
+    let mut seats = seat_by_seat(shared, &parties).0.into_iter();
+    for (step, index, _, rule) in &divides {
+        if matches!(rule.replicas, Some(ReplicaShare::Percent(_))) {
+            totals.insert((*step, *index), seats.next().unwrap());
+        }
+    }
+    // One replica at a time, from the first rule that can give one: percentages first.
+    while totals.values().sum::<u32>() > n {
+        let is_percent = |rule: &Rule| matches!(rule.replicas, Some(ReplicaShare::Percent(_)));
+        let order = divides
+            .iter()
+            .filter(|(.., rule)| is_percent(rule))
+            .chain(divides.iter().filter(|(.., rule)| !is_percent(rule)));
+        let mut able = order.filter(|(step, index, ..)| totals[&(*step, *index)] > 0);
+        let (step, index, ..) = able.next().unwrap();
+        let key = (*step, *index);
+        *totals.get_mut(&key).unwrap() -= 1;
+    }
+    let claimed: u32 = totals.values().sum();
+    let unclaimed = if divides.is_empty() { 0 } else { n - claimed };
+    (totals, unclaimed)
+}
+
+fn seats_before(case: &Case, workload: usize, rule: Option<(usize, &str)>) -> u32 {
+    let key = &case.workloads[workload].key;
+    let named = rule.map(|(step, rule)| (case.steps[step].0.clone(), rule.to_owned()));
+    if let Some(seats) = case
+        .previous
+        .totals
+        .get(key)
+        .and_then(|totals| totals.get(&named))
+    {
+        return *seats;
+    }
+    let Some((step, rule)) = named else { return 0 };
+    let counts = case.previous.assignments.get(&(step, key.clone(), rule));
+    counts.map_or(0, |counts| counts.values().sum())
+}

@@ -1,0 +1,302 @@
+//! Properties of whole decisions.
+
+use super::{
+    definition::{Left, Placed, by_definition},
+    fixture::Case,
+    generate::{ALL, Scope, any_case},
+    runs,
+};
+use crate::placement::{Previous, StepDecision, decision_hash, ties::stable_hash};
+use proptest::prelude::*;
+use roundhouse_api::{decision::Assignment, placement::TaintEffect};
+use std::collections::BTreeMap;
+
+/// Bounded by rules only, so that a cluster's share does not depend on other rules and workloads.
+const APART: Scope = Scope {
+    capacity: false,
+    max_clusters: false,
+    never: true,
+};
+
+/// (step, workload, cluster, rule) -> row.
+fn rows(decisions: &[StepDecision]) -> BTreeMap<(usize, usize, &str, &str), &Assignment> {
+    let mut rows = BTreeMap::new();
+    for (step, decision) in decisions.iter().enumerate() {
+        for (workload, divided) in decision.workloads.iter().enumerate() {
+            for row in &divided.clusters {
+                rows.insert((step, workload, row.name.as_str(), row.rule.as_str()), row);
+            }
+        }
+    }
+    rows
+}
+
+fn replicas(decisions: &[StepDecision]) -> BTreeMap<(usize, usize, &str, &str), u32> {
+    rows(decisions)
+        .into_iter()
+        .map(|(key, row)| (key, row.replicas))
+        .collect()
+}
+
+fn divides(case: &Case) -> bool {
+    case.steps
+        .iter()
+        .flat_map(|(_, spec)| &spec.placement)
+        .any(|rule| rule.replicas.is_some())
+}
+
+proptest! {
+    #![proptest_config(runs())]
+
+    #[test]
+    fn equals_the_definition(mut case in any_case(Scope { max_clusters: false, ..ALL })) {
+        let decisions = case.place();
+        let (mut placed, mut left) = (Placed::new(), Left::new());
+        for (s, decision) in decisions.iter().enumerate() {
+            for (w, workload) in decision.workloads.iter().enumerate() {
+                let index = |rule: &str| rule.trim_start_matches("rule-").parse::<usize>().unwrap();
+                for row in &workload.clusters {
+                    placed.insert((s, w, index(&row.rule), row.name.clone()), row.replicas);
+                }
+                for unplaced in &workload.unplaced {
+                    left.insert((w, unplaced.rule.as_deref().map(|rule| (s, index(rule)))), unplaced.count);
+                }
+            }
+        }
+        case.inventory.clusters.reverse();
+        let expected = by_definition(&case, |name| stable_hash("default/shop", name));
+        prop_assert_eq!((placed, left), expected);
+    }
+
+    #[test]
+    fn replicas_are_conserved(case in any_case(ALL)) {
+        let decisions = case.place();
+        prop_assert_eq!(decisions.len(), case.steps.len());
+        for (index, workload) in case.workloads.iter().enumerate() {
+            let mut sum = 0;
+            for decision in decisions.iter().map(|d| &d.workloads[index]) {
+                let divided = decision.clusters.iter().filter(|row| !row.duplicate);
+                prop_assert_eq!(divided.map(|row| row.replicas).sum::<u32>(), decision.placed);
+                prop_assert_eq!(decision.replicas, workload.replicas);
+                sum += decision.placed + decision.unplaced.iter().map(|u| u.count).sum::<u32>();
+                prop_assert!(decision.unplaced.iter().all(|u| u.count > 0));
+            }
+            prop_assert_eq!(sum, if divides(&case) { workload.replicas } else { 0 });
+        }
+    }
+
+    #[test]
+    fn the_order_of_clusters_does_not_count(case in any_case(ALL), by: prop::sample::Index) {
+        let mut other = case.clone();
+        let size = other.inventory.clusters.len();
+        let middle = by.index(size + 1);
+        other.inventory.clusters.rotate_left(middle);
+        if middle % 2 == 0 {
+            other.inventory.clusters.reverse();
+        }
+        prop_assert_eq!(case.place(), other.place());
+    }
+
+    #[test]
+    fn feeding_a_decision_back_changes_nothing(case in any_case(ALL)) {
+        let first = case.place();
+        let second = case.following(&first).place();
+        prop_assert_eq!(replicas(&first), replicas(&second));
+        let hashes = |decisions: &[StepDecision]| decisions.iter().map(decision_hash).collect::<Vec<_>>();
+        prop_assert_eq!(hashes(&first), hashes(&second), "{:#?}\n{:#?}", first, second);
+        for (key, row) in rows(&second) {
+            prop_assert_eq!(row.delta(), 0, "{:?}", key);
+        }
+    }
+
+    #[test]
+    fn one_replica_more_takes_none_away(case in any_case(APART), index: prop::sample::Index) {
+        if case.workloads.is_empty() {
+            return Ok(());
+        }
+        let mut more = case.clone();
+        let grown = index.index(case.workloads.len());
+        more.workloads[grown].replicas += 1;
+        let (before, after) = (case.place(), more.place());
+        let after = replicas(&after);
+        for (key, count) in replicas(&before) {
+            prop_assert!(after[&key] >= count, "{:?}", key);
+        }
+    }
+
+    #[test]
+    fn bounds_and_capacities_hold(case in any_case(ALL)) {
+        let decisions = case.place();
+        let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
+        for ((step, _, name, rule), row) in rows(&decisions) {
+            *taken.entry(name).or_default() += row.replicas;
+            let index: usize = rule.trim_start_matches("rule-").parse().unwrap();
+            let rule = &case.steps[step].1.placement[index];
+            let bounds = rule.per_cluster.unwrap_or_default();
+            prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
+            if rule.weights.get(name) == Some(&0) && !row.duplicate {
+                prop_assert!(row.replicas <= bounds.min.unwrap_or(0));
+                prop_assert_eq!(row.bound.as_deref(), Some("ZeroWeight"));
+            }
+        }
+        for cluster in &case.inventory.clusters {
+            let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
+            prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
+        }
+        for (decision, (_, spec)) in decisions.iter().zip(&case.steps) {
+            let mut names: Vec<_> = decision.workloads.iter().flat_map(|w| &w.clusters).map(|r| &r.name).collect();
+            names.sort();
+            names.dedup();
+            prop_assert!(names.len() <= spec.max_clusters.unwrap_or(u32::MAX) as usize);
+        }
+    }
+
+    #[test]
+    fn clusters_in_trouble_get_nothing_more(case in any_case(ALL)) {
+        let decisions = case.place();
+        for (w, workload) in case.workloads.iter().enumerate() {
+            for cluster in &case.inventory.clusters {
+                let now = |s: usize| -> u32 {
+                    let rows = decisions[s].workloads[w].clusters.iter();
+                    rows.filter(|row| row.name == cluster.name).map(|row| row.replicas).sum()
+                };
+                let before: u32 = case.previous.assignments.iter()
+                    .filter(|((_, key, _), _)| *key == workload.key)
+                    .filter_map(|(_, counts)| counts.get(&cluster.name))
+                    .sum();
+                let mut sum = 0;
+                for (s, (_, spec)) in case.steps.iter().enumerate() {
+                    let effect = cluster.taints.iter()
+                        .filter(|taint| !spec.tolerations.iter().any(|t| t.tolerates(taint)))
+                        .map(|taint| taint.effect).max();
+                    if effect == Some(TaintEffect::NoExecute) || !cluster.joined || !cluster.accepted {
+                        prop_assert_eq!(now(s), 0);
+                    }
+                    if effect.is_some() || !cluster.reachable {
+                        sum += now(s);
+                    }
+                }
+                prop_assert!(sum <= before, "{}: {} after {}", cluster.name, sum, before);
+            }
+        }
+    }
+
+    /// Contact lost, or a cordon, after a decision: the same clusters keep the same replicas.
+    #[test]
+    fn losing_contact_moves_nothing(case in any_case(Scope { max_clusters: false, ..ALL }), lost in 0..64usize, cordon: bool) {
+        let first = case.place();
+        let mut after = case.following(&first);
+        for (index, cluster) in after.inventory.clusters.iter_mut().enumerate() {
+            if lost >> index & 1 == 1 {
+                if cordon {
+                    cluster.taints.push(roundhouse_api::placement::Taint {
+                        key: "cordoned".to_owned(), value: None, effect: TaintEffect::NoSchedule, time_added: None,
+                    });
+                } else {
+                    cluster.reachable = false;
+                }
+            }
+        }
+        let second = after.place();
+        let second = replicas(&second);
+        for (key, count) in replicas(&first) {
+            prop_assert_eq!(second.get(&key).copied().unwrap_or(0), count, "{:?}", key);
+        }
+    }
+
+    #[test]
+    fn members_have_replicas_or_keep_a_bundle(mut case in any_case(ALL), empty: bool) {
+        if empty {
+            case.workloads.iter_mut().for_each(|workload| workload.replicas = 0);
+        }
+        let decisions = case.place();
+        for (decision, (name, _)) in decisions.iter().zip(&case.steps) {
+            let chosen: Vec<&str> =
+                decision.workloads.iter().flat_map(|w| &w.clusters).map(|row| row.name.as_str()).collect();
+            for cluster in &case.inventory.clusters {
+                let rows = decision.workloads.iter().flat_map(|w| &w.clusters);
+                let has = rows.filter(|row| row.name == cluster.name).any(|row| row.replicas > 0);
+                let assigned = case.previous.assignments.iter().filter(|((step, ..), _)| step == name);
+                let had = case.previous.members.get(name).is_some_and(|names| names.contains(&cluster.name))
+                    || assigned.filter_map(|(_, counts)| counts.get(&cluster.name)).any(|count| *count > 0);
+                let member = decision.clusters.contains(&cluster.name);
+                let chosen = chosen.contains(&cluster.name.as_str());
+                if case.workloads.is_empty() {
+                    continue;
+                }
+                prop_assert!(!member || chosen);
+                prop_assert!(!(has || had && chosen) || member);
+                prop_assert!(!member || has || case.previous != Previous::default());
+            }
+            prop_assert!(decision.clusters.is_sorted());
+            let counted: u32 = decision.excluded.iter().map(|e| e.count).sum();
+            if case.workloads.is_empty() {
+                prop_assert_eq!(decision.clusters.len() + counted as usize, case.inventory.clusters.len());
+            }
+        }
+    }
+
+    #[test]
+    fn scaling_the_weights_of_a_rule_changes_nothing(case in any_case(ALL), factor in 1..1000u32) {
+        // Unnamed clusters have weight 1: name them, so that they scale too.
+        let weighted = |factor: u32| {
+            let mut case = case.clone();
+            let names: Vec<String> = case.inventory.clusters.iter().map(|c| c.name.clone()).collect();
+            let Some((_, spec)) = case.steps.first_mut() else { return case };
+            spec.max_clusters = None;
+            for rule in &mut spec.placement {
+                for name in &names {
+                    *rule.weights.entry(name.clone()).or_insert(1) *= factor;
+                }
+            }
+            case
+        };
+        let (plain, scaled) = (weighted(1).place(), weighted(factor).place());
+        prop_assert_eq!(replicas(&plain), replicas(&scaled));
+    }
+
+    /// `rebalance: Never`: with the number of replicas, the assignments of a rule all grow or all shrink.
+    #[test]
+    fn kept_assignments_only_grow_or_shrink(case in any_case(APART), counts in prop::collection::vec(0..25u32, 3)) {
+        let mut never = case;
+        for (_, spec) in &mut never.steps {
+            spec.rebalance = roundhouse_api::placement::Rebalance::Never;
+        }
+        let first = never.place();
+        let mut after = never.clone().following(&first);
+        for (workload, count) in after.workloads.iter_mut().zip(counts) {
+            workload.replicas = count;
+        }
+        let second = after.place();
+        let mut signs: BTreeMap<_, Vec<i64>> = BTreeMap::new();
+        for ((step, workload, _, rule), row) in rows(&second) {
+            if !row.duplicate {
+                signs.entry((step, workload, rule)).or_default().push(row.delta().signum());
+            }
+        }
+        for (key, signs) in signs {
+            prop_assert!(!(signs.contains(&1) && signs.contains(&-1)), "{:?}", key);
+        }
+    }
+
+    #[test]
+    fn reasons_are_bounded(case in any_case(ALL)) {
+        for decision in case.place() {
+            prop_assert!(decision.reasons.len() <= 33);
+            prop_assert!(decision.reasons.iter().all(|line| line.chars().count() <= 401 && !line.is_empty()));
+            prop_assert!(decision.satisfied || !decision.reasons.is_empty());
+        }
+    }
+
+    #[test]
+    fn decisions_as_objects_tell_the_same_history(case in any_case(ALL)) {
+        let decisions = case.place();
+        let specs: Vec<_> = decisions.iter().map(|d| roundhouse_api::decision::DecisionSpec {
+            step: d.step.clone(),
+            workloads: d.workloads.clone(),
+            clusters: d.clusters.clone(),
+            ..Default::default()
+        }).collect();
+        prop_assert_eq!(Previous::from_decisions(&specs), Previous::from_steps(&decisions));
+    }
+}
