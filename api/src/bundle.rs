@@ -47,6 +47,11 @@ pub const DEGRADED: &str = "Degraded";
     printcolumn = r#"{"name":"Failed","type":"integer","jsonPath":".status.counts.failed"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
+// The rule on the field itself sees nothing of a write that leaves the epoch out.
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(oldSelf.epoch) || has(self.epoch)",
+    "message": "the epoch may not be removed: a newer leader has written this object"
+}]))]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSpec {
     /// The manifests.

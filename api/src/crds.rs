@@ -1,24 +1,26 @@
 //! The CustomResourceDefinitions of every resource, generated from the types.
 
 use crate::names::label;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 
 /// The definitions that a hub needs, in the order in which they are created.
 pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
-        labelled(crate::application::Application::crd()),
-        labelled(crate::revision::ApplicationRevision::crd()),
-        labelled(crate::cluster::Cluster::crd()),
-        labelled(crate::cluster::ClusterReport::crd()),
-        labelled(crate::decision::Decision::crd()),
-        labelled(crate::bundle::Bundle::crd()),
+        definition(crate::application::Application::crd()),
+        definition(crate::revision::ApplicationRevision::crd()),
+        definition(crate::cluster::Cluster::crd()),
+        definition(crate::cluster::ClusterReport::crd()),
+        definition(crate::decision::Decision::crd()),
+        definition(crate::bundle::Bundle::crd()),
     ]
 }
 
 /// The definitions that a member needs.
 pub fn member() -> Vec<CustomResourceDefinition> {
-    vec![labelled(crate::ledger::AppliedBundle::crd())]
+    vec![definition(crate::ledger::AppliedBundle::crd())]
 }
 
 /// All definitions.
@@ -27,10 +29,47 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 }
 
 /// Our label tells our definitions from those of another installation (KubeVela's `core.oam.dev`).
-fn labelled(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+fn definition(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd.metadata
         .labels
         .get_or_insert_default()
         .insert(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned());
+    for version in &mut crd.spec.versions {
+        if let Some(root) = version
+            .schema
+            .as_mut()
+            .and_then(|s| s.open_api_v3_schema.as_mut())
+        {
+            use_kubernetes_formats(root);
+        }
+    }
     crd
+}
+
+/// Kubernetes knows the integer formats `int32` and `int64` and ignores others, those of Rust's unsigned integers among
+/// them. Their bounds are written out instead: what the API server admits, our types can read.
+fn use_kubernetes_formats(schema: &mut JSONSchemaProps) {
+    let bounds = match schema.format.as_deref() {
+        Some("uint8") => Some(("int32", Some(f64::from(u8::MAX)))),
+        Some("uint16") => Some(("int32", Some(f64::from(u16::MAX)))),
+        Some("uint32") => Some(("int64", Some(f64::from(u32::MAX)))),
+        Some("uint64" | "uint") => Some(("int64", None)),
+        _ => None,
+    };
+    if let Some((format, maximum)) = bounds {
+        schema.format = Some(format.to_owned());
+        schema.minimum = Some(schema.minimum.unwrap_or(0.0).max(0.0));
+        schema.maximum = schema.maximum.or(maximum);
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(|p| p.values_mut())
+        .for_each(use_kubernetes_formats);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        use_kubernetes_formats(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        use_kubernetes_formats(values);
+    }
 }

@@ -105,9 +105,12 @@ mod tests {
             "annotations": {"app.oam.dev/generation": "7", "roundhouse.dev/owned-by": "h/b"},
             "labels": {"a": "b", "app.oam.dev/revision": "web-v2", "app.oam.dev/appRevision": "app-v2"}}});
         assert_eq!(of_manifest(&plain), of_manifest(&stamped));
-        assert_eq!(of_manifests(&[plain.clone()]), of_manifests(&[stamped]));
+        assert_eq!(
+            of_manifests(std::slice::from_ref(&plain)),
+            of_manifests(&[stamped])
+        );
         assert_ne!(
-            of_manifests(&[plain.clone()]),
+            of_manifests(std::slice::from_ref(&plain)),
             of_manifests(&[plain.clone(), plain])
         );
     }

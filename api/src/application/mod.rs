@@ -61,7 +61,7 @@ pub struct Component {
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "crate::any_value")]
     pub properties: Value,
 }
@@ -77,7 +77,7 @@ pub struct Policy {
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "crate::any_value")]
     pub properties: Value,
 }
@@ -104,7 +104,7 @@ pub struct WorkflowStep {
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "crate::any_value")]
     pub properties: Value,
 }
@@ -113,5 +113,24 @@ impl WorkflowStep {
     /// The step's name, `step-<index>` where it has none.
     pub fn name_or_index(&self, index: usize) -> String {
         self.name.clone().unwrap_or_else(|| format!("step-{index}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_spec_is_written_as_it_was_read() {
+        for spec in [
+            json!({"components": [{"name": "a", "type": "worker", "properties": {"image": "x", "extra": null}}],
+                "policies": [{"name": "p", "type": "placement"}],
+                "workflow": {"steps": [{"type": "suspend"}, {"name": "b", "type": "deploy", "properties": {}}]}}),
+            json!({"components": []}),
+        ] {
+            let read: ApplicationSpec = serde_json::from_value(spec.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), spec);
+        }
     }
 }

@@ -242,20 +242,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(selector: Value, labels: Value) -> bool {
-        let labels = serde_json::from_value(labels).unwrap();
-        ClusterSelector::from_value(&selector).unwrap().matches(&labels)
+    fn check(selector: &Value, labels: &Value) -> bool {
+        let labels = serde_json::from_value(labels.clone()).unwrap();
+        ClusterSelector::from_value(selector).unwrap().matches(&labels)
     }
 
     #[test]
     fn both_forms_select() {
         let east = json!({"region": "east", "tier": "gold"});
-        assert!(check(json!({}), east.clone()));
-        assert!(check(json!({"region": "east"}), east.clone()));
-        assert!(!check(json!({"region": "west"}), east.clone()));
-        assert!(check(json!({"matchLabels": {"region": "east"}}), east.clone()));
+        assert!(check(&json!({}), &east));
+        assert!(check(&json!({"region": "east"}), &east));
+        assert!(!check(&json!({"region": "west"}), &east));
+        assert!(check(&json!({"matchLabels": {"region": "east"}}), &east));
         // A label that happens to be called matchLabels is a label.
-        assert!(check(json!({"matchLabels": "x"}), json!({"matchLabels": "x"})));
+        assert!(check(&json!({"matchLabels": "x"}), &json!({"matchLabels": "x"})));
         for (operator, values, expected) in [
             ("In", json!(["east", "west"]), true),
             ("NotIn", json!(["east"]), false),
@@ -265,11 +265,11 @@ mod tests {
         ] {
             let selector =
                 json!({"matchExpressions": [{"key": "region", "operator": operator, "values": values}]});
-            assert_eq!(check(selector, east.clone()), expected, "{operator}");
+            assert_eq!(check(&selector, &east), expected, "{operator}");
         }
         let absent = json!({"matchExpressions": [{"key": "lab", "operator": "NotIn", "values": ["a"]}]});
         assert!(
-            check(absent, east),
+            check(&absent, &east),
             "NotIn also matches where the label is absent"
         );
     }

@@ -3,7 +3,7 @@
 //! | step | function |
 //! | --- | --- |
 //! | components to manifests | [`render`] |
-//! | what is recorded of a revision, and back | [`to_config_map_data`], [`from_config_map_data`] |
+//! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
 //! | which of them are divided | [`workloads`], [`replica_count`] |
 //! | one cluster's share | [`set_replicas`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
@@ -14,7 +14,7 @@ mod record;
 mod replicas;
 mod stamps;
 
-pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, to_config_map_data};
+pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
 pub use replicas::{JobShare, replica_count, set_job_share, set_replicas, workload_ref, workloads};
 pub use stamps::{Stamps, component_hash, stamp};
 

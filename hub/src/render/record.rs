@@ -1,6 +1,6 @@
 //! The record of a revision: component -> JSON, in the data of one or more ConfigMaps (seed: policies-and-workflow).
 
-use super::{Rendered, RenderedComponent};
+use super::{Rendered, RenderedComponent, metadata};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -28,6 +28,15 @@ pub enum RecordError {
         /// What the parser says.
         source: serde_json::Error,
     },
+}
+
+/// Parts the components that contain Secrets from the others: their record belongs into Secrets, not ConfigMaps. Read
+/// together, the parts of both give the whole back.
+pub fn split_secrets(rendered: Rendered) -> (Rendered, Rendered) {
+    let is_secret = |manifest: &Value| metadata::group_kind(manifest) == Some(("", "Secret"));
+    let holds_secret = |component: &RenderedComponent| component.manifests.iter().any(is_secret);
+    let (secret, open) = rendered.components.into_iter().partition(holds_secret);
+    (Rendered { components: open }, Rendered { components: secret })
 }
 
 /// Writes what an application renders to as the data of one or more ConfigMaps, in order: `<revision>`, `<revision>-2`, …
@@ -105,4 +114,138 @@ fn to_json(component: &RenderedComponent) -> String {
     };
     // Writing a `Value` to memory has no failing path.
     json.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn rendered(components: &[(&str, Value)]) -> Rendered {
+        let component = |(name, manifests): &(&str, Value)| RenderedComponent {
+            name: (*name).to_owned(),
+            manifests: manifests.as_array().unwrap().clone(),
+        };
+        Rendered {
+            components: components.iter().map(component).collect(),
+        }
+    }
+
+    /// Writes and reads back; returns the size of each part.
+    fn round_trip(rendered: &Rendered) -> Vec<usize> {
+        let parts = to_config_map_data(rendered);
+        let names = rendered.components.iter().map(|c| c.name.as_str());
+        assert_eq!(&from_config_map_data(names, &parts).unwrap(), rendered);
+        parts
+            .iter()
+            .map(|part| part.iter().map(|(k, v)| k.len() + v.len()).sum())
+            .collect()
+    }
+
+    #[test]
+    fn the_seeds_form() {
+        let data = to_config_map_data(&rendered(&[
+            ("mysvc", json!([{"kind": "Deployment"}])),
+            ("a", json!([{}, {"b": 1}])),
+        ]));
+        assert_eq!(data.len(), 1);
+        assert_eq!(data[0]["mysvc"], "{\n  \"kind\": \"Deployment\"\n}");
+        assert_eq!(
+            serde_json::from_str::<Value>(&data[0]["a"]).unwrap(),
+            json!([{}, {"b": 1}])
+        );
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        // Components in another order than their names, malformed manifests, and none.
+        let odd = rendered(&[
+            ("z", json!([{"a": 1}])),
+            ("a", json!([[1, 2]])),
+            ("m", json!([null])),
+            ("e", json!([])),
+            ("t", json!([{"a": "é"}, 7])),
+        ]);
+        assert_eq!(round_trip(&odd).len(), 1);
+        assert_eq!(to_config_map_data(&Rendered::default()), [BTreeMap::new()]);
+    }
+
+    #[test]
+    fn components_with_secrets_are_parted() {
+        let all = rendered(&[
+            (
+                "b",
+                json!([{"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "v1", "kind": "Secret"}]),
+            ),
+            (
+                "a",
+                json!([{"apiVersion": "example.com/v1", "kind": "Secret"}, null]),
+            ),
+        ]);
+        let (open, secret) = split_secrets(all.clone());
+        assert_eq!(
+            (&open.components[..], &secret.components[..]),
+            (&all.components[1..], &all.components[..1])
+        );
+        let parts = [to_config_map_data(&open), to_config_map_data(&secret)].concat();
+        assert_eq!(from_config_map_data(["b", "a"], &parts).unwrap(), all);
+    }
+
+    #[test]
+    fn large_records_are_split() {
+        let text = |bytes: usize| json!([{"text": "x".repeat(bytes)}]);
+        let third = MAX_PART_BYTES / 3;
+        // Three thirds do not fit with their keys: the last one moves on whole.
+        let sizes = round_trip(&rendered(&[
+            ("a", text(third)),
+            ("b", text(third)),
+            ("c", text(third)),
+        ]));
+        assert_eq!(sizes.len(), 2);
+        assert!(sizes[1] > third && sizes[1] < third + 100, "{sizes:?}");
+        // A component that fits nowhere goes on from part to part, around characters of several bytes.
+        let wide = rendered(&[
+            ("a", text(10)),
+            ("b", json!([{"text": "é".repeat(MAX_PART_BYTES)}])),
+            ("c", text(10)),
+        ]);
+        let sizes = round_trip(&wide);
+        assert_eq!(sizes.len(), 3);
+        assert!(sizes.iter().all(|size| *size <= MAX_PART_BYTES), "{sizes:?}");
+    }
+
+    #[test]
+    fn a_damaged_record_is_named() {
+        let rendered = rendered(&[
+            ("a", json!([{"text": "x".repeat(2 * MAX_PART_BYTES)}])),
+            ("b", json!([{}])),
+        ]);
+        let parts = to_config_map_data(&rendered);
+        let error = from_config_map_data(["a", "b"], &parts[..1])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("component \"a\" do not read"), "{error}");
+        let error = from_config_map_data(["c"], &parts).unwrap_err().to_string();
+        assert!(
+            error.contains("component \"c\" is not in the recorded resources"),
+            "{error}"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn any_sizes_read_back_and_fit(sizes in prop::collection::vec(0..(2 * MAX_PART_BYTES), 0..6)) {
+            let names: Vec<String> = (0..sizes.len()).map(|i| format!("c{i}")).collect();
+            let components: Vec<(&str, Value)> = names.iter().zip(&sizes)
+                .map(|(name, size)| (name.as_str(), json!([{"t": "ü".repeat(size / 2)}])))
+                .collect();
+            let parts = round_trip(&rendered(&components));
+            prop_assert!(parts.iter().all(|size| *size <= MAX_PART_BYTES), "{:?}", parts);
+            let whole: usize = parts.iter().sum();
+            prop_assert!(parts.len() <= 1 + 2 * whole / MAX_PART_BYTES, "{:?}", parts);
+        }
+    }
 }

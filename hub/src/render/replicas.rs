@@ -74,14 +74,11 @@ pub fn workloads(rendered: &Rendered) -> Vec<Workload> {
 }
 
 /// Writes a share of `replicas` out of `of_total` into a manifest; one that is not divided, or is malformed where the
-/// count lives, stays as it is. `completions` of a Job are divided in proportion, rounded to the nearest integer and at
-/// least 1: where the parts of all clusters must add up, use [`set_job_share`].
+/// count lives, stays as it is. `completions` of a Job are divided in proportion and rounded up, so that none is lost;
+/// where the parts of all clusters have to add up exactly, use [`set_job_share`].
 pub fn set_replicas(manifest: &mut Value, replicas: u32, of_total: u32) {
     set_count(manifest, replicas, |completions| {
-        let (part, whole) = (u128::from(replicas), u128::from(of_total));
-        // round(completions * part / whole), halves up, in exact integers.
-        let rounded = (2 * u128::from(completions) * part + whole) / (2 * whole).max(1);
-        rounded.max(u128::from(replicas.min(1)))
+        (u128::from(completions) * u128::from(replicas)).div_ceil(u128::from(of_total).max(1))
     });
 }
 
@@ -112,5 +109,182 @@ fn set_count(manifest: &mut Value, replicas: u32, part_of: impl Fn(u32) -> u128)
     if let ("parallelism", Some(completions)) = (field, completions) {
         let part = u32::try_from(part_of(completions)).unwrap_or(completions);
         spec.insert("completions".to_owned(), Value::from(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::RenderedComponent;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn object(api_version: &str, kind: &str, spec: &Value) -> Value {
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "ns"}, "spec": spec})
+    }
+
+    #[test]
+    fn where_the_count_lives() {
+        for (api_version, kind, spec, expected) in [
+            ("apps/v1", "Deployment", json!({"replicas": 3}), Some(3)),
+            ("apps/v1", "Deployment", json!({}), Some(1)),
+            ("apps/v1", "Deployment", json!({"replicas": null}), Some(1)),
+            ("apps/v1", "Deployment", json!({"replicas": 0}), Some(0)),
+            ("apps/v1", "StatefulSet", json!({"replicas": 2}), Some(2)),
+            ("apps/v1", "ReplicaSet", json!({"replicas": 2}), Some(2)),
+            (
+                "apps.kruise.io/v1alpha1",
+                "CloneSet",
+                json!({"replicas": 4}),
+                Some(4),
+            ),
+            (
+                "batch/v1",
+                "Job",
+                json!({"parallelism": 5, "replicas": 9}),
+                Some(5),
+            ),
+            ("batch/v1", "Job", json!({}), Some(1)),
+            // Not divided.
+            ("apps/v1", "DaemonSet", json!({"replicas": 3}), None),
+            ("example.com/v1", "Deployment", json!({"replicas": 3}), None),
+            ("v1", "ConfigMap", json!({}), None),
+            // Malformed: left to fail at the agent.
+            ("apps/v1", "Deployment", json!({"replicas": "3"}), None),
+            ("apps/v1", "Deployment", json!({"replicas": -1}), None),
+            ("apps/v1", "Deployment", json!({"replicas": 1.5}), None),
+            (
+                "apps/v1",
+                "Deployment",
+                json!({"replicas": 3_000_000_000_u64}),
+                None,
+            ),
+            ("apps/v1", "Deployment", json!([]), None),
+            ("apps/v1", "Deployment", Value::Null, None),
+        ] {
+            let mut manifest = object(api_version, kind, &spec);
+            assert_eq!(replica_count(&manifest), expected, "{manifest}");
+            let before = manifest.clone();
+            set_replicas(&mut manifest, 7, 10);
+            match expected {
+                Some(_) => assert_eq!(replica_count(&manifest), Some(7)),
+                None => assert_eq!(manifest, before),
+            }
+        }
+        for malformed in [
+            json!(null),
+            json!([]),
+            json!("x"),
+            json!({"kind": "Deployment"}),
+            json!({"apiVersion": 1, "kind": 2}),
+        ] {
+            let mut manifest = malformed.clone();
+            set_replicas(&mut manifest, 1, 1);
+            assert_eq!((replica_count(&manifest), manifest), (None, malformed));
+        }
+    }
+
+    #[test]
+    fn completions_go_with_a_job_only() {
+        for (kind, spec, replicas, of_total, expected) in [
+            (
+                "batch/v1 Job",
+                json!({"parallelism": 10, "completions": 100}),
+                7,
+                10,
+                json!({"parallelism": 7, "completions": 70}),
+            ),
+            (
+                "batch/v1 Job",
+                json!({"parallelism": 3, "completions": 10}),
+                1,
+                3,
+                json!({"parallelism": 1, "completions": 4}),
+            ),
+            (
+                "batch/v1 Job",
+                json!({"parallelism": 9, "completions": 1}),
+                1,
+                9,
+                json!({"parallelism": 1, "completions": 1}),
+            ),
+            (
+                "batch/v1 Job",
+                json!({"completions": 4}),
+                0,
+                1,
+                json!({"parallelism": 0, "completions": 0}),
+            ),
+            (
+                "batch/v1 Job",
+                json!({"completions": "x"}),
+                1,
+                2,
+                json!({"parallelism": 1, "completions": "x"}),
+            ),
+            (
+                "apps/v1 Deployment",
+                json!({"parallelism": 1, "completions": 4}),
+                1,
+                2,
+                json!({"parallelism": 1, "completions": 4, "replicas": 1}),
+            ),
+        ] {
+            let (api_version, kind) = kind.split_once(' ').unwrap();
+            let mut manifest = object(api_version, kind, &spec);
+            set_replicas(&mut manifest, replicas, of_total);
+            assert_eq!(manifest["spec"], expected, "{spec} {replicas}/{of_total}");
+        }
+    }
+
+    #[test]
+    fn workloads_are_listed_in_order_and_once() {
+        let nameless = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generateName": "x-"}, "spec": {}});
+        let component = |name: &str, manifests: &[Value]| RenderedComponent {
+            name: name.to_owned(),
+            manifests: manifests.to_vec(),
+        };
+        let job = object("batch/v1", "Job", &json!({"parallelism": 2}));
+        let deployment = object("apps/v1", "Deployment", &json!({"replicas": 3}));
+        let twice = object("apps/v1", "Deployment", &json!({"replicas": 9}));
+        let rendered = Rendered {
+            components: vec![
+                component("b", &[json!(null), object("v1", "ConfigMap", &json!({})), job]),
+                component("a", &[deployment, nameless, twice]),
+            ],
+        };
+        let found: Vec<String> = workloads(&rendered)
+            .iter()
+            .map(|w| {
+                format!(
+                    "{}/{}/{}: {}",
+                    w.key.kind, w.key.namespace, w.key.name, w.replicas
+                )
+            })
+            .collect();
+        assert_eq!(found, ["Job/ns/x: 2", "Deployment/ns/x: 3"]);
+    }
+
+    proptest! {
+        /// The parts of all clusters add up to the whole, and none is further than one from its quota.
+        #[test]
+        fn job_shares_add_up(completions in 0_u32..100_000, shares in prop::collection::vec(0_u32..1000, 1..20)) {
+            let of_total: u32 = shares.iter().sum();
+            prop_assume!(of_total > 0);
+            let (mut before, mut sum) = (0, 0);
+            for replicas in shares {
+                let mut job = object("batch/v1", "Job", &json!({"parallelism": of_total, "completions": completions}));
+                set_job_share(&mut job, &JobShare { before, replicas, of_total });
+                let part = job["spec"]["completions"].as_u64().unwrap();
+                let exact = f64::from(completions) * f64::from(replicas) / f64::from(of_total);
+                #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+                let distance = (part as f64 - exact).abs();
+                prop_assert!(distance < 1.0, "{} of {}", part, exact);
+                prop_assert_eq!(&job["spec"]["parallelism"], &json!(replicas));
+                sum += part;
+                before += replicas;
+            }
+            prop_assert_eq!(sum, u64::from(completions));
+        }
     }
 }

@@ -89,6 +89,15 @@ fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent>
         "webservice" => ComponentKind::Webservice(Box::new(container::webservice(&properties)?)),
         _ => ComponentKind::Worker(Box::new(container::worker(&properties)?)),
     };
+    if let (ComponentKind::Webservice(properties), Some(name)) = (&kind, name)
+        && properties.ports.iter().any(|port| port.expose)
+        && name.starts_with(|c: char| c.is_ascii_digit())
+    {
+        let node = component.required("name", "give the component a name")?;
+        node.refuse(format!(
+            "{name:?} also names a Service, whose name has to start with a letter"
+        ));
+    }
     Some(ValidComponent {
         name: name?.to_owned(),
         kind,

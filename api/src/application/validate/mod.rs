@@ -5,6 +5,7 @@
 
 mod component;
 mod container;
+mod deploy;
 mod kubernetes;
 mod node;
 mod path;

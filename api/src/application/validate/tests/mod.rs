@@ -3,7 +3,10 @@
 mod accepted;
 mod arbitrary;
 mod components;
-mod delivery;
+mod containers;
+mod policies;
+mod rules;
+mod steps;
 
 use super::validate;
 use serde_json::{Value, json};
@@ -41,13 +44,14 @@ fn set(spec: &mut Value, pointer: &str, value: Value) {
 
 /// One change of the valid application, and the one line that it leads to: its start, and what else is in it.
 fn check(pointer: &str, value: Value, start: &str, part: &str) {
+    let row = format!("{pointer} = {value}");
     let mut spec = valid();
-    set(&mut spec, pointer, value.clone());
+    set(&mut spec, pointer, value);
     let lines = refused(&spec);
-    assert_eq!(lines.len(), 1, "{pointer} = {value}: {lines:#?}");
+    assert_eq!(lines.len(), 1, "{row}: {lines:#?}");
     assert!(
         lines[0].starts_with(start) && lines[0].contains(part),
-        "{pointer} = {value}: {lines:#?}"
+        "{row}: {lines:#?}"
     );
 }
 
