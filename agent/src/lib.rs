@@ -1,1 +1,42 @@
 //! The agent that applies bundles in a member cluster.
+//!
+//! An agent dials the hub; the hub never dials a member. It watches the Bundles of its own namespace, applies each in
+//! the member by the three-way merge of `kubectl apply`, watches what it applied, and reports into the Bundle's status.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `agent` | start, stop, and what the tasks share |
+//! | `watch` | what wakes a bundle: its Bundle on the hub, its objects in the member |
+//! | `worker` | one bundle, one pass at a time |
+//! | `apply` | the pipeline of a pass, a module per stage; the decisions are pure |
+//! | `ledger` | AppliedBundle: written before the member is touched |
+//! | `observe` | readiness and replicas of live objects |
+//! | `report` | the one status of a Bundle |
+//!
+//! Architecture invariant: nothing is deleted because something is absent. An object goes when it is missing from a
+//! bundle that was read whole, or when the bundle's deletion was written down first; everything else is held.
+//!
+//! Architecture invariant: in steady state an agent writes nothing but its Lease, neither to the hub nor to the member.
+
+mod agent;
+mod apply;
+mod bundle;
+mod config;
+mod delay;
+mod error;
+mod facts;
+mod install;
+mod kinds;
+mod lease;
+mod ledger;
+mod member;
+mod object;
+mod observe;
+mod report;
+mod watch;
+mod worker;
+
+pub use agent::run;
+pub use config::Config;
+pub use delay::{Jitter, SeededJitter, SharedJitter};
+pub use error::AgentError;

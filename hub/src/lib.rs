@@ -7,6 +7,7 @@ pub mod application;
 pub mod cli;
 pub mod cluster;
 pub mod dispatch;
+pub mod endpoint;
 pub mod placement;
 pub mod render;
 pub mod run;

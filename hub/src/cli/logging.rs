@@ -1,7 +1,7 @@
 //! Logs go to stderr.
 
-use super::Failure;
-use std::io::IsTerminal;
+use super::{Failure, terminal};
+
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging with the user's filter, or with the verb's.
@@ -12,11 +12,11 @@ pub(super) fn start(filter: Option<&str>, default: &str) -> Result<(), Failure> 
             .because(error)
             .advise("a level, such as --log info, or --log roundhouse_hub=debug,warn")
     })?;
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal() && !no_color);
+        .with_ansi(terminal::color_on_stderr());
     // Only fails where a subscriber is there already, as in a test that runs several verbs.
     let _ = subscriber.try_init();
     Ok(())

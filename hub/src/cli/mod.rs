@@ -2,9 +2,14 @@
 //!
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
+mod apiserver;
 mod crds;
+mod demo;
 mod failure;
 mod logging;
+mod serve;
+mod signal;
+mod terminal;
 mod version;
 
 pub use failure::Failure;
@@ -25,6 +30,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Demo(demo::Args),
+    Serve(serve::Args),
+    Apiserver(apiserver::Args),
     Crds(crds::Args),
     Version(version::Args),
 }
@@ -59,14 +67,28 @@ impl Verb {
     /// What is logged where the user says nothing.
     fn default_log(&self) -> &'static str {
         match self {
+            // The demo tells its own story.
+            Verb::Demo(_) => "off",
+            Verb::Serve(_) | Verb::Apiserver(_) => "info",
             Verb::Crds(_) | Verb::Version(_) => "warn",
         }
     }
 
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
+            Verb::Demo(args) => block_on(demo::run(args)),
+            Verb::Serve(args) => block_on(serve::run(args)),
+            Verb::Apiserver(args) => block_on(apiserver::run(args)),
             Verb::Crds(args) => crds::run(&args),
             Verb::Version(args) => version::run(&args),
         }
     }
+}
+
+fn block_on(verb: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|error| Failure::new("E-RUNTIME", "the process has no resources left").because(error))?;
+    // Boxed: the future of a whole fleet is large.
+    runtime.block_on(Box::pin(verb))
 }

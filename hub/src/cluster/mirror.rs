@@ -71,6 +71,11 @@ impl<K: ResourceExt> Mirror<K> {
         self.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
+    /// Every object, by namespace and name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
+        self.objects.values().map(Arc::as_ref)
+    }
+
     /// The first object of a namespace, by name.
     pub(crate) fn first_in(&self, namespace: &str) -> Option<&Arc<K>> {
         let from = (namespace.to_owned(), String::new());

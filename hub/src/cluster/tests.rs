@@ -1,7 +1,7 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::simulate::{TokioClock, install};
+use crate::simulate::TokioClock;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -15,7 +15,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use roundhouse_api::{
-    clock::{Clock, SharedClock},
+    clock::SharedClock,
     cluster::{AVAILABLE, Cluster, ClusterReport, ClusterReportSpec, ClusterSpec, JOINED},
     condition,
     names::{AGENT_LEASE, annotation, label},
@@ -42,7 +42,7 @@ impl Hub {
             .count_per_object(true)
             .build();
         let client = Client::new(server.service(), "default");
-        install(&client, &roundhouse_api::crds::hub()).await.unwrap();
+        crate::run::install(&client, false).await.unwrap();
         Hub {
             _stop: controller(&client, &clock),
             server,

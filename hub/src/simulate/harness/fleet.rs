@@ -1,11 +1,12 @@
 //! A hub and its members.
 
 use super::{
-    FleetOptions, HarnessError, MemberSpec, crds,
+    FleetOptions, HarnessError, MemberSpec,
     member::{Member, client_of, server},
     options::seed_of,
     worker::Worker,
 };
+use crate::run;
 use kube::{Api, Client, api::PostParams};
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use roundhouse_apiserver::Server;
@@ -36,7 +37,7 @@ impl Fleet {
     /// A server refuses a definition or a Cluster.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
         let server = server(&options, seed_of(options.seed, "hub"));
-        crds::install(&client_of(&server), &roundhouse_api::crds::hub()).await?;
+        run::install(&client_of(&server), options.hub.take_over_core_oam).await?;
         let specs = options.members.clone();
         let mut fleet = Fleet {
             options,
@@ -70,7 +71,7 @@ impl Fleet {
             .create(&PostParams::default(), &cluster)
             .await
             .map_err(HarnessError::api(format!("creating Cluster {name}")))?;
-        let member = Member::start(spec, &self.options, &self.server).await?;
+        let member = Member::start(spec, &self.options, &self.server);
         self.members.insert(name, member);
         Ok(())
     }
@@ -158,9 +159,13 @@ impl Fleet {
             return;
         }
         let client = self.hub_client();
-        let options = self.options.cluster.clone();
+        let options = self.options.hub.clone();
         let clock = self.options.clock.clone();
-        self.hub = Some(Worker::start(|stop| crate::cluster::run(client, options, clock, stop)));
+        self.hub = Some(Worker::start(|stop| async move {
+            if let Err(error) = run::run(client, options, clock, stop).await {
+                tracing::error!(%error, "the hub ended");
+            }
+        }));
     }
 
     /// Stops everything and waits for it.

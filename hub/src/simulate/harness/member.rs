@@ -1,6 +1,6 @@
 //! One member: an API server, its simulated workloads, and its agent.
 
-use super::{FleetOptions, HarnessError, MemberSpec, crds, options::seed_of, worker::Worker};
+use super::{FleetOptions, MemberSpec, options::seed_of, worker::Worker};
 use crate::simulate::workloads;
 use kube::Client;
 use roundhouse_api::clock::SharedClock;
@@ -14,11 +14,10 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) async fn start(spec: MemberSpec, options: &FleetOptions, hub: &Server) -> Result<Member, HarnessError> {
+    pub(super) fn start(spec: MemberSpec, options: &FleetOptions, hub: &Server) -> Member {
         let seed = seed_of(options.seed, spec.name.as_str());
         let server = server(options, seed);
         let client = client_of(&server);
-        crds::install(&client, &roundhouse_api::crds::member()).await?;
         let model = workloads::Model {
             seed,
             ..options.model.clone()
@@ -32,7 +31,7 @@ impl Member {
             agent: None,
         };
         member.start_agent(hub, &options.clock);
-        Ok(member)
+        member
     }
 
     /// Starts the agent if it is not running.

@@ -1,8 +1,14 @@
 //! The fleet harness.
 
-mod crds;
+mod fleet;
+mod member;
+mod options;
+#[cfg(test)]
+mod tests;
+mod worker;
 
-pub use crds::install;
+pub use fleet::Fleet;
+pub use options::{FleetOptions, MemberSpec};
 
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +21,9 @@ pub enum HarnessError {
         /// What the server said.
         source: Box<kube::Error>,
     },
+    /// The hub's definitions cannot be installed.
+    #[error(transparent)]
+    Install(#[from] crate::run::HubError),
     /// There is no such member.
     #[error("no member is named {0:?}: see Fleet::members for the names")]
     NoSuchMember(String),

@@ -1,6 +1,6 @@
 //! What a fleet is made of.
 
-use crate::{cluster::ClusterOptions, simulate::workloads::Model};
+use crate::{run::HubOptions, simulate::workloads::Model};
 use roundhouse_api::{clock::SharedClock, names::ClusterName};
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ pub struct FleetOptions {
     pub clock: SharedClock,
     /// How the members' workloads behave; every member gets its own seed from [`FleetOptions::seed`].
     pub model: Model,
-    /// Settings of the cluster controller.
-    pub cluster: ClusterOptions,
+    /// Settings of the hub's controllers.
+    pub hub: HubOptions,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
 }
@@ -38,7 +38,7 @@ impl FleetOptions {
             seed: 0,
             clock,
             model: Model::default(),
-            cluster: ClusterOptions::default(),
+            hub: HubOptions::default(),
             count_per_object: false,
         }
     }

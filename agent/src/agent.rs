@@ -1,0 +1,222 @@
+//! The agent of one cluster: what it starts, in which order, and how it stops.
+
+use crate::apply::Engine;
+use crate::bundle::Presence;
+use crate::config::Config;
+use crate::delay::{backoff, spread};
+use crate::error::{AgentError, CallError};
+use crate::facts;
+use crate::install;
+use crate::kinds::{Kind, Kinds};
+use crate::lease::Heartbeat;
+use crate::ledger;
+use crate::member::Member;
+use crate::watch::bundles::{Bundles, PAGE};
+use crate::watch::inbox::Inbox;
+use crate::watch::objects::Objects;
+use crate::watch::registry::Registry;
+use crate::watch::{Steady, steady};
+use crate::worker::Worker;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use roundhouse_api::bundle::Bundle;
+use roundhouse_api::clock::SharedClock;
+use roundhouse_api::ledger::AppliedBundle;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// First and longest delay while the agent waits for its hub and its member at the start.
+const START_MIN: Duration = Duration::from_millis(200);
+const START_MAX: Duration = Duration::from_secs(15);
+
+/// What the workers of one agent share.
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) clock: SharedClock,
+    pub(crate) hub: Client,
+    pub(crate) hub_id: String,
+    pub(crate) hub_bundles: Api<DynamicObject>,
+    pub(crate) engine: Engine,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) objects: Objects,
+    /// The kind of definitions: what a bundle watches that waits for one.
+    pub(crate) definitions: Arc<Kind>,
+    /// Bounds the passes that run at a time.
+    pub(crate) passes: Semaphore,
+}
+
+/// Runs the agent of one cluster until `shutdown`.
+///
+/// The agent serves the namespace `cluster-<name>` of the hub: it applies its Bundles in the member, reports into their
+/// status, renews its Lease and writes its ClusterReport. Everything that may pass (a hub or member that is away, a
+/// Lease that the hub has not made yet) is waited out; nothing is deleted for it. After `shutdown`, passes that have
+/// begun are finished, up to [`Config::drain`]. Dropping the future stops everything at once, as a kill would.
+///
+/// # Errors
+/// [`AgentError::HubChanged`] when another hub answers than at the start, [`AgentError::Defect`] when a task of the
+/// agent itself broke.
+pub async fn run(
+    config: Config,
+    hub: Client,
+    member: Client,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+) -> Result<(), AgentError> {
+    let heartbeat = Heartbeat::new(hub.clone(), &config, Arc::clone(&clock));
+    let Some(hub_id) = shutdown.run_until_cancelled(hub_id(&heartbeat, &config)).await else {
+        return Ok(());
+    };
+    tracing::info!(cluster = %config.cluster, hub_id, "serving the hub");
+    // Dropping this future is a kill: the guard ends the tasks that were spawned.
+    let kill = CancellationToken::new();
+    let _killed_on_drop = kill.clone().drop_guard();
+    let stop = kill.child_token();
+    let tracker = TaskTracker::new();
+    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &stop, &tracker));
+    let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
+    let result = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Ok(()),
+        error = heartbeat.beat(&hub_id) => Err(error),
+        () = facts => Err(defect(&config, "facts")),
+        () = work => Err(defect(&config, "bundles")),
+    };
+    stop.cancel();
+    tracker.close();
+    if tokio::time::timeout(config.drain, tracker.wait()).await.is_err() {
+        tracing::warn!(cluster = %config.cluster, "stopped before every bundle was finished; the next start resumes them");
+    }
+    result
+}
+
+fn defect(config: &Config, task: &'static str) -> AgentError {
+    let cluster = config.cluster.to_string();
+    AgentError::Defect { cluster, task, reason: "it ended although it never should".to_owned() }
+}
+
+/// Waits until the hub has made the Lease and written its id there.
+async fn hub_id(heartbeat: &Heartbeat<'_>, config: &Config) -> String {
+    patiently(config, "the Lease of this cluster on the hub", || heartbeat.hub_id()).await
+}
+
+/// Tries until there is an answer.
+async fn patiently<T, F>(config: &Config, what: &str, attempt: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<Option<T>, CallError>>,
+{
+    let mut tries = 0_u32;
+    loop {
+        match attempt().await {
+            Ok(Some(answer)) => return answer,
+            Ok(None) => tracing::debug!(cluster = %config.cluster, what, "not there yet"),
+            Err(error) => {
+                tracing::warn!(cluster = %config.cluster, what, error = error.message(), "trying again");
+            }
+        }
+        let delay = backoff(tries, START_MIN, START_MAX);
+        tries = tries.saturating_add(1);
+        tokio::time::sleep(spread(delay, 0.3, config.jitter.unit())).await;
+    }
+}
+
+/// Reads the ledgers, then watches the Bundles and keeps a worker for each. Never ends by itself.
+async fn serve(
+    config: &Config,
+    hub: &Client,
+    member: &Client,
+    clock: &SharedClock,
+    hub_id: &str,
+    stop: &CancellationToken,
+    tracker: &TaskTracker,
+) {
+    let timeout = config.call_timeout;
+    patiently(config, "the definition of AppliedBundle in the member", || async {
+        install::definitions(member, timeout).await.map(Some)
+    })
+    .await;
+    // The ledger first: what is not known to be ours is never removed.
+    let mut ledgers = patiently(config, "the ledgers in the member", || async {
+        ledger::list(member, hub_id, timeout).await.map(Some)
+    })
+    .await;
+    let shared = Arc::new(shared(config, hub, member, clock, hub_id, stop));
+    let policy = Steady {
+        what: format!("bundles of {}", config.cluster),
+        min: config.retry_min,
+        max: config.retry_max.min(Duration::from_secs(30)),
+        jitter: Arc::clone(&config.jitter),
+    };
+    let mut bundles = Bundles::default();
+    let start = |name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>| {
+        let worker = Worker::new(Arc::clone(&shared), name, inbox, stored);
+        let stop = stop.clone();
+        tracker.spawn(Box::pin(worker.run(stop)));
+    };
+    let begin = || watcher(shared.hub_bundles.clone(), watcher::Config::default().page_size(PAGE));
+    steady(policy, begin, |event| {
+        let change = bundles.take(event);
+        for (name, presence) in change.presences {
+            if let Some(inbox) = shared.registry.tell(&name, presence) {
+                let stored = ledgers.remove(&name);
+                start(name, inbox, stored);
+            }
+        }
+        if change.listed {
+            // Ledgers whose Bundle the complete list does not have: their objects are held.
+            for (name, stored) in std::mem::take(&mut ledgers) {
+                if let Some(inbox) = shared.registry.tell(&name, Presence::Missing) {
+                    start(name, inbox, Some(stored));
+                }
+            }
+        }
+    })
+    .await;
+}
+
+fn shared(
+    config: &Config,
+    hub: &Client,
+    member: &Client,
+    clock: &SharedClock,
+    hub_id: &str,
+    stop: &CancellationToken,
+) -> Shared {
+    let kinds = Arc::new(Kinds::new(member.clone(), config.call_timeout));
+    let registry = Arc::new(Registry::default());
+    let objects = Objects::new(
+        member.clone(),
+        Arc::clone(&registry),
+        Arc::clone(&kinds),
+        (config.retry_min, config.retry_max.min(Duration::from_secs(30))),
+        Arc::clone(&config.jitter),
+        stop.clone(),
+    );
+    let definition = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    Shared {
+        clock: Arc::clone(clock),
+        hub: hub.clone(),
+        hub_id: hub_id.to_owned(),
+        hub_bundles: Api::namespaced_with(
+            hub.clone(),
+            &config.cluster.namespace(),
+            &ApiResource::erase::<Bundle>(&()),
+        ),
+        engine: Engine {
+            member: Member::new(member.clone(), config.call_timeout),
+            kinds,
+            concurrent: config.concurrent_objects,
+        },
+        registry,
+        objects,
+        definitions: Arc::new(Kind {
+            resource: ApiResource::from_gvk_with_plural(&definition, "customresourcedefinitions"),
+            namespaced: false,
+        }),
+        passes: Semaphore::new(config.concurrent_bundles.max(1)),
+        config: config.clone(),
+    }
+}

@@ -1,0 +1,321 @@
+//! Decode: which manifests are objects at all. Each one that is not fails alone, by ordinal.
+
+use crate::object::{ObjectKey, split_api_version};
+use k8s_openapi::ByteString;
+use roundhouse_api::bundle::MAX_MANIFEST_BYTES;
+use roundhouse_api::hash;
+use roundhouse_api::names::annotation;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Fields of `metadata` that only a server may write. `ownerReferences` would name uids of another cluster, and
+/// Kubernetes' collector would take the object away.
+const SERVER_METADATA: [&str; 9] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// A manifest that is an object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Manifest {
+    /// Place in the bundle, from 0.
+    pub(crate) ordinal: u32,
+    /// Which object.
+    pub(crate) key: ObjectKey,
+    /// API version.
+    pub(crate) version: String,
+    /// `roundhouse.dev/desired-hash` of the manifest as it came.
+    pub(crate) digest: String,
+    /// The object without what only a server may write.
+    pub(crate) object: Value,
+}
+
+/// A manifest that is none.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Undecodable {
+    /// Place in the bundle, from 0.
+    pub(crate) ordinal: u32,
+    /// Why.
+    pub(crate) error: DecodeError,
+    /// What can be read of its identity.
+    pub(crate) identity: PartialIdentity,
+}
+
+/// What can be read of the identity of a manifest that does not decode; `None` is "may be anything".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PartialIdentity {
+    pub(crate) group: Option<String>,
+    pub(crate) kind: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+}
+
+impl PartialIdentity {
+    /// Whether the broken manifest may have been meant as `key`: such an object is not pruned.
+    pub(crate) fn may_be(&self, key: &ObjectKey) -> bool {
+        let fits = |part: &Option<String>, whole: &str| part.as_deref().is_none_or(|part| part == whole);
+        fits(&self.group, &key.group)
+            && fits(&self.kind, &key.kind)
+            && fits(&self.namespace, &key.namespace)
+            && fits(&self.name, &key.name)
+    }
+}
+
+/// Why a manifest is no object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    #[error("the manifest is {found}, not an object")]
+    NotAnObject { found: &'static str },
+    #[error("{field} is missing or no text: every manifest needs apiVersion, kind and metadata.name")]
+    Missing { field: &'static str },
+    #[error("apiVersion {api_version:?} is not `version` or `group/version`")]
+    ApiVersion { api_version: String },
+    #[error("metadata.generateName without metadata.name: an object that is applied again needs a fixed name")]
+    GenerateName,
+    #[error("{key} is already manifest {first} of this bundle: remove one of them")]
+    Duplicate { key: ObjectKey, first: u32 },
+    #[error("the manifest has {bytes} bytes, more than the limit of {MAX_MANIFEST_BYTES}")]
+    TooLarge { bytes: usize },
+}
+
+impl DecodeError {
+    /// The reason in a condition.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            DecodeError::NotAnObject { .. } | DecodeError::Missing { .. } | DecodeError::ApiVersion { .. } => {
+                "DecodingFailed"
+            }
+            DecodeError::GenerateName => "FoundGenerateName",
+            DecodeError::Duplicate { .. } => "Duplicated",
+            DecodeError::TooLarge { .. } => "TooLarge",
+        }
+    }
+}
+
+/// All manifests of a bundle, sorted into objects and failures; both in the order of the bundle.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Decoded {
+    pub(crate) manifests: Vec<Manifest>,
+    pub(crate) failed: Vec<Undecodable>,
+}
+
+/// Decodes the manifests of a bundle. Of two manifests for one object the first counts.
+pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut seen: BTreeMap<ObjectKey, u32> = BTreeMap::new();
+    for (ordinal, manifest) in (0_u32..).zip(manifests) {
+        let identity = identity(&manifest);
+        match decode_one(ordinal, manifest) {
+            Ok(manifest) => match seen.get(&manifest.key) {
+                Some(&first) => decoded.failed.push(Undecodable {
+                    ordinal,
+                    error: DecodeError::Duplicate { key: manifest.key, first },
+                    identity,
+                }),
+                None => {
+                    seen.insert(manifest.key.clone(), ordinal);
+                    decoded.manifests.push(manifest);
+                }
+            },
+            Err(error) => decoded.failed.push(Undecodable { ordinal, error, identity }),
+        }
+    }
+    decoded
+}
+
+fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
+    let bytes = hash::canonical(&manifest).len();
+    if bytes > MAX_MANIFEST_BYTES {
+        return Err(DecodeError::TooLarge { bytes });
+    }
+    let digest = hash::of_manifest(&manifest);
+    let Value::Object(mut object) = manifest else {
+        return Err(DecodeError::NotAnObject { found: type_name(&manifest) });
+    };
+    let api_version = required(&object, "apiVersion", "apiVersion")?;
+    let kind = required(&object, "kind", "kind")?;
+    let Some((group, version)) = split_api_version(&api_version) else {
+        return Err(DecodeError::ApiVersion { api_version });
+    };
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return Err(DecodeError::Missing { field: "metadata" });
+    };
+    let name = match required(metadata, "name", "metadata.name") {
+        Ok(name) => name,
+        Err(_) if metadata.contains_key("generateName") => return Err(DecodeError::GenerateName),
+        Err(error) => return Err(error),
+    };
+    let namespace = match metadata.get("namespace") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(namespace)) => namespace.clone(),
+        Some(_) => return Err(DecodeError::Missing { field: "metadata.namespace" }),
+    };
+    for field in SERVER_METADATA {
+        metadata.remove(field);
+    }
+    metadata.remove("generateName");
+    drop_foreign_stamps(metadata);
+    object.remove("status");
+    let key = ObjectKey { group: group.to_owned(), kind, namespace, name };
+    if key.is("", "Secret") {
+        encode_string_data(&mut object);
+    }
+    Ok(Manifest { ordinal, version: version.to_owned(), key, digest, object: Value::Object(object) })
+}
+
+/// Stamps that a manifest copied from a live object brings along are not the user's wish, and a last-applied copy inside
+/// a last-applied copy grows without end. The words that opt out of the copy stay.
+fn drop_foreign_stamps(metadata: &mut Map<String, Value>) {
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for stamp in [annotation::OWNED_BY, annotation::DESIRED_HASH, annotation::KUBECTL_LAST_APPLIED] {
+        annotations.remove(stamp);
+    }
+    let opts_out = |copy: &Value| matches!(copy.as_str(), Some("-" | "skip"));
+    if !annotations.get(annotation::LAST_APPLIED).is_some_and(opts_out) {
+        annotations.remove(annotation::LAST_APPLIED);
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+/// `stringData` is write-only: the live object never shows it, so that every pass would find a difference. It is moved
+/// to `data`, as the API server does.
+fn encode_string_data(secret: &mut Map<String, Value>) {
+    let Some(Value::Object(texts)) = secret.remove("stringData") else {
+        return;
+    };
+    let data = secret.entry("data").or_insert_with(|| Value::Object(Map::new()));
+    if data.is_null() {
+        *data = Value::Object(Map::new());
+    }
+    let Some(data) = data.as_object_mut() else { return };
+    for (key, text) in texts {
+        if let Value::String(text) = text
+            && let Ok(encoded) = serde_json::to_value(ByteString(text.into_bytes()))
+        {
+            data.insert(key, encoded);
+        }
+    }
+}
+
+fn required(map: &Map<String, Value>, key: &str, field: &'static str) -> Result<String, DecodeError> {
+    match map.get(key).and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => Ok(text.to_owned()),
+        _ => Err(DecodeError::Missing { field }),
+    }
+}
+
+fn identity(manifest: &Value) -> PartialIdentity {
+    let read = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty());
+    PartialIdentity {
+        group: read("/apiVersion").and_then(split_api_version).map(|(group, _)| group.to_owned()),
+        kind: read("/kind").map(str::to_owned),
+        namespace: read("/metadata/namespace").map(str::to_owned),
+        name: read("/metadata/name").map(str::to_owned),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_bad_manifest_fails_alone_by_ordinal() {
+        let good = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x"}});
+        let named = |name: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name});
+        let cases = [
+            (json!("text"), "DecodingFailed"),
+            (Value::Null, "DecodingFailed"),
+            (json!({"kind": "ConfigMap", "metadata": {"name": "b"}}), "DecodingFailed"),
+            (json!({"apiVersion": "v1", "metadata": {"name": "b"}}), "DecodingFailed"),
+            (json!({"apiVersion": "a/b/c", "kind": "X", "metadata": {"name": "b"}}), "DecodingFailed"),
+            (json!({"apiVersion": "v1", "kind": "ConfigMap"}), "DecodingFailed"),
+            (named(json!({})), "DecodingFailed"),
+            (named(json!({"name": 7})), "DecodingFailed"),
+            (named(json!({"name": "b", "namespace": 7})), "DecodingFailed"),
+            (named(json!({"generateName": "b-"})), "FoundGenerateName"),
+            (good.clone(), "Duplicated"),
+            (
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"},
+                       "data": {"x": "y".repeat(MAX_MANIFEST_BYTES)}}),
+                "TooLarge",
+            ),
+        ];
+        for (bad, reason) in cases {
+            let decoded = decode(vec![good.clone(), bad]);
+            assert_eq!(decoded.manifests.len(), 1, "{reason}");
+            assert_eq!(decoded.manifests[0].ordinal, 0);
+            assert_eq!(decoded.failed.len(), 1, "{reason}");
+            assert_eq!(decoded.failed[0].ordinal, 1);
+            assert_eq!(decoded.failed[0].error.reason(), reason, "{}", decoded.failed[0].error);
+        }
+    }
+
+    #[test]
+    fn what_only_a_server_may_write_is_left_out() {
+        let manifest = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1},
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "creationTimestamp": null,
+                         "ownerReferences": [{"uid": "x"}], "labels": {"a": "b"}}});
+        let decoded = decode(vec![manifest.clone()]);
+        let got = &decoded.manifests[0];
+        assert_eq!(
+            got.object,
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "labels": {"a": "b"}}})
+        );
+        assert_eq!((got.key.group.as_str(), got.version.as_str()), ("apps", "v1"));
+        assert_eq!(got.digest, hash::of_manifest(&manifest));
+    }
+
+    #[test]
+    fn string_data_of_a_secret_becomes_data() {
+        let decoded = decode(vec![json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+            "data": {"a": "b25l"}, "stringData": {"a": "two", "b": "three"}})]);
+        assert_eq!(decoded.manifests[0].object["data"], json!({"a": "dHdv", "b": "dGhyZWU="}));
+        assert!(decoded.manifests[0].object.get("stringData").is_none());
+    }
+
+    #[test]
+    fn a_broken_manifest_may_be_what_its_readable_parts_allow() {
+        let key = ObjectKey {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            namespace: "x".into(),
+            name: "a".into(),
+        };
+        let cases = [
+            (json!("text"), true),
+            (json!({"kind": "Deployment"}), true),
+            (json!({"kind": "ConfigMap"}), false),
+            (json!({"kind": "Deployment", "metadata": {"name": "a"}}), true),
+            (json!({"kind": "Deployment", "metadata": {"name": "b"}}), false),
+            (json!({"apiVersion": "batch/v1", "metadata": {"name": "a"}}), false),
+            (json!({"metadata": {"name": "a", "namespace": "y"}}), false),
+        ];
+        for (manifest, expected) in cases {
+            let decoded = decode(vec![manifest.clone()]);
+            assert_eq!(decoded.failed[0].identity.may_be(&key), expected, "{manifest}");
+        }
+    }
+}

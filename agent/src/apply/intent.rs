@@ -1,0 +1,165 @@
+//! Intent: what is to happen with a bundle as a whole. Deleting needs positive evidence; everything else is held.
+
+use crate::apply::fence::{self, Fenced};
+use roundhouse_api::bundle::BundleSpec;
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerOutcome};
+
+/// What is to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Its manifests are applied.
+    Apply,
+    /// Nothing moves; the reason and the message are reported.
+    Hold { reason: &'static str, message: String },
+    /// An older hub wrote it: it is not acted on.
+    Ignore(Fenced),
+    /// Its objects are removed.
+    Remove,
+    /// It vanished without evidence: its objects stay, the ledger says so.
+    Orphan,
+    /// It vanished and there is nothing to answer for.
+    Forget,
+}
+
+/// The bundle, as far as this decision needs it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sight<'a> {
+    /// It is on the hub.
+    Present { uid: &'a str, generation: i64, deleting: bool, spec: &'a BundleSpec },
+    /// The hub said that it was deleted; `confirmed` when the hub was asked and its namespace stands.
+    Deleted { spec: &'a BundleSpec, confirmed: bool },
+    /// It is not on the hub.
+    Missing,
+}
+
+/// Decides.
+pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
+    match sight {
+        Sight::Present { uid, generation, deleting, spec } => {
+            if let Err(fenced) = fence::check_order(uid, spec.epoch, generation, ledger) {
+                Intent::Ignore(fenced)
+            } else if spec.paused == Some(true) {
+                let message = "spec.paused is true: nothing is applied, pruned or deleted".to_owned();
+                Intent::Hold { reason: "Paused", message }
+            } else if !deleting {
+                Intent::Apply
+            } else if has_evidence(spec) {
+                Intent::Remove
+            } else {
+                let message = "the Bundle is being deleted, but spec.deletion was not written first: \
+                     its objects are held on the cluster";
+                Intent::Hold { reason: "DeletionNotConfirmed", message: message.to_owned() }
+            }
+        }
+        Sight::Deleted { spec, confirmed } => {
+            let dispatched = spec.application_ref.is_some();
+            let evidence = if dispatched { spec.deletion.is_some() } else { confirmed };
+            if spec.paused != Some(true) && evidence { gone(ledger, Intent::Remove) } else { missing(ledger) }
+        }
+        Sight::Missing => missing(ledger),
+    }
+}
+
+/// A bundle that dispatch wrote goes only if dispatch said so first; a hand-written one goes when it is deleted.
+fn has_evidence(spec: &BundleSpec) -> bool {
+    spec.application_ref.is_none() || spec.deletion.is_some()
+}
+
+/// The evidence may have been seen by an earlier run: then every entry of the ledger says `Removing`.
+fn missing(ledger: &AppliedBundleSpec) -> Intent {
+    let removing = |outcome| outcome == LedgerOutcome::Removing;
+    if ledger.objects.iter().all(|entry| removing(entry.outcome)) {
+        gone(ledger, Intent::Remove)
+    } else {
+        Intent::Orphan
+    }
+}
+
+fn gone(ledger: &AppliedBundleSpec, otherwise: Intent) -> Intent {
+    if ledger.objects.is_empty() { Intent::Forget } else { otherwise }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::bundle::{ApplicationRef, Deletion};
+    use roundhouse_api::ledger::LedgerEntry;
+
+    fn spec(dispatched: bool, deletion: bool, paused: bool) -> BundleSpec {
+        BundleSpec {
+            application_ref: dispatched.then(ApplicationRef::default),
+            deletion: deletion.then(Deletion::default),
+            paused: Some(paused),
+            epoch: Some(3),
+            ..BundleSpec::default()
+        }
+    }
+
+    fn ledger(outcomes: &[LedgerOutcome]) -> AppliedBundleSpec {
+        AppliedBundleSpec {
+            bundle_uid: "u".into(),
+            generation: 5,
+            epoch: Some(3),
+            objects: outcomes.iter().map(|&outcome| LedgerEntry { outcome, ..LedgerEntry::default() }).collect(),
+            ..AppliedBundleSpec::default()
+        }
+    }
+
+    fn word(intent: &Intent) -> &'static str {
+        match intent {
+            Intent::Apply => "apply",
+            Intent::Hold { reason, .. } => reason,
+            Intent::Ignore(fenced) => fenced.reason(),
+            Intent::Remove => "remove",
+            Intent::Orphan => "orphan",
+            Intent::Forget => "forget",
+        }
+    }
+
+    #[test]
+    fn a_bundle_that_is_there() {
+        for (dispatched, deletion, paused, deleting, expected) in [
+            (true, false, false, false, "apply"),
+            (true, true, false, false, "apply"),
+            (true, true, false, true, "remove"),
+            (true, false, false, true, "DeletionNotConfirmed"),
+            (false, false, false, true, "remove"),
+            (false, false, true, false, "Paused"),
+            (true, true, true, true, "Paused"),
+        ] {
+            let spec = spec(dispatched, deletion, paused);
+            let sight = Sight::Present { uid: "u", generation: 5, deleting, spec: &spec };
+            let got = intent(sight, &ledger(&[LedgerOutcome::Applied]));
+            assert_eq!(word(&got), expected, "{dispatched} {deletion} {paused} {deleting}");
+        }
+        let spec = spec(true, true, false);
+        let old = Sight::Present { uid: "u", generation: 4, deleting: true, spec: &spec };
+        assert_eq!(word(&intent(old, &ledger(&[LedgerOutcome::Applied]))), "OldGeneration");
+    }
+
+    #[test]
+    fn a_bundle_that_is_gone() {
+        use LedgerOutcome::{Applied, Removing};
+        for (dispatched, deletion, confirmed, outcomes, expected) in [
+            (true, false, true, &[Applied][..], "orphan"),
+            (true, true, false, &[Applied], "remove"),
+            (true, true, false, &[], "forget"),
+            (false, false, true, &[Applied], "remove"),
+            (false, false, false, &[Applied], "orphan"),
+            (true, false, true, &[Removing], "remove"),
+            (true, false, true, &[], "forget"),
+        ] {
+            let spec = spec(dispatched, deletion, false);
+            let got = intent(Sight::Deleted { spec: &spec, confirmed }, &ledger(outcomes));
+            assert_eq!(word(&got), expected, "{dispatched} {deletion} {confirmed} {outcomes:?}");
+        }
+        for (outcomes, expected) in [
+            (&[][..], "forget"),
+            (&[Applied], "orphan"),
+            (&[Removing, Applied], "orphan"),
+            (&[Removing, Removing], "remove"),
+        ] {
+            assert_eq!(word(&intent(Sight::Missing, &ledger(outcomes))), expected, "{outcomes:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The pipeline of one pass over a bundle: decode → ledger write-ahead → order into waves → observe live → adopt? →
+//! once? → drift? → three-way merge → write → readiness → report.
+//!
+//! Each stage is a module; each decision is a pure function. The two shells are [`write`](self::write) (one manifest
+//! against the member) and [`remove`] (one object of the ledger). Every manifest ends with exactly one
+//! [`Outcome`](outcome::Outcome).
+
+pub(crate) mod adopt;
+pub(crate) mod decide;
+pub(crate) mod decode;
+pub(crate) mod desired;
+pub(crate) mod fence;
+pub(crate) mod intent;
+pub(crate) mod once;
+pub(crate) mod order;
+pub(crate) mod outcome;
+pub(crate) mod prune;
+pub(crate) mod remove;
+pub(crate) mod strategy;
+pub(crate) mod write;
+
+use crate::kinds::{Kind, Kinds};
+use crate::ledger::Settled;
+use crate::member::Member;
+use crate::object::ObjectKey;
+use crate::observe::Readiness;
+use decide::Terms;
+use decode::{Manifest, Undecodable};
+use futures::{FutureExt, StreamExt};
+use outcome::Outcome;
+use roundhouse_api::bundle::{ManifestConfig, ResourceMeta, WorkloadStatus};
+use roundhouse_api::ledger::LedgerEntry;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the objects of later waves wait for definitions of the first one to be established.
+const ESTABLISH_TRIES: u32 = 8;
+const ESTABLISH_MIN: Duration = Duration::from_millis(50);
+const ESTABLISH_MAX: Duration = Duration::from_secs(2);
+
+/// What is remembered of one manifest between passes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Observation {
+    /// Which manifest.
+    pub(crate) meta: ResourceMeta,
+    /// The object as the member names it; `None` if the manifest does not decode.
+    pub(crate) target: Option<ObjectKey>,
+    /// Its kind in the member.
+    pub(crate) kind: Option<Arc<Kind>>,
+    /// Whether the object carries the label that shared watches select by.
+    pub(crate) labelled: bool,
+    /// What became of it.
+    pub(crate) outcome: Outcome,
+    /// Whether the live object is ready; counts only if it is applied.
+    pub(crate) readiness: Readiness,
+    /// Its replicas, for workloads.
+    pub(crate) workload: Option<WorkloadStatus>,
+    /// `resourceVersion` that was looked at last.
+    pub(crate) seen: Option<String>,
+    /// Digest of a patch that the member answered without any change, and of the object that it was computed on: the
+    /// member spells a value differently (`1000m`, `1`), and sending the same again would never end.
+    pub(crate) quiet: Option<String>,
+}
+
+/// A manifest with what belongs to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) manifest: &'a Manifest,
+    pub(crate) entry: Option<&'a LedgerEntry>,
+    /// See [`Observation::quiet`].
+    pub(crate) quiet: Option<&'a str>,
+}
+
+/// What is common to the manifests of a bundle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order<'a> {
+    pub(crate) terms: &'a Terms,
+    pub(crate) configs: &'a [ManifestConfig],
+    /// Namespace of the application: made if it is missing.
+    pub(crate) app_namespace: Option<&'a str>,
+}
+
+/// The outcome of one manifest: what is remembered, and what the ledger is told.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) key: ObjectKey,
+    pub(crate) ordinal: u32,
+    pub(crate) observation: Observation,
+    pub(crate) settled: Option<Settled>,
+}
+
+/// The member, as the pipeline needs it.
+pub(crate) struct Engine {
+    pub(crate) member: Member,
+    pub(crate) kinds: Arc<Kinds>,
+    pub(crate) concurrent: usize,
+}
+
+impl Engine {
+    /// Applies manifests in waves; parallel inside a wave, one after the other between them. Nothing that happens to
+    /// one manifest stops another.
+    pub(crate) async fn apply(&self, tasks: Vec<Task<'_>>, order: Order<'_>) -> Vec<Done> {
+        let mut all = Vec::with_capacity(tasks.len());
+        for wave in order::waves(tasks, |task| &task.manifest.key) {
+            let writes: Vec<_> = wave.into_iter().map(|task| self.apply_one(task, order).boxed()).collect();
+            let mut done: Vec<Done> =
+                futures::stream::iter(writes).buffer_unordered(self.concurrent.max(1)).collect().await;
+            self.wait_for_definitions(&mut done).await;
+            all.append(&mut done);
+        }
+        all.sort_by_key(|done| done.ordinal);
+        all
+    }
+
+    /// Custom resources of a later wave need their definition established; that takes moments, or does not happen.
+    async fn wait_for_definitions(&self, done: &mut [Done]) {
+        for attempt in 0..ESTABLISH_TRIES {
+            let mut waiting = false;
+            for done in done.iter_mut() {
+                let observation = &mut done.observation;
+                let (Some(target), Some(kind)) = (&observation.target, &observation.kind) else {
+                    continue;
+                };
+                let is_definition = target.is("apiextensions.k8s.io", "CustomResourceDefinition");
+                let on_its_way = matches!(observation.readiness, Readiness::Progressing(_));
+                if !is_definition || !on_its_way || !observation.outcome.is_applied() {
+                    continue;
+                }
+                if let Ok(Some(live)) = self.member.get(kind, target).await {
+                    observation.readiness = crate::observe::readiness(target, &live);
+                    observation.seen = crate::object::resource_version(&live).map(str::to_owned);
+                }
+                if observation.readiness == Readiness::Ready {
+                    self.kinds.forget();
+                } else {
+                    waiting = true;
+                }
+            }
+            if !waiting {
+                return;
+            }
+            tokio::time::sleep(crate::delay::backoff(attempt, ESTABLISH_MIN, ESTABLISH_MAX)).await;
+        }
+    }
+}
+
+/// The observation of a manifest that is no object.
+pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
+    let identity = &failed.identity;
+    let text = |part: &Option<String>| part.clone().unwrap_or_default();
+    Observation {
+        meta: ResourceMeta {
+            ordinal: failed.ordinal,
+            group: text(&identity.group),
+            kind: text(&identity.kind),
+            namespace: text(&identity.namespace),
+            name: text(&identity.name),
+            ..ResourceMeta::default()
+        },
+        target: None,
+        kind: None,
+        labelled: false,
+        outcome: Outcome::Undecodable(failed.error.clone()),
+        readiness: Readiness::Progressing(String::new()),
+        workload: None,
+        seen: None,
+        quiet: None,
+    }
+}

@@ -1,0 +1,81 @@
+//! The one outcome that each manifest of a pass ends with.
+
+use crate::apply::adopt::Refused;
+use crate::apply::decode::DecodeError;
+
+/// What became of one manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// The member has it as the bundle wants it.
+    Applied(Applied),
+    /// The manifest is no object.
+    Undecodable(DecodeError),
+    /// The member does not know the kind (yet).
+    NoKind { message: String },
+    /// The object is not ours to touch.
+    Refused(Refused),
+    /// The member or the merge said no.
+    Failed { reason: &'static str, message: String },
+    /// Something that passes by itself stood in the way: conflict, time-out, an API server that is away.
+    Delayed { reason: &'static str, message: String },
+}
+
+/// In which way an object is as the bundle wants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applied {
+    /// It was made.
+    Created,
+    /// It was changed.
+    Changed,
+    /// Nothing differed.
+    Unchanged,
+    /// Apply-once, `CreateOnly` or `drift: Ignore` leaves it as it is.
+    Left,
+    /// It differs and `drift: Report` only says so.
+    Drifted,
+    /// `ReadOnly`: it is somebody else's and only looked at.
+    Observed,
+    /// It ran to its end and is gone.
+    Finished,
+}
+
+impl Outcome {
+    /// Whether the manifest counts as applied.
+    pub(crate) fn is_applied(&self) -> bool {
+        matches!(self, Outcome::Applied(_))
+    }
+
+    /// Whether the manifest counts as failed; what is only delayed does not.
+    pub(crate) fn is_failed(&self) -> bool {
+        !matches!(self, Outcome::Applied(_) | Outcome::Delayed { .. })
+    }
+
+    /// Whether trying again without any change of the bundle may help.
+    pub(crate) fn wants_retry(&self) -> bool {
+        !matches!(self, Outcome::Applied(_) | Outcome::Undecodable(_))
+    }
+
+    /// The reason in a condition.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Outcome::Applied(Applied::Drifted) => "Drifted",
+            Outcome::Applied(_) => "Applied",
+            Outcome::Undecodable(error) => error.reason(),
+            Outcome::NoKind { .. } => "NoKind",
+            Outcome::Refused(refused) => refused.reason(),
+            Outcome::Failed { reason, .. } | Outcome::Delayed { reason, .. } => reason,
+        }
+    }
+
+    /// What a person should know; empty when all is well.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Outcome::Applied(_) => String::new(),
+            Outcome::Undecodable(error) => error.to_string(),
+            Outcome::Refused(refused) => refused.to_string(),
+            Outcome::NoKind { message } | Outcome::Failed { message, .. } | Outcome::Delayed { message, .. } => {
+                message.clone()
+            }
+        }
+    }
+}

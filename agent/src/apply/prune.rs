@@ -1,0 +1,176 @@
+//! Prune: which objects of the ledger go, and how each of them goes. Absence is never evidence by itself: a manifest
+//! must be missing from a bundle that was read whole.
+
+use crate::apply::decode::PartialIdentity;
+use crate::object::{self, ObjectKey};
+use roundhouse_api::bundle::{DeleteOption, PropagationPolicy};
+use roundhouse_api::ledger::LedgerEntry;
+use roundhouse_api::names::annotation;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What a bundle that was read whole says about the objects in the ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory<'a> {
+    /// Objects that the bundle has.
+    pub(crate) wanted: BTreeSet<&'a ObjectKey>,
+    /// Manifests that do not decode: what they may have been meant as stays.
+    pub(crate) undecodable: Vec<&'a PartialIdentity>,
+    /// Group and kind of manifests whose kind the member does not know: their scope is unknown, so the kind stays.
+    pub(crate) unknown_kinds: BTreeSet<(&'a str, &'a str)>,
+    /// Objects that another part of the same application has now.
+    pub(crate) moved: BTreeSet<ObjectKey>,
+}
+
+/// What is to happen with one object of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// The bundle has it.
+    Wanted,
+    /// It is no longer wanted, but may be what an unreadable manifest means.
+    Held,
+    /// Another part has it: this ledger forgets it.
+    Moved,
+    /// It goes.
+    Surplus,
+}
+
+/// Decides the fate of one object.
+pub(crate) fn fate(key: &ObjectKey, inventory: &Inventory<'_>) -> Fate {
+    if inventory.wanted.contains(key) {
+        Fate::Wanted
+    } else if inventory.moved.contains(key) {
+        Fate::Moved
+    } else if inventory.undecodable.iter().any(|identity| identity.may_be(key))
+        || inventory.unknown_kinds.contains(&(key.group.as_str(), key.kind.as_str()))
+    {
+        Fate::Held
+    } else {
+        Fate::Surplus
+    }
+}
+
+/// How one surplus object goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It is gone: the ledger forgets it.
+    Gone,
+    /// It is not the object that was applied, or somebody else's by now: it survives, the ledger forgets it.
+    NotOurs,
+    /// It stays, without our marker.
+    Release,
+    /// It is deleted, with this uid as precondition.
+    Delete { uid: String },
+    /// It is being deleted and something holds it.
+    Waiting { finalizers: String },
+}
+
+/// Decides how an object goes, on the live object as just read.
+pub(crate) fn removal(
+    entry: &LedgerEntry,
+    live: Option<&Value>,
+    marker: &str,
+    delete_option: Option<&DeleteOption>,
+) -> Removal {
+    let Some(live) = live else { return Removal::Gone };
+    let Some(uid) = object::uid(live) else { return Removal::NotOurs };
+    let owner = object::annotation(live, annotation::OWNED_BY);
+    let ours = match (&entry.uid, owner) {
+        (_, Some(owner)) if owner != marker => false,
+        (Some(known), _) => known == uid,
+        // Killed between the write and its record: only the marker tells.
+        (None, owner) => owner.is_some(),
+    };
+    if !ours {
+        return Removal::NotOurs;
+    }
+    if object::is_deleting(live) {
+        let finalizers = live.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let names = finalizers.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
+        return Removal::Waiting { finalizers: names.join(", ") };
+    }
+    let policy = delete_option.map(|option| option.propagation_policy);
+    if policy == Some(PropagationPolicy::Orphan) {
+        return Removal::Release;
+    }
+    let precious = matches!(
+        (entry.group.as_str(), entry.kind.as_str()),
+        ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    );
+    let told = policy.is_some() || object::annotation(live, annotation::PRUNE) == Some("true");
+    if precious && !told { Removal::Release } else { Removal::Delete { uid: uid.to_owned() } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn key(kind: &str, name: &str) -> ObjectKey {
+        ObjectKey { kind: kind.into(), name: name.into(), ..ObjectKey::default() }
+    }
+
+    #[test]
+    fn only_what_is_surely_missing_from_the_bundle_is_surplus() {
+        let (wanted, moved) = (key("ConfigMap", "a"), key("ConfigMap", "m"));
+        let broken = PartialIdentity { kind: Some("Secret".into()), ..PartialIdentity::default() };
+        let inventory = Inventory {
+            wanted: BTreeSet::from([&wanted]),
+            undecodable: vec![&broken],
+            unknown_kinds: BTreeSet::from([("", "Widget")]),
+            moved: BTreeSet::from([moved.clone()]),
+        };
+        for (key, expected) in [
+            (&wanted, Fate::Wanted),
+            (&moved, Fate::Moved),
+            (&key("Secret", "any"), Fate::Held),
+            (&key("Widget", "w"), Fate::Held),
+            (&key("ConfigMap", "b"), Fate::Surplus),
+        ] {
+            assert_eq!(fate(key, &inventory), expected, "{key}");
+        }
+        let anything = PartialIdentity::default();
+        let inventory = Inventory { undecodable: vec![&anything], ..Inventory::default() };
+        assert_eq!(fate(&key("ConfigMap", "b"), &inventory), Fate::Held);
+    }
+
+    #[test]
+    fn how_an_object_goes() {
+        let entry = |kind: &str, uid: Option<&str>| LedgerEntry {
+            kind: kind.into(),
+            uid: uid.map(str::to_owned),
+            ..LedgerEntry::default()
+        };
+        let live = |uid: &str, owner: Option<&str>| json!({"metadata": {"uid": uid, "annotations": owner.map_or(
+            json!({}), |owner| json!({"roundhouse.dev/owned-by": owner}))}});
+        let delete = Removal::Delete { uid: "1".into() };
+        let (orphan, foreground) = (
+            DeleteOption { propagation_policy: PropagationPolicy::Orphan },
+            DeleteOption { propagation_policy: PropagationPolicy::Foreground },
+        );
+        let mut going = live("1", Some("h/b"));
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        going["metadata"]["finalizers"] = json!(["x/y"]);
+        let mut told = live("1", Some("h/b"));
+        told["metadata"]["annotations"]["roundhouse.dev/prune"] = json!("true");
+        for (kind, known, live, option, expected) in [
+            ("ConfigMap", Some("1"), None, None, Removal::Gone),
+            ("ConfigMap", Some("1"), Some(&live("1", Some("h/b"))), None, delete.clone()),
+            ("ConfigMap", Some("1"), Some(&live("1", None)), None, delete.clone()),
+            ("ConfigMap", Some("1"), Some(&live("2", None)), None, Removal::NotOurs),
+            ("ConfigMap", Some("1"), Some(&live("2", Some("h/b"))), None, Removal::NotOurs),
+            ("ConfigMap", Some("1"), Some(&live("1", Some("h/other"))), None, Removal::NotOurs),
+            ("ConfigMap", None, Some(&live("1", Some("h/b"))), None, delete.clone()),
+            ("ConfigMap", None, Some(&live("1", None)), None, Removal::NotOurs),
+            ("ConfigMap", Some("1"), Some(&going), None, Removal::Waiting { finalizers: "x/y".into() }),
+            ("ConfigMap", Some("1"), Some(&live("1", None)), Some(&orphan), Removal::Release),
+            ("Namespace", Some("1"), Some(&live("1", None)), None, Removal::Release),
+            ("PersistentVolumeClaim", Some("1"), Some(&live("1", None)), None, Removal::Release),
+            ("Namespace", Some("1"), Some(&live("1", None)), Some(&foreground), delete.clone()),
+            ("Namespace", Some("1"), Some(&told), None, delete.clone()),
+        ] {
+            let got = removal(&entry(kind, known), live, "h/b", option);
+            assert_eq!(got, expected, "{kind} {known:?} {live:?}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Write: one manifest against the member. The shell around [`decide`](crate::apply::decide): look, decide, send, and
+//! look again if something changed meanwhile.
+
+use crate::apply::decide::{Step, decide};
+use crate::apply::desired::{Copy, desired, weight_of_others};
+use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::strategy::strategy;
+use crate::apply::{Done, Engine, Observation, Order, Task};
+use crate::delay::backoff;
+use crate::error::{CallError, Fault};
+use crate::kinds::Kind;
+use crate::ledger::Settled;
+use crate::object::{self, ObjectKey};
+use crate::observe::{Readiness, feedback, readiness};
+use roundhouse_api::bundle::ResourceMeta;
+use roundhouse_api::hash;
+use roundhouse_api::names::{annotation, label};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often one manifest is tried in one pass against an object that changes meanwhile.
+const TRIES: u32 = 5;
+const CONFLICT_MIN: Duration = Duration::from_millis(10);
+const CONFLICT_MAX: Duration = Duration::from_millis(500);
+
+/// What an attempt ended with.
+struct Ended {
+    outcome: Outcome,
+    live: Option<Value>,
+    /// Where the last-applied copy went, if the object was written or looked at and found ours.
+    copy: Option<Copy>,
+    quiet: Option<String>,
+}
+
+impl Ended {
+    fn with(outcome: Outcome, live: Option<Value>) -> Self {
+        Ended { outcome, live, copy: None, quiet: None }
+    }
+}
+
+impl Engine {
+    /// Applies one manifest.
+    pub(crate) async fn apply_one(&self, task: Task<'_>, order: Order<'_>) -> Done {
+        let manifest = task.manifest;
+        let kind = match self.kinds.resolve(&manifest.key.gvk(&manifest.version)).await {
+            Ok(Some(kind)) => kind,
+            Ok(None) => {
+                let message = format!(
+                    "the cluster does not serve {} {}: it is applied when its definition is installed",
+                    api_version(task),
+                    manifest.key.kind
+                );
+                return done(task, None, None, Ended::with(Outcome::NoKind { message }, None));
+            }
+            Err(error) => return done(task, None, None, Ended::with(failed(&error), None)),
+        };
+        let mut target = manifest.key.clone();
+        if !kind.namespaced {
+            // As the API server does: the namespace of a cluster-scoped object is nothing.
+            target.namespace.clear();
+        } else if target.namespace.is_empty() {
+            let message = format!("{} lives in a namespace: set metadata.namespace", manifest.key);
+            let outcome = Outcome::Failed { reason: "NoNamespace", message };
+            return done(task, Some(kind), None, Ended::with(outcome, None));
+        }
+        let ended = self.attempt(task, order, &kind, &target).await;
+        done(task, Some(kind), Some(target), ended)
+    }
+
+    async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
+        let strategy = strategy(order.configs, kind, target);
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(backoff(attempt - 1, CONFLICT_MIN, CONFLICT_MAX)).await;
+            }
+            let live = match self.member.get(kind, target).await {
+                Ok(live) => live,
+                Err(error) => return Ended::with(failed(&error), None),
+            };
+            let sent = match decide(task.manifest, live.as_ref(), task.entry, strategy, order.terms) {
+                Step::Done(outcome) => return looked_at(task, order, outcome, live),
+                Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
+                Step::Patch { patch, patch_type, copy } => {
+                    let Some(live) = live else { continue };
+                    let quiet = quiet(&patch, &live);
+                    if task.quiet == Some(quiet.as_str()) {
+                        let outcome = Outcome::Applied(Applied::Unchanged);
+                        return Ended { quiet: Some(quiet), copy: Some(copy), ..Ended::with(outcome, Some(live)) };
+                    }
+                    let guarded = guarded(patch, &live);
+                    match self.member.patch(kind, target, &guarded, patch_type).await {
+                        Ok(after) => {
+                            let still = object::resource_version(&after) == object::resource_version(&live);
+                            let applied = if still { Applied::Unchanged } else { Applied::Changed };
+                            let ended = Ended::with(Outcome::Applied(applied), Some(after));
+                            return Ended { copy: Some(copy), quiet: still.then_some(quiet), ..ended };
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            match sent {
+                Ok(Some(ended)) => return ended,
+                Ok(None) => {}
+                Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {}
+                Err(error) => return Ended::with(failed(&error), None),
+            }
+        }
+        let message = format!("{target} changed during each of {TRIES} tries");
+        Ended::with(Outcome::Delayed { reason: "Conflict", message }, None)
+    }
+
+    /// Makes the object; `None` when it is to be tried again.
+    async fn create(
+        &self,
+        kind: &Kind,
+        target: &ObjectKey,
+        mut object: Value,
+        copy: Copy,
+        order: Order<'_>,
+    ) -> Result<Option<Ended>, CallError> {
+        if !kind.namespaced
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("namespace");
+        }
+        match self.member.create(kind, target, &object).await {
+            Ok(live) => {
+                let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
+                Ok(Some(Ended { copy: Some(copy), ..ended }))
+            }
+            // Not the object is missing, it is about to be made: its namespace is, or its kind.
+            Err(error) if error.fault() == Fault::NotFound => {
+                Ok(self.make_room(kind, target, order).await?.map(|outcome| Ended::with(outcome, None)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the missing namespace of the application; it is labelled, and never pruned because no ledger has it.
+    async fn make_room(
+        &self,
+        kind: &Kind,
+        target: &ObjectKey,
+        order: Order<'_>,
+    ) -> Result<Option<Outcome>, CallError> {
+        let key = ObjectKey { kind: "Namespace".to_owned(), name: target.namespace.clone(), ..ObjectKey::default() };
+        let namespaces = self.kinds.resolve(&key.gvk("v1")).await?;
+        let Some(namespaces) = namespaces.filter(|_| kind.namespaced) else {
+            return Ok(Some(self.kind_is_gone(target)));
+        };
+        if self.member.get(&namespaces, &key).await?.is_some() {
+            return Ok(Some(self.kind_is_gone(target)));
+        }
+        if order.app_namespace != Some(target.namespace.as_str()) {
+            let message = format!(
+                "namespace {} does not exist: add it to the bundle; only the namespace of the application is made \
+                 without being asked for",
+                target.namespace
+            );
+            return Ok(Some(Outcome::Failed { reason: "NamespaceNotFound", message }));
+        }
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": target.namespace, "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE}},
+        });
+        match self.member.create(&namespaces, &key, &namespace).await {
+            Ok(_) => Ok(None),
+            Err(error) if error.fault() == Fault::Conflict => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn kind_is_gone(&self, target: &ObjectKey) -> Outcome {
+        self.kinds.forget();
+        Outcome::NoKind { message: format!("the cluster no longer serves the kind of {target}") }
+    }
+}
+
+/// A decision that sends nothing. An object found unchanged whose copy belongs into the ledger gets it there again, in
+/// case the ledger was lost.
+fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Value>) -> Ended {
+    let copy = match (&outcome, &live) {
+        (Outcome::Applied(Applied::Unchanged), Some(live))
+            if object::annotation(live, annotation::LAST_APPLIED).is_none() =>
+        {
+            Some(desired(task.manifest, &order.terms.marker, weight_of_others(task.manifest, live)).1)
+        }
+        _ => None,
+    };
+    Ended { copy, ..Ended::with(outcome, live) }
+}
+
+/// The patch with the resource version it was computed on: the member refuses it if the object changed meanwhile, or is
+/// another one by now.
+fn guarded(mut patch: Value, live: &Value) -> Value {
+    if let (Some(version), Some(patch)) = (object::resource_version(live), patch.as_object_mut()) {
+        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("resourceVersion".to_owned(), json!(version));
+        }
+    }
+    patch
+}
+
+/// See [`Observation::quiet`].
+fn quiet(patch: &Value, live: &Value) -> String {
+    let mut still = live.clone();
+    if let Some(object) = still.as_object_mut() {
+        object.remove("status");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
+        }
+    }
+    hash::of_value(&json!([patch, still]))
+}
+
+fn failed(error: &CallError) -> Outcome {
+    let message = error.message();
+    match error.fault() {
+        Fault::Passing(reason) => Outcome::Delayed { reason, message },
+        Fault::Conflict => Outcome::Delayed { reason: "Conflict", message },
+        Fault::NotFound | Fault::Gone => Outcome::Delayed { reason: "NotFound", message },
+        Fault::Lasting(reason) => Outcome::Failed { reason, message },
+    }
+}
+
+fn api_version(task: Task<'_>) -> String {
+    let (group, version) = (&task.manifest.key.group, &task.manifest.version);
+    if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
+}
+
+/// Everything that is remembered of an attempt.
+fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ended: Ended) -> Done {
+    let manifest = task.manifest;
+    let key = &manifest.key;
+    let (readiness, workload) = match (&ended.outcome, &ended.live) {
+        (Outcome::Applied(Applied::Finished), _) => (Readiness::Ready, None),
+        (_, Some(live)) => (readiness(key, live), feedback::workload(key, live)),
+        (_, None) => (Readiness::Progressing("not applied yet".to_owned()), None),
+    };
+    let settled = settled(task, &ended, &readiness);
+    let observation = Observation {
+        meta: ResourceMeta {
+            ordinal: manifest.ordinal,
+            group: key.group.clone(),
+            version: manifest.version.clone(),
+            kind: key.kind.clone(),
+            resource: kind.as_ref().map(|kind| kind.resource.plural.clone()).unwrap_or_default(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        },
+        target: Some(target.unwrap_or_else(|| key.clone())),
+        kind,
+        labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
+        outcome: ended.outcome,
+        readiness,
+        workload,
+        seen: ended.live.as_ref().and_then(object::resource_version).map(str::to_owned),
+        quiet: ended.quiet,
+    };
+    Done { key: key.clone(), ordinal: manifest.ordinal, observation, settled }
+}
+
+/// What the ledger is told.
+fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
+    let manifest = task.manifest;
+    match (&ended.outcome, &ended.live) {
+        (Outcome::Applied(Applied::Finished) | Outcome::Delayed { .. } | Outcome::Undecodable(_), _) => None,
+        (Outcome::Applied(Applied::Observed) | Outcome::Refused(_), _) => Some(Settled::NotOurs),
+        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
+            version: manifest.version.clone(),
+            uid: object::uid(live)?.to_owned(),
+            digest: manifest.digest.clone(),
+            revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+            generation: object::generation(live),
+            written: matches!(applied, Applied::Created | Applied::Changed),
+            completed: manifest.key.is("batch", "Job") && *readiness == Readiness::Ready,
+            copy: ended.copy.as_ref().map(|copy| match copy {
+                Copy::Ledger(value) => Some(value.clone()),
+                Copy::Annotation | Copy::OptedOut => None,
+            }),
+        }),
+        (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
+    }
+}

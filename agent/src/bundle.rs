@@ -1,0 +1,70 @@
+//! A Bundle as the agent holds it between passes: the identity, and the spec as bytes. A parsed spec weighs many times
+//! as much; it exists only while a pass runs.
+
+use kube::core::DynamicObject;
+use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+use serde_json::Value;
+
+/// A Bundle on the hub.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) generation: i64,
+    pub(crate) resource_version: String,
+    /// Whether it has a deletion timestamp.
+    pub(crate) deleting: bool,
+    /// Uid of the application, if dispatch wrote it: what the parts of one application have in common.
+    pub(crate) application: Option<String>,
+    /// The application revision.
+    pub(crate) revision: Option<String>,
+    /// The status on the hub; `None` if there is none or it does not parse.
+    pub(crate) status: Option<BundleStatus>,
+    spec: Box<[u8]>,
+}
+
+impl Held {
+    /// Takes what is needed of the object that a watch delivered.
+    pub(crate) fn of(object: DynamicObject) -> Self {
+        let mut data = object.data;
+        let mut take = |field: &str| data.get_mut(field).map(Value::take).unwrap_or_default();
+        let (spec, status) = (take("spec"), take("status"));
+        let metadata = object.metadata;
+        Held {
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            generation: metadata.generation.unwrap_or(0),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            application: crate::object::text(&spec, "/applicationRef/uid").map(str::to_owned),
+            revision: crate::object::text(&spec, "/revision").map(str::to_owned),
+            status: serde_json::from_value(status).ok().flatten(),
+            spec: serde_json::to_vec(&spec).unwrap_or_default().into_boxed_slice(),
+        }
+    }
+
+    /// The spec.
+    ///
+    /// # Errors
+    /// The hub's schema refuses most of what does not parse; a newer hub may know values that this agent does not.
+    pub(crate) fn spec(&self) -> Result<BundleSpec, serde_json::Error> {
+        serde_json::from_slice(&self.spec)
+    }
+
+    /// Whether a pass over `other` would do something else than one over this: status writes and labels do not count.
+    pub(crate) fn same_intent(&self, other: &Held) -> bool {
+        self.uid == other.uid && self.generation == other.generation && self.deleting == other.deleting
+    }
+}
+
+/// What is known about the Bundle of a name.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Presence {
+    /// It is there.
+    Present(std::sync::Arc<Held>),
+    /// The hub said that it was deleted; this was its last state.
+    Deleted(std::sync::Arc<Held>),
+    /// It is missing from a list, or was never seen. That is no evidence of anything.
+    #[default]
+    Missing,
+}

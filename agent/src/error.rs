@@ -1,0 +1,116 @@
+//! What can go wrong: with an agent as a whole, and with one call to an API server.
+
+use std::time::Duration;
+
+/// Why an agent gave up. Everything that may pass is retried instead.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The hub behind the namespace is another one now: every marker and ledger in the member names the old one.
+    #[error(
+        "cluster {cluster}: Lease {lease} names hub {found}, but this agent works for hub {expected}; was the hub installed anew? Restart the agent to work for the new one: objects of the old one are left alone"
+    )]
+    HubChanged {
+        /// The cluster.
+        cluster: String,
+        /// Namespace and name of the Lease.
+        lease: String,
+        /// Hub id on the Lease now.
+        found: String,
+        /// Hub id that the agent started with.
+        expected: String,
+    },
+    /// A task of the agent ended by a defect of ours.
+    #[error("cluster {cluster}: task {task} ended by a defect: {reason}")]
+    Defect {
+        /// The cluster.
+        cluster: String,
+        /// Which task.
+        task: &'static str,
+        /// What the runtime says.
+        reason: String,
+    },
+}
+
+/// Why a call to an API server has no answer that can be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+}
+
+/// How a failed call is to be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// 404.
+    NotFound,
+    /// 409: something changed meanwhile, or exists already.
+    Conflict,
+    /// 410: the history needed is gone.
+    Gone,
+    /// Passes by itself: 429, 5xx, no connection, time-out.
+    Passing(&'static str),
+    /// Stays until somebody acts.
+    Lasting(&'static str),
+}
+
+impl CallError {
+    /// Sorts the failure.
+    pub(crate) fn fault(&self) -> Fault {
+        let CallError::Kube(error) = self else {
+            return Fault::Passing("Timeout");
+        };
+        let kube::Error::Api(status) = error else {
+            return Fault::Passing("Unreachable");
+        };
+        match status.code {
+            404 => Fault::NotFound,
+            409 => Fault::Conflict,
+            410 => Fault::Gone,
+            401 => Fault::Lasting("Unauthorized"),
+            403 => Fault::Lasting("Forbidden"),
+            413 => Fault::Lasting("TooLarge"),
+            422 if status.message.contains("immutable") => Fault::Lasting("Immutable"),
+            400 | 422 => Fault::Lasting("Invalid"),
+            429 => Fault::Passing("TooManyRequests"),
+            500..=599 => Fault::Passing("ServerError"),
+            _ => Fault::Lasting("Refused"),
+        }
+    }
+
+    /// What a person should know, without the decoration of the transport.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            CallError::Kube(kube::Error::Api(status)) => status.message.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn failures_are_sorted_by_code() {
+        let fault = |code: u16, message: &str| {
+            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            CallError::Kube(kube::Error::Api(Box::new(status))).fault()
+        };
+        for (code, message, expected) in [
+            (404, "", Fault::NotFound),
+            (409, "", Fault::Conflict),
+            (410, "", Fault::Gone),
+            (422, "spec.selector: field is immutable", Fault::Lasting("Immutable")),
+            (422, "bad", Fault::Lasting("Invalid")),
+            (403, "", Fault::Lasting("Forbidden")),
+            (503, "", Fault::Passing("ServerError")),
+            (429, "", Fault::Passing("TooManyRequests")),
+        ] {
+            assert_eq!(fault(code, message), expected, "{code} {message}");
+        }
+        assert_eq!(CallError::Timeout(Duration::from_secs(1)).fault(), Fault::Passing("Timeout"));
+    }
+}

@@ -1,0 +1,112 @@
+//! Facts about the member, for its ClusterReport; written only when they changed.
+
+mod quantity;
+
+use crate::config::Config;
+use crate::delay::{backoff, spread};
+use crate::error::{CallError, Fault};
+use crate::member::{found, within};
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client};
+use roundhouse_api::cluster::{ClusterReport, ClusterReportSpec};
+use roundhouse_api::names::AGENT_FIELD_MANAGER;
+use std::collections::BTreeMap;
+
+/// Nodes of one page of a list.
+const PAGE: u32 = 100;
+/// The part of the interval by which looks are jittered.
+const JITTER: f64 = 0.1;
+
+/// Gathers and reports for ever, at the interval of the resync.
+pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
+    let api: Api<ClusterReport> = Api::namespaced(hub, &config.cluster.namespace());
+    let mut failures = 0;
+    loop {
+        let delay = match once(&api, &member, config).await {
+            Ok(()) => {
+                failures = 0;
+                config.resync
+            }
+            Err(error) => {
+                let cluster = config.cluster.as_str();
+                tracing::warn!(cluster, error = error.message(), "the ClusterReport was not written");
+                let delay = backoff(failures, config.retry_min, config.retry_max);
+                failures = failures.saturating_add(1);
+                delay
+            }
+        };
+        tokio::time::sleep(spread(delay, JITTER, config.jitter.unit())).await;
+    }
+}
+
+async fn once(api: &Api<ClusterReport>, member: &Client, config: &Config) -> Result<(), CallError> {
+    let spec = gather(member, config).await?;
+    let timeout = config.call_timeout;
+    let params = PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let name = config.cluster.as_str();
+    match found(within(timeout, api.get(name)).await)? {
+        Some(report) if report.spec == spec => Ok(()),
+        Some(mut report) => {
+            report.spec = spec;
+            within(timeout, api.replace(name, &params, &report)).await.map(|_| ())
+        }
+        None => within(timeout, api.create(&params, &ClusterReport::new(name, spec))).await.map(|_| ()),
+    }
+}
+
+async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, CallError> {
+    let version = within(config.call_timeout, member.apiserver_version()).await?;
+    let nodes = match nodes(member, config).await {
+        Ok(nodes) => Some(nodes),
+        // An agent without the right to list nodes works all the same.
+        Err(error) if matches!(error.fault(), Fault::Lasting(_) | Fault::NotFound) => None,
+        Err(error) => return Err(error),
+    };
+    let (count, capacity, allocatable) = nodes.map_or_else(Default::default, |nodes| {
+        (Some(nodes.count), quantity::texts(&nodes.capacity), quantity::texts(&nodes.allocatable))
+    });
+    Ok(ClusterReportSpec {
+        kubernetes_version: Some(version.git_version),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        nodes: count,
+        capacity,
+        allocatable,
+    })
+}
+
+/// Sums over nodes, in thousandths.
+#[derive(Debug, Default)]
+struct Nodes {
+    count: u32,
+    capacity: BTreeMap<String, i128>,
+    allocatable: BTreeMap<String, i128>,
+}
+
+async fn nodes(member: &Client, config: &Config) -> Result<Nodes, CallError> {
+    let api: Api<Node> = Api::all(member.clone());
+    let mut params = ListParams::default().limit(PAGE);
+    let mut sum = Nodes::default();
+    loop {
+        let page = within(config.call_timeout, api.list(&params)).await?;
+        for status in page.items.into_iter().map(|node| node.status.unwrap_or_default()) {
+            sum.count = sum.count.saturating_add(1);
+            add(&mut sum.capacity, status.capacity);
+            add(&mut sum.allocatable, status.allocatable);
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(sum),
+        }
+    }
+}
+
+fn add(sum: &mut BTreeMap<String, i128>, quantities: Option<BTreeMap<String, Quantity>>) {
+    for (resource, quantity) in quantities.into_iter().flatten() {
+        if let Some(milli) = quantity::milli(&quantity.0) {
+            let total = sum.entry(resource).or_default();
+            *total = total.saturating_add(milli);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which kinds the member knows: discovery, cached, asked anew on a miss with back-off.
+
+use crate::delay::backoff;
+use crate::error::{CallError, Fault};
+use crate::member::within;
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How soon a group version that lacked a kind is asked again, at first and at most.
+const MISS_MIN: Duration = Duration::from_millis(500);
+const MISS_MAX: Duration = Duration::from_secs(60);
+
+/// A kind that the member serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// Group, version, kind and plural.
+    pub(crate) resource: ApiResource,
+    /// Whether its objects live in namespaces.
+    pub(crate) namespaced: bool,
+}
+
+/// One group version as last asked.
+#[derive(Debug, Clone)]
+struct Served {
+    kinds: BTreeMap<String, Arc<Kind>>,
+    asked: Instant,
+    misses: u32,
+}
+
+/// The kinds of one member.
+pub(crate) struct Kinds {
+    client: Client,
+    timeout: Duration,
+    served: Mutex<BTreeMap<(String, String), Served>>,
+    /// One question at a time: a wave of objects of one missing kind asks once.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Kinds {
+    pub(crate) fn new(client: Client, timeout: Duration) -> Self {
+        Kinds { client, timeout, served: Mutex::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    /// A kind; `None` if the member does not serve it.
+    pub(crate) async fn resolve(&self, gvk: &GroupVersionKind) -> Result<Option<Arc<Kind>>, CallError> {
+        if let Some(known) = self.known(gvk) {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(known) = self.known(gvk) {
+            return Ok(known);
+        }
+        let kinds = self.ask(&gvk.group, &gvk.version).await?;
+        let found = kinds.get(&gvk.kind).cloned();
+        let key = (gvk.group.clone(), gvk.version.clone());
+        let mut served = self.served.lock();
+        let misses = match (&found, served.get(&key)) {
+            (Some(_), _) => 0,
+            (None, before) => before.map_or(0, |before| before.misses.saturating_add(1)),
+        };
+        served.insert(key, Served { kinds, asked: Instant::now(), misses });
+        Ok(found)
+    }
+
+    /// A kind at whatever version the member serves it, `version` first: for objects that were applied at a version
+    /// that is no longer served.
+    pub(crate) async fn resolve_any_version(
+        &self,
+        group: &str,
+        kind: &str,
+        version: &str,
+    ) -> Result<Option<Arc<Kind>>, CallError> {
+        if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, version, kind)).await? {
+            return Ok(Some(found));
+        }
+        if group.is_empty() {
+            return Ok(None);
+        }
+        let groups = within(self.timeout, self.client.list_api_groups()).await?;
+        let versions = groups.groups.into_iter().filter(|g| g.name == group).flat_map(|g| g.versions);
+        for other in versions.map(|v| v.version).filter(|other| other != version) {
+            if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, &other, kind)).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets what was missing: a definition came or went.
+    pub(crate) fn forget(&self) {
+        self.served.lock().retain(|(group, _), _| group.is_empty());
+    }
+
+    /// The cached answer: the kind, or that it is missing and was asked for lately.
+    fn known(&self, gvk: &GroupVersionKind) -> Option<Option<Arc<Kind>>> {
+        let served = self.served.lock();
+        let entry = served.get(&(gvk.group.clone(), gvk.version.clone()))?;
+        match entry.kinds.get(&gvk.kind) {
+            Some(kind) => Some(Some(Arc::clone(kind))),
+            None if entry.asked.elapsed() < backoff(entry.misses, MISS_MIN, MISS_MAX) => Some(None),
+            None => None,
+        }
+    }
+
+    async fn ask(&self, group: &str, version: &str) -> Result<BTreeMap<String, Arc<Kind>>, CallError> {
+        let answer = if group.is_empty() {
+            within(self.timeout, self.client.list_core_api_resources(version)).await
+        } else {
+            within(self.timeout, self.client.list_api_group_resources(&format!("{group}/{version}"))).await
+        };
+        let resources = match answer {
+            Ok(list) => list.resources,
+            Err(error) if error.fault() == Fault::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        // Sub-resources are listed beside their resource, as `deployments/status`.
+        let main = resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        Ok(main
+            .map(|found| {
+                let gvk = GroupVersionKind::gvk(group, version, &found.kind);
+                let resource = ApiResource::from_gvk_with_plural(&gvk, &found.name);
+                (found.kind, Arc::new(Kind { resource, namespaced: found.namespaced }))
+            })
+            .collect())
+    }
+}

@@ -1,0 +1,10 @@
+//! The ledger: what a bundle intends and what it applied, written in the member before the member is touched.
+//!
+//! Its content is computed by pure functions ([`intend`], [`settle`]); [`Ledger`] holds the stored object and writes it
+//! only when its content would change.
+
+mod content;
+mod store;
+
+pub(crate) use content::{Intentions, Settled, intend, orphan, remove_all, settle};
+pub(crate) use store::{Ledger, list};

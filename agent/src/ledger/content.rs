@@ -1,0 +1,264 @@
+//! What a ledger says; pure.
+
+use crate::object::ObjectKey;
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a pass is about to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Intentions<'a> {
+    pub(crate) bundle_uid: &'a str,
+    pub(crate) generation: i64,
+    pub(crate) epoch: Option<i64>,
+    pub(crate) revision: Option<&'a str>,
+    pub(crate) dispatched: bool,
+    /// Objects of the bundle and the API version of their manifests.
+    pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
+    /// Objects that go.
+    pub(crate) surplus: BTreeSet<ObjectKey>,
+    /// Objects that this ledger no longer answers for.
+    pub(crate) forgotten: BTreeSet<ObjectKey>,
+}
+
+/// The ledger before the member is touched: the union of what there was and what is intended. Equal to `before` when
+/// nothing new is intended, so that nothing is written then.
+pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) -> AppliedBundleSpec {
+    let mut after = before.clone();
+    intentions.bundle_uid.clone_into(&mut after.bundle_uid);
+    after.generation = intentions.generation;
+    after.epoch = intentions.epoch;
+    after.revision = intentions.revision.map(str::to_owned);
+    after.dispatched = intentions.dispatched;
+    let mut known = BTreeSet::new();
+    after.objects.retain_mut(|entry| {
+        let key = ObjectKey::of_entry(entry);
+        if intentions.forgotten.contains(&key) {
+            return false;
+        }
+        if intentions.surplus.contains(&key) {
+            entry.outcome = LedgerOutcome::Removing;
+        } else if entry.outcome == LedgerOutcome::Removing && intentions.wanted.contains_key(&key) {
+            // Wanted again before its removal was confirmed.
+            entry.outcome = LedgerOutcome::Intended;
+        }
+        known.insert(key);
+        true
+    });
+    for (key, version) in &intentions.wanted {
+        if !known.contains(*key) {
+            after.objects.push(LedgerEntry {
+                group: key.group.clone(),
+                version: (*version).to_owned(),
+                kind: key.kind.clone(),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                ..LedgerEntry::default()
+            });
+        }
+    }
+    after.objects.sort_by_cached_key(ObjectKey::of_entry);
+    let undecided = before.state == LedgerState::Orphaned;
+    if after != *before || undecided {
+        after.state = LedgerState::Applying;
+    }
+    after
+}
+
+/// What became of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Settled {
+    /// It is ours and as the bundle wants it.
+    Ours {
+        version: String,
+        uid: String,
+        digest: String,
+        revision: Option<String>,
+        generation: i64,
+        /// Whether this pass wrote the object.
+        written: bool,
+        /// It ran to its end.
+        completed: bool,
+        /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
+        copy: Option<Option<Value>>,
+    },
+    /// There is an object, but it is not ours.
+    NotOurs,
+    /// The write was refused; what was ours stays ours.
+    Failed,
+    /// It is gone, or survives without us.
+    Released,
+}
+
+/// The ledger after a pass: each outcome is written to its entry; entries without one stay as they are.
+pub(crate) fn settle(
+    before: &AppliedBundleSpec,
+    outcomes: &BTreeMap<ObjectKey, Settled>,
+    whole: bool,
+) -> AppliedBundleSpec {
+    let mut after = before.clone();
+    after.objects.retain_mut(|entry| match outcomes.get(&ObjectKey::of_entry(entry)) {
+        Some(Settled::Released) => false,
+        Some(Settled::NotOurs) => {
+            entry.uid = None;
+            entry.last_applied = None;
+            entry.digest = None;
+            entry.written_generation = None;
+            entry.outcome = LedgerOutcome::Failed;
+            true
+        }
+        Some(Settled::Failed) => {
+            if entry.uid.is_none() {
+                entry.outcome = LedgerOutcome::Failed;
+            }
+            true
+        }
+        Some(Settled::Ours { version, uid, digest, revision, generation, written, completed, copy }) => {
+            let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
+            // A repaired drift is not worth a second write: the record is of the content, not of each repair.
+            if *written && new_content {
+                entry.written_generation = Some(*generation);
+            }
+            version.clone_into(&mut entry.version);
+            entry.uid = Some(uid.clone());
+            entry.digest = Some(digest.clone());
+            revision.clone_into(&mut entry.revision);
+            if let Some(copy) = copy {
+                entry.last_applied.clone_from(copy);
+            }
+            entry.outcome = if *completed { LedgerOutcome::Completed } else { LedgerOutcome::Applied };
+            true
+        }
+        None => true,
+    });
+    if whole {
+        after.state = LedgerState::Applied;
+    }
+    after
+}
+
+/// The ledger of a bundle that vanished without evidence for deletion.
+pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
+    AppliedBundleSpec { state: LedgerState::Orphaned, ..before.clone() }
+}
+
+/// The ledger of a bundle whose deletion is confirmed.
+pub(crate) fn remove_all(before: &AppliedBundleSpec) -> AppliedBundleSpec {
+    let mut after = before.clone();
+    for entry in &mut after.objects {
+        entry.outcome = LedgerOutcome::Removing;
+    }
+    if after != *before {
+        after.state = LedgerState::Applying;
+    }
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey { kind: "ConfigMap".into(), namespace: "x".into(), name: name.into(), ..ObjectKey::default() }
+    }
+
+    fn intentions<'a>(generation: i64, wanted: &'a [ObjectKey], surplus: &[ObjectKey]) -> Intentions<'a> {
+        Intentions {
+            bundle_uid: "u",
+            generation,
+            epoch: Some(1),
+            revision: None,
+            dispatched: true,
+            wanted: wanted.iter().map(|key| (key, "v1")).collect(),
+            surplus: surplus.iter().cloned().collect(),
+            forgotten: BTreeSet::new(),
+        }
+    }
+
+    fn ours(uid: &str, digest: &str) -> Settled {
+        Settled::Ours {
+            version: "v1".into(),
+            uid: uid.into(),
+            digest: digest.into(),
+            revision: None,
+            generation: 4,
+            written: true,
+            completed: false,
+            copy: None,
+        }
+    }
+
+    fn names(spec: &AppliedBundleSpec) -> Vec<(String, LedgerOutcome)> {
+        spec.objects.iter().map(|entry| (entry.name.clone(), entry.outcome)).collect()
+    }
+
+    #[test]
+    fn the_inventory_is_a_union_until_removals_are_confirmed() {
+        use LedgerOutcome::{Applied, Intended, Removing};
+        let first = [key("a"), key("b")];
+        let spec = intend(&AppliedBundleSpec::default(), &intentions(1, &first, &[]));
+        assert_eq!(names(&spec), [("a".into(), Intended), ("b".into(), Intended)]);
+        assert_eq!(spec.state, LedgerState::Applying);
+        let outcomes = first.iter().map(|key| (key.clone(), ours("1", "d"))).collect();
+        let spec = settle(&spec, &outcomes, true);
+        assert_eq!(names(&spec), [("a".into(), Applied), ("b".into(), Applied)]);
+        assert_eq!(spec.state, LedgerState::Applied);
+        assert_eq!(spec.objects[0].written_generation, Some(4));
+
+        let second = [key("b"), key("c")];
+        let spec = intend(&spec, &intentions(2, &second, &[key("a")]));
+        assert_eq!(names(&spec), [("a".into(), Removing), ("b".into(), Applied), ("c".into(), Intended)]);
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Released)]), true);
+        assert_eq!(names(&spec), [("b".into(), Applied), ("c".into(), Intended)]);
+    }
+
+    #[test]
+    fn a_pass_that_intends_and_finds_nothing_new_changes_nothing() {
+        let wanted = [key("a")];
+        let outcomes = BTreeMap::from([(key("a"), ours("1", "d"))]);
+        let spec = settle(&intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])), &outcomes, true);
+        let again = intend(&spec, &intentions(1, &wanted, &[]));
+        assert_eq!(again, spec);
+        assert_eq!(settle(&again, &outcomes, true), spec);
+        let next = intend(&spec, &intentions(2, &wanted, &[]));
+        assert_eq!(next.state, LedgerState::Applying);
+    }
+
+    #[test]
+    fn what_is_wanted_again_is_no_longer_removed() {
+        let wanted = [key("a")];
+        let removing = remove_all(&intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])));
+        assert_eq!(names(&removing), [("a".into(), LedgerOutcome::Removing)]);
+        assert_eq!(remove_all(&removing), removing);
+        let spec = intend(&removing, &intentions(2, &wanted, &[]));
+        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_ours_ours_and_a_refusal_gives_it_up() {
+        let wanted = [key("a")];
+        let applied = settle(
+            &intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])),
+            &BTreeMap::from([(key("a"), ours("1", "d"))]),
+            true,
+        );
+        let failed = settle(&applied, &BTreeMap::from([(key("a"), Settled::Failed)]), true);
+        assert_eq!(failed.objects[0].uid.as_deref(), Some("1"));
+        let refused = settle(&applied, &BTreeMap::from([(key("a"), Settled::NotOurs)]), true);
+        assert_eq!(refused.objects[0].uid, None);
+    }
+
+    #[test]
+    fn an_orphaned_ledger_re_attaches() {
+        let wanted = [key("a")];
+        let applied = settle(
+            &intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])),
+            &BTreeMap::from([(key("a"), ours("1", "d"))]),
+            true,
+        );
+        let held = orphan(&applied);
+        assert_eq!(held.state, LedgerState::Orphaned);
+        assert_eq!(held.objects, applied.objects);
+        assert_eq!(intend(&held, &intentions(1, &wanted, &[])).state, LedgerState::Applying);
+    }
+}

@@ -1,0 +1,100 @@
+//! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
+
+use crate::error::{CallError, Fault};
+use crate::kinds::Kind;
+use crate::object::ObjectKey;
+use kube::Client;
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, Request};
+use kube::core::{DynamicObject, Resource};
+use roundhouse_api::names::AGENT_FIELD_MANAGER;
+use roundhouse_patch::PatchType;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A member's API.
+#[derive(Clone)]
+pub(crate) struct Member {
+    client: Client,
+    timeout: Duration,
+}
+
+impl Member {
+    pub(crate) fn new(client: Client, timeout: Duration) -> Self {
+        Member { client, timeout }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn request(kind: &Kind, key: &ObjectKey) -> Request {
+        let namespace = (!key.namespace.is_empty()).then_some(key.namespace.as_str());
+        Request::new(DynamicObject::url_path(&kind.resource, namespace))
+    }
+
+    async fn call(&self, request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> Result<Value, CallError> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        within(self.timeout, self.client.request::<Value>(request)).await
+    }
+
+    /// The live object; `None` if there is none.
+    pub(crate) async fn get(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, CallError> {
+        let request = Self::request(kind, key).get(&key.name, &GetParams::default());
+        found(self.call(request).await)
+    }
+
+    /// Makes an object.
+    pub(crate) async fn create(&self, kind: &Kind, key: &ObjectKey, object: &Value) -> Result<Value, CallError> {
+        let params = PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        self.call(Self::request(kind, key).create(&params, body)).await
+    }
+
+    /// Changes an object.
+    pub(crate) async fn patch(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        patch: &Value,
+        patch_type: PatchType,
+    ) -> Result<Value, CallError> {
+        let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = match patch_type {
+            PatchType::Strategic => Patch::Strategic(patch),
+            PatchType::Merge => Patch::Merge(patch),
+        };
+        self.call(Self::request(kind, key).patch(&key.name, &params, &patch)).await
+    }
+
+    /// Deletes an object if it still has this uid; what it owns goes in the background. A missing object and one with
+    /// another uid are both as wanted.
+    pub(crate) async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), CallError> {
+        let params = DeleteParams::background()
+            .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+        match self.call(Self::request(kind, key).delete(&key.name, &params)).await {
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Limits the time of a call.
+pub(crate) async fn within<T>(
+    timeout: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, CallError> {
+    match tokio::time::timeout(timeout, call).await {
+        Ok(answer) => answer.map_err(CallError::Kube),
+        Err(_) => Err(CallError::Timeout(timeout)),
+    }
+}
+
+/// A missing object is an answer.
+pub(crate) fn found<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.fault() == Fault::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

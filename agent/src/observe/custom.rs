@@ -1,0 +1,69 @@
+//! Kinds that are not built in: what their conditions say, by the conventions that most operators follow.
+
+use super::{Readiness, field, observed, true_condition};
+use crate::object;
+use serde_json::Value;
+
+/// Judges by `Failed` or `Stalled`, then `Ready`, then `Available`. A kind without any of them is ready once applied;
+/// one that shows `observedGeneration` must have observed the present generation first.
+pub(super) fn judge(live: &Value) -> Readiness {
+    if object::number(live, "/status/observedGeneration").is_some() {
+        observed(live, by_conditions)
+    } else {
+        by_conditions(live)
+    }
+}
+
+fn by_conditions(live: &Value) -> Readiness {
+    if let Some(failed) = true_condition(live, "Failed").or_else(|| true_condition(live, "Stalled")) {
+        return Readiness::failed(field(failed, "reason"), field(failed, "message"));
+    }
+    let Some(condition) = object::condition(live, "Ready").or_else(|| object::condition(live, "Available")) else {
+        return Readiness::Ready;
+    };
+    let observed = condition.get("observedGeneration").and_then(Value::as_i64);
+    if observed.is_some_and(|observed| observed < object::generation(live)) {
+        return Readiness::progressing("the condition is about an earlier generation");
+    }
+    if field(condition, "status") == "True" {
+        return Readiness::Ready;
+    }
+    let says = [field(condition, "reason"), field(condition, "message")];
+    let says = says.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
+    Readiness::Progressing(format!("{} is not True {says}", field(condition, "type")).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::observe::tests::verdict;
+    use serde_json::json;
+
+    #[test]
+    fn unknown_kinds_are_judged_by_their_conditions() {
+        let conditions = |list: &[(&str, &str)]| {
+            let list: Vec<_> =
+                list.iter().map(|(t, s)| json!({"type": t, "status": s, "reason": "Why"})).collect();
+            json!({"metadata": {"generation": 2}, "status": {"conditions": list}})
+        };
+        let mut stale = conditions(&[("Ready", "True")]);
+        stale["status"]["observedGeneration"] = json!(1);
+        let mut stale_condition = conditions(&[("Ready", "True")]);
+        stale_condition["status"]["conditions"][0]["observedGeneration"] = json!(1);
+        for (live, expected) in [
+            (json!({}), "ready"),
+            (conditions(&[("Other", "False")]), "ready"),
+            (conditions(&[("Ready", "True")]), "ready"),
+            (conditions(&[("Ready", "False")]), "progressing"),
+            (conditions(&[("Ready", "Unknown")]), "progressing"),
+            (conditions(&[("Available", "True")]), "ready"),
+            (conditions(&[("Available", "False")]), "progressing"),
+            (conditions(&[("Ready", "True"), ("Failed", "True")]), "Why"),
+            (conditions(&[("Ready", "True"), ("Failed", "False")]), "ready"),
+            (conditions(&[("Stalled", "True")]), "Why"),
+            (stale, "progressing"),
+            (stale_condition, "progressing"),
+        ] {
+            assert_eq!(verdict("example.com", "Widget", &live), expected, "{live}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Workloads: the rules of `kubectl rollout status`, with failures where the object says so itself.
+
+use super::{Readiness, field, true_condition};
+use crate::object::{self, number};
+use serde_json::Value;
+
+fn status(live: &Value, field: &str) -> i64 {
+    number(live, &format!("/status/{field}")).unwrap_or(0)
+}
+
+/// `spec.replicas`; Kubernetes' default is 1.
+fn replicas(live: &Value) -> i64 {
+    number(live, "/spec/replicas").unwrap_or(1)
+}
+
+pub(super) fn deployment(live: &Value) -> Readiness {
+    if let Some(progressing) = object::condition(live, "Progressing")
+        && field(progressing, "reason") == "ProgressDeadlineExceeded"
+    {
+        return Readiness::failed("ProgressDeadlineExceeded", field(progressing, "message"));
+    }
+    let (wanted, updated) = (replicas(live), status(live, "updatedReplicas"));
+    let (total, available) = (status(live, "replicas"), status(live, "availableReplicas"));
+    if updated < wanted {
+        let why = true_condition(live, "ReplicaFailure").map_or("", |condition| field(condition, "message"));
+        return Readiness::Progressing(format!("{updated} of {wanted} replicas are updated {why}").trim_end().into());
+    }
+    if total > updated {
+        return Readiness::Progressing(format!("{} old replicas are still there", total - updated));
+    }
+    if available < updated {
+        return Readiness::Progressing(format!("{available} of {updated} updated replicas are available"));
+    }
+    Readiness::Ready
+}
+
+pub(super) fn stateful_set(live: &Value) -> Readiness {
+    let (wanted, ready) = (replicas(live), status(live, "readyReplicas"));
+    if ready < wanted {
+        return Readiness::Progressing(format!("{ready} of {wanted} replicas are ready"));
+    }
+    if object::text(live, "/spec/updateStrategy/type") == Some("OnDelete") {
+        return Readiness::Ready;
+    }
+    let partition = number(live, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or(0);
+    let (to_update, updated) = ((wanted - partition).max(0), status(live, "updatedReplicas"));
+    if updated < to_update {
+        return Readiness::Progressing(format!("{updated} of {to_update} replicas are updated"));
+    }
+    let revision = |name: &str| object::text(live, &format!("/status/{name}"));
+    if let (0, Some(current), Some(update)) = (partition, revision("currentRevision"), revision("updateRevision"))
+        && current != update
+    {
+        return Readiness::progressing("the roll-out to the new revision is not finished");
+    }
+    Readiness::Ready
+}
+
+pub(super) fn daemon_set(live: &Value) -> Readiness {
+    let (wanted, available) = (status(live, "desiredNumberScheduled"), status(live, "numberAvailable"));
+    let on_delete = object::text(live, "/spec/updateStrategy/type") == Some("OnDelete");
+    let updated = status(live, "updatedNumberScheduled");
+    if updated < wanted && !on_delete {
+        return Readiness::Progressing(format!("{updated} of {wanted} pods are updated"));
+    }
+    if available < wanted {
+        return Readiness::Progressing(format!("{available} of {wanted} pods are available"));
+    }
+    Readiness::Ready
+}
+
+pub(super) fn replica_set(live: &Value) -> Readiness {
+    if let Some(failure) = true_condition(live, "ReplicaFailure") {
+        return Readiness::failed(field(failure, "reason"), field(failure, "message"));
+    }
+    let (wanted, available) = (replicas(live), status(live, "availableReplicas"));
+    if available < wanted {
+        return Readiness::Progressing(format!("{available} of {wanted} replicas are available"));
+    }
+    Readiness::Ready
+}
+
+/// A Job has no `observedGeneration`; its terminal conditions are final.
+pub(super) fn job(live: &Value) -> Readiness {
+    if let Some(failed) = true_condition(live, "Failed") {
+        return Readiness::failed(field(failed, "reason"), field(failed, "message"));
+    }
+    if true_condition(live, "Complete").is_some() {
+        return Readiness::Ready;
+    }
+    if true_condition(live, "Suspended").is_some() {
+        return Readiness::progressing("the job is suspended");
+    }
+    Readiness::Progressing(format!("{} pods have succeeded", status(live, "succeeded")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::observe::tests::verdict;
+    use serde_json::{Value, json};
+
+    fn check(group: &str, kind: &str, cases: &[(Value, Value, &str)]) {
+        for (spec, status, expected) in cases {
+            let live = json!({"metadata": {"generation": 2}, "spec": spec, "status": status});
+            assert_eq!(&verdict(group, kind, &live), expected, "{kind} {live}");
+        }
+    }
+
+    #[test]
+    fn deployments() {
+        let full = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
+        let with = |field: &str, value: Value| {
+            let mut status = full.clone();
+            status[field] = value;
+            status
+        };
+        let spec = json!({"replicas": 2});
+        check(
+            "apps",
+            "Deployment",
+            &[
+                (spec.clone(), full.clone(), "ready"),
+                (json!({}), json!({"observedGeneration": 2}), "progressing"),
+                (json!({"replicas": 0}), json!({"observedGeneration": 2}), "ready"),
+                (spec.clone(), json!({}), "progressing"),
+                // Every number fits, but they are about the generation before.
+                (spec.clone(), with("observedGeneration", json!(1)), "progressing"),
+                (spec.clone(), with("updatedReplicas", json!(1)), "progressing"),
+                (spec.clone(), with("replicas", json!(3)), "progressing"),
+                (spec.clone(), with("availableReplicas", json!(1)), "progressing"),
+                (
+                    spec.clone(),
+                    with(
+                        "conditions",
+                        json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]),
+                    ),
+                    "ProgressDeadlineExceeded",
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn stateful_sets() {
+        let status = |ready: u32, updated: u32, current: &str, update: &str| {
+            json!({"observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated,
+                   "currentRevision": current, "updateRevision": update})
+        };
+        let three = json!({"replicas": 3});
+        let partition = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}});
+        let on_delete = json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}});
+        check(
+            "apps",
+            "StatefulSet",
+            &[
+                (three.clone(), status(3, 3, "b", "b"), "ready"),
+                (three.clone(), status(3, 3, "a", "b"), "progressing"),
+                (three.clone(), status(3, 2, "b", "b"), "progressing"),
+                (three.clone(), status(2, 3, "b", "b"), "progressing"),
+                (three, json!({"observedGeneration": 1, "readyReplicas": 3, "updatedReplicas": 3}), "progressing"),
+                (partition, status(3, 1, "a", "b"), "ready"),
+                (on_delete, status(3, 0, "a", "b"), "ready"),
+            ],
+        );
+    }
+
+    #[test]
+    fn daemon_sets() {
+        let status = |wanted: u32, updated: u32, available: u32| {
+            json!({"observedGeneration": 2, "desiredNumberScheduled": wanted, "updatedNumberScheduled": updated,
+                   "numberAvailable": available})
+        };
+        check(
+            "apps",
+            "DaemonSet",
+            &[
+                (json!({}), status(3, 3, 3), "ready"),
+                (json!({}), status(0, 0, 0), "ready"),
+                (json!({}), status(3, 2, 3), "progressing"),
+                (json!({}), status(3, 3, 2), "progressing"),
+                (json!({}), json!({}), "progressing"),
+                (json!({"updateStrategy": {"type": "OnDelete"}}), status(3, 0, 3), "ready"),
+            ],
+        );
+    }
+
+    #[test]
+    fn replica_sets_and_jobs() {
+        check(
+            "apps",
+            "ReplicaSet",
+            &[
+                (json!({"replicas": 1}), json!({"observedGeneration": 2, "availableReplicas": 1}), "ready"),
+                (json!({"replicas": 2}), json!({"observedGeneration": 2, "availableReplicas": 1}), "progressing"),
+                (
+                    json!({"replicas": 2}),
+                    json!({"observedGeneration": 2,
+                           "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}]}),
+                    "FailedCreate",
+                ),
+            ],
+        );
+        let job = |type_: &str, status: &str| json!({"conditions": [{"type": type_, "status": status, "reason": "R"}]});
+        check(
+            "batch",
+            "Job",
+            &[
+                (json!({}), json!({}), "progressing"),
+                (json!({}), job("Complete", "True"), "ready"),
+                (json!({}), job("Complete", "False"), "progressing"),
+                (json!({}), job("Failed", "True"), "R"),
+                (json!({}), job("Suspended", "True"), "progressing"),
+            ],
+        );
+    }
+}

@@ -1,0 +1,323 @@
+//! Report: the one status of a Bundle, computed whole from what a pass found; pure. It is about the generation that the
+//! pass applied and about no other.
+
+mod send;
+
+pub(crate) use send::send;
+
+use crate::apply::Observation;
+use crate::observe::Readiness;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use roundhouse_api::bundle::{
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE, MAX_WORKLOADS,
+    ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+};
+use roundhouse_api::condition::{self, Status, Verdict};
+
+/// Condition type of a single manifest: it is as the bundle wants it.
+const MANIFEST_APPLIED: &str = "Applied";
+/// Condition type of a single manifest: it does what it is for.
+const MANIFEST_AVAILABLE: &str = "Available";
+/// Condition type of an object that is no longer in the bundle.
+const REMOVED: &str = "Removed";
+
+/// What a report is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// Hash of the content; `None` leaves it out.
+    pub(crate) hash: Option<&'a str>,
+    /// Generation that was acted on.
+    pub(crate) generation: i64,
+    /// Epoch that is obeyed.
+    pub(crate) epoch: Option<i64>,
+}
+
+/// An object on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    pub(crate) meta: ResourceMeta,
+    /// What is waited for.
+    pub(crate) message: String,
+}
+
+/// The report of a bundle that was applied.
+pub(crate) fn applied<'a>(
+    subject: Subject<'_>,
+    observations: impl Iterator<Item = &'a Observation>,
+    leaving: &[Leaving],
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> BundleStatus {
+    let mut tally = Tally::default();
+    let mut workloads = Vec::new();
+    let mut failures = Vec::new();
+    for observation in observations {
+        tally.count(observation);
+        if let Some(workload) = &observation.workload
+            && workloads.len() < MAX_WORKLOADS
+        {
+            workloads.push(workload.clone());
+        }
+        failures.extend(failure(observation, subject.generation, before, now));
+    }
+    failures.extend(leaving.iter().map(|leaving| {
+        let verdict = Verdict {
+            type_: REMOVED,
+            status: Status::False,
+            reason: "Removing",
+            message: cut(&leaving.message),
+        };
+        manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
+    }));
+    let phase = tally.phase();
+    let mut status = base(subject, phase, before);
+    status.counts = Some(tally.counts);
+    status.workloads = workloads;
+    status.resource_status = bounded(failures);
+    for verdict in tally.verdicts(phase, leaving.len()) {
+        condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
+    }
+    status
+}
+
+/// The report of a bundle of which nothing was applied, for a reason that is about the bundle as a whole.
+pub(crate) fn refused(
+    subject: Subject<'_>,
+    reason: &'static str,
+    message: &str,
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> BundleStatus {
+    let mut status = base(subject, BundlePhase::Failed, before);
+    for (type_, holds) in [(APPLIED, false), (PROGRESSING, false), (DEGRADED, true)] {
+        let verdict = Verdict { type_, status: holds.into(), reason, message: cut(message) };
+        condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
+    }
+    status
+}
+
+/// The report of a bundle that is not acted on: everything that was reported stands, and why nothing moves is said.
+pub(crate) fn held(
+    generation: i64,
+    epoch: Option<i64>,
+    reason: &'static str,
+    message: &str,
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> BundleStatus {
+    let mut status = before.cloned().unwrap_or_default();
+    status.epoch = epoch;
+    let verdict = Verdict { type_: PROGRESSING, status: Status::False, reason, message: cut(message) };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+    status
+}
+
+/// The report of a bundle that is being deleted.
+pub(crate) fn removing(
+    subject: Subject<'_>,
+    leaving: &[Leaving],
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> BundleStatus {
+    let phase = if leaving.is_empty() { BundlePhase::Cleaned } else { BundlePhase::Progressing };
+    let mut status = base(subject, phase, before);
+    status.counts = Some(Counts { total: count(leaving.len()), ..Counts::default() });
+    let (reason, message) = match leaving.first() {
+        None => ("Cleaned", String::new()),
+        Some(first) => {
+            let message = format!("{} objects are left, {}: {}", leaving.len(), first.meta.name, first.message);
+            ("Removing", cut(&message))
+        }
+    };
+    status.resource_status = bounded(
+        leaving
+            .iter()
+            .map(|leaving| {
+                let message = cut(&leaving.message);
+                let verdict = Verdict { type_: REMOVED, status: Status::False, reason: "Removing", message };
+                manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
+            })
+            .collect(),
+    );
+    for (type_, holds) in [(APPLIED, false), (AVAILABLE, false), (PROGRESSING, !leaving.is_empty())] {
+        let verdict = Verdict { type_, status: holds.into(), reason, message: message.clone() };
+        condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
+    }
+    status
+}
+
+fn base(subject: Subject<'_>, phase: BundlePhase, before: Option<&BundleStatus>) -> BundleStatus {
+    BundleStatus {
+        hash: subject.hash.map(str::to_owned),
+        observed_generation: Some(subject.generation),
+        epoch: subject.epoch,
+        phase: Some(phase),
+        conditions: before.map(|before| before.conditions.clone()).unwrap_or_default(),
+        ..BundleStatus::default()
+    }
+}
+
+/// Counts and the first of each trouble, for the conditions.
+#[derive(Debug, Default)]
+struct Tally {
+    counts: Counts,
+    first_unapplied: Option<(&'static str, String)>,
+    first_waiting: Option<String>,
+    first_broken: Option<String>,
+    drifted: u32,
+}
+
+impl Tally {
+    fn count(&mut self, observation: &Observation) {
+        self.counts.total += 1;
+        let outcome = &observation.outcome;
+        if outcome.reason() == "Drifted" {
+            self.drifted += 1;
+        }
+        if !outcome.is_applied() {
+            self.counts.failed += u32::from(outcome.is_failed());
+            self.first_unapplied.get_or_insert_with(|| {
+                (outcome.reason(), format!("manifest {}: {}", observation.meta.ordinal, outcome.message()))
+            });
+            return;
+        }
+        self.counts.applied += 1;
+        match &observation.readiness {
+            Readiness::Ready => self.counts.ready += 1,
+            Readiness::Progressing(why) => {
+                self.first_waiting.get_or_insert_with(|| describe(&observation.meta, why));
+            }
+            Readiness::Failed { reason, message } => {
+                self.counts.failed += 1;
+                self.first_broken
+                    .get_or_insert_with(|| describe(&observation.meta, &format!("{reason} {message}")));
+            }
+        }
+    }
+
+    fn phase(&self) -> BundlePhase {
+        if self.counts.failed > 0 {
+            BundlePhase::Failed
+        } else if self.counts.ready == self.counts.total {
+            BundlePhase::Ready
+        } else {
+            BundlePhase::Progressing
+        }
+    }
+
+    fn verdicts(&self, phase: BundlePhase, leaving: usize) -> [Verdict; 4] {
+        let verdict = |type_, holds: bool, reason, message: String| Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: cut(&message),
+        };
+        let counts = self.counts;
+        let applied = match &self.first_unapplied {
+            Some((reason, message)) => verdict(APPLIED, false, reason, message.clone()),
+            None if self.drifted > 0 => {
+                verdict(APPLIED, true, "Drifted", format!("{} objects differ and drift is Report", self.drifted))
+            }
+            None => verdict(APPLIED, true, "Applied", String::new()),
+        };
+        let ready = counts.ready == counts.total;
+        let waiting = self.first_broken.clone().or_else(|| self.first_waiting.clone()).unwrap_or_default();
+        let available = if ready {
+            verdict(AVAILABLE, true, "Ready", String::new())
+        } else {
+            let message = format!("{} of {} objects are ready {waiting}", counts.ready, counts.total);
+            verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
+        };
+        let progressing = match phase {
+            BundlePhase::Progressing => {
+                verdict(PROGRESSING, true, "WaitingForObjects", self.first_waiting.clone().unwrap_or_default())
+            }
+            _ if leaving > 0 => verdict(PROGRESSING, true, "Removing", format!("{leaving} objects are being removed")),
+            BundlePhase::Failed => verdict(PROGRESSING, false, "Failed", String::new()),
+            BundlePhase::Ready | BundlePhase::Cleaned => verdict(PROGRESSING, false, "Ready", String::new()),
+        };
+        let degraded = if counts.failed > 0 {
+            verdict(DEGRADED, true, "ObjectsFailed", format!("{} of {} objects failed", counts.failed, counts.total))
+        } else {
+            verdict(DEGRADED, false, "NoFailure", String::new())
+        };
+        [applied, available, progressing, degraded]
+    }
+}
+
+/// The entry of a manifest that is not as it should be; `None` for a healthy one and for one that is on its way.
+fn failure(
+    observation: &Observation,
+    generation: i64,
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> Option<ManifestCondition> {
+    let verdict = if observation.outcome.is_applied() {
+        let Readiness::Failed { reason, message } = &observation.readiness else {
+            return None;
+        };
+        let message = cut(&format!("{reason}: {message}"));
+        Verdict { type_: MANIFEST_AVAILABLE, status: Status::False, reason: "Failed", message }
+    } else {
+        Verdict {
+            type_: MANIFEST_APPLIED,
+            status: Status::False,
+            reason: observation.outcome.reason(),
+            message: cut(&observation.outcome.message()),
+        }
+    };
+    Some(manifest_condition(&observation.meta, verdict, generation, before, now))
+}
+
+fn manifest_condition(
+    meta: &ResourceMeta,
+    verdict: Verdict,
+    generation: i64,
+    before: Option<&BundleStatus>,
+    now: Timestamp,
+) -> ManifestCondition {
+    let before = before
+        .and_then(|before| before.resource_status.as_ref())
+        .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
+    // Only the condition of this type is carried over: a manifest has one trouble at a time.
+    let mut conditions: Vec<Condition> = before
+        .map(|before| before.conditions.iter().filter(|c| c.type_ == verdict.type_).cloned().collect())
+        .unwrap_or_default();
+    condition::set(&mut conditions, verdict, Some(generation), now);
+    ManifestCondition { resource_meta: meta.clone(), conditions }
+}
+
+fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
+    if failures.is_empty() {
+        return None;
+    }
+    failures.sort_by_key(|failure| failure.resource_meta.ordinal);
+    let omitted = failures.len().saturating_sub(MAX_FAILURES);
+    failures.truncate(MAX_FAILURES);
+    Some(ResourceStatus { manifests: failures, omitted: (omitted > 0).then(|| count(omitted)) })
+}
+
+fn describe(meta: &ResourceMeta, why: &str) -> String {
+    format!("{} {}: {why}", meta.kind, meta.name)
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Cuts a message to [`MAX_MESSAGE`] bytes, at a character.
+fn cut(message: &str) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return message.to_owned();
+    }
+    const MORE: &str = "…";
+    let mut end = MAX_MESSAGE - MORE.len();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{MORE}", message.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

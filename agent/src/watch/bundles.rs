@@ -1,0 +1,150 @@
+//! The watch of the Bundles in the agent's namespace on the hub.
+
+use crate::bundle::{Held, Presence};
+use kube::runtime::watcher;
+use kube::core::DynamicObject;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bundles of one page of a list: each may weigh half a mebibyte.
+pub(crate) const PAGE: u32 = 20;
+
+/// The Bundles as far as the hub has told. Only a complete list says that one is missing, and missing is not deleted.
+#[derive(Debug, Default)]
+pub(crate) struct Bundles {
+    known: BTreeMap<String, Arc<Held>>,
+    /// Names seen since a list began; `None` when none is under way.
+    listing: Option<BTreeSet<String>>,
+    /// Whether a list was ever complete.
+    complete: bool,
+}
+
+/// What an event changes.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    /// Bundles whose state changed.
+    pub(crate) presences: Vec<(String, Presence)>,
+    /// A list just became complete.
+    pub(crate) listed: bool,
+}
+
+impl Bundles {
+    /// Takes an event in.
+    pub(crate) fn take(&mut self, event: watcher::Event<DynamicObject>) -> Change {
+        let mut change = Change::default();
+        match event {
+            watcher::Event::Init => self.listing = Some(BTreeSet::new()),
+            watcher::Event::InitApply(object) => {
+                let held = Held::of(object);
+                if let Some(seen) = &mut self.listing {
+                    seen.insert(held.name.clone());
+                }
+                self.present(held, &mut change);
+            }
+            watcher::Event::InitDone => {
+                let seen = self.listing.take().unwrap_or_default();
+                let missing: Vec<String> =
+                    self.known.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                for name in missing {
+                    self.known.remove(&name);
+                    change.presences.push((name, Presence::Missing));
+                }
+                if !self.complete {
+                    self.complete = true;
+                    // Nothing was passed on before the first list was complete.
+                    let all = self.known.iter();
+                    change.presences = all.map(|(n, held)| (n.clone(), Presence::Present(Arc::clone(held)))).collect();
+                }
+                change.listed = true;
+            }
+            watcher::Event::Apply(object) => self.present(Held::of(object), &mut change),
+            watcher::Event::Delete(object) => {
+                let held = Held::of(object);
+                // A late event about a predecessor says nothing about the Bundle that is there.
+                let current = self.known.get(&held.name).is_none_or(|known| known.uid == held.uid);
+                if current {
+                    self.known.remove(&held.name);
+                    change.presences.push((held.name.clone(), Presence::Deleted(Arc::new(held))));
+                }
+            }
+        }
+        if !self.complete {
+            change.presences.clear();
+        }
+        change
+    }
+
+    fn present(&mut self, held: Held, change: &mut Change) {
+        let held = match self.known.get(&held.name) {
+            // An older state than the one that is known, out of a stale cache.
+            Some(known) if known.uid == held.uid && held.generation < known.generation => {
+                tracing::debug!(bundle = held.name, "an older generation than the one seen is ignored");
+                return;
+            }
+            _ => Arc::new(held),
+        };
+        self.known.insert(held.name.clone(), Arc::clone(&held));
+        change.presences.push((held.name.clone(), Presence::Present(held)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use watcher::Event;
+
+    fn object(name: &str, uid: &str, generation: i64) -> DynamicObject {
+        serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+            "metadata": {"name": name, "uid": uid, "generation": generation, "resourceVersion": "1"},
+            "spec": {"workload": {"manifests": []}}}))
+        .unwrap()
+    }
+
+    fn words(change: &Change) -> Vec<String> {
+        let word = |presence: &Presence| match presence {
+            Presence::Present(held) => format!("present {}", held.generation),
+            Presence::Deleted(_) => "deleted".to_owned(),
+            Presence::Missing => "missing".to_owned(),
+        };
+        change.presences.iter().map(|(name, presence)| format!("{name} {}", word(presence))).collect()
+    }
+
+    fn listed(bundles: &mut Bundles, objects: &[DynamicObject]) -> Vec<String> {
+        bundles.take(Event::Init);
+        for object in objects {
+            bundles.take(Event::InitApply(object.clone()));
+        }
+        words(&bundles.take(Event::InitDone))
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_first_list_is_complete() {
+        let mut bundles = Bundles::default();
+        assert!(bundles.take(Event::Init).presences.is_empty());
+        assert!(bundles.take(Event::InitApply(object("a", "1", 1))).presences.is_empty());
+        let change = bundles.take(Event::InitDone);
+        assert!(change.listed);
+        assert_eq!(words(&change), ["a present 1"]);
+    }
+
+    #[test]
+    fn a_list_that_breaks_off_makes_nothing_missing() {
+        let mut bundles = Bundles::default();
+        listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]);
+        bundles.take(Event::Init);
+        bundles.take(Event::InitApply(object("a", "1", 1)));
+        assert_eq!(listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]), [""; 0]);
+        assert_eq!(listed(&mut bundles, &[object("a", "1", 1)]), ["b missing"]);
+    }
+
+    #[test]
+    fn an_older_generation_and_a_late_delete_are_ignored() {
+        let mut bundles = Bundles::default();
+        listed(&mut bundles, &[object("a", "1", 5)]);
+        assert!(bundles.take(Event::Apply(object("a", "1", 4))).presences.is_empty());
+        assert_eq!(words(&bundles.take(Event::Apply(object("a", "2", 1)))), ["a present 1"]);
+        assert!(bundles.take(Event::Delete(object("a", "1", 5))).presences.is_empty());
+        assert_eq!(words(&bundles.take(Event::Delete(object("a", "2", 1)))), ["a deleted"]);
+    }
+}

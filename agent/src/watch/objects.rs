@@ -1,0 +1,199 @@
+//! Shared watches of the member: one per kind that some bundle uses, on metadata only.
+//!
+//! Objects that carry the label `app.oam.dev/name` are watched across all namespaces by that label; for objects of
+//! hand-written bundles, which need not carry it, the namespace is watched whole and other objects' events dropped.
+
+use crate::delay::SharedJitter;
+use crate::kinds::{Kind, Kinds};
+use crate::object::ObjectKey;
+use crate::watch::registry::Registry;
+use crate::watch::{Steady, steady};
+use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use roundhouse_api::names::label;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+
+/// What one watch covers.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scope {
+    group: String,
+    kind: String,
+    /// Only this namespace; `None` for all, and for cluster-scoped kinds.
+    namespace: Option<String>,
+    /// Only objects with the label.
+    labelled: bool,
+}
+
+impl Scope {
+    /// The scope that covers an object.
+    pub(crate) fn of(target: &ObjectKey, kind: &Kind, labelled: bool) -> Self {
+        Scope {
+            group: target.group.clone(),
+            kind: target.kind.clone(),
+            namespace: (!labelled && kind.namespaced).then(|| target.namespace.clone()),
+            labelled,
+        }
+    }
+
+    /// The scope of definitions, for a bundle that waits for one.
+    pub(crate) fn definitions() -> Self {
+        Scope {
+            group: "apiextensions.k8s.io".to_owned(),
+            kind: "CustomResourceDefinition".to_owned(),
+            namespace: None,
+            labelled: false,
+        }
+    }
+
+    fn is_definitions(&self) -> bool {
+        *self == Scope::definitions()
+    }
+}
+
+struct Running {
+    /// Which bundles use it.
+    users: BTreeSet<String>,
+    /// Ends the watch when the last one leaves.
+    _guard: DropGuard,
+}
+
+/// The watches of one member.
+pub(crate) struct Objects {
+    client: Client,
+    registry: Arc<Registry>,
+    kinds: Arc<Kinds>,
+    retry: (Duration, Duration),
+    jitter: SharedJitter,
+    stop: CancellationToken,
+    running: Mutex<BTreeMap<Scope, Running>>,
+}
+
+impl Objects {
+    pub(crate) fn new(
+        client: Client,
+        registry: Arc<Registry>,
+        kinds: Arc<Kinds>,
+        retry: (Duration, Duration),
+        jitter: SharedJitter,
+        stop: CancellationToken,
+    ) -> Self {
+        Objects { client, registry, kinds, retry, jitter, stop, running: Mutex::default() }
+    }
+
+    /// Says what a bundle wants watched, instead of what it said before.
+    pub(crate) fn want(&self, bundle: &str, scopes: BTreeMap<Scope, Arc<Kind>>) {
+        let mut running = self.running.lock();
+        running.retain(|scope, watch| {
+            if !scopes.contains_key(scope) {
+                watch.users.remove(bundle);
+            }
+            !watch.users.is_empty()
+        });
+        for (scope, kind) in scopes {
+            if let Some(watch) = running.get_mut(&scope) {
+                watch.users.insert(bundle.to_owned());
+                continue;
+            }
+            let token = self.stop.child_token();
+            tokio::spawn(self.watch(scope.clone(), &kind, token.clone()));
+            let users = BTreeSet::from([bundle.to_owned()]);
+            running.insert(scope, Running { users, _guard: token.drop_guard() });
+        }
+    }
+
+    fn watch(&self, scope: Scope, kind: &Kind, token: CancellationToken) -> impl Future<Output = ()> + use<> {
+        let api: Api<PartialObjectMeta<DynamicObject>> = match &scope.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
+            None => Api::all_with(self.client.clone(), &kind.resource),
+        };
+        let mut config = watcher::Config::default().page_size(PAGE);
+        if scope.labelled {
+            config = config.labels(label::APP_NAME);
+        }
+        let policy = Steady {
+            what: format!("{} in the member", kind.resource.plural),
+            min: self.retry.0,
+            max: self.retry.1,
+            jitter: Arc::clone(&self.jitter),
+        };
+        let mut view = View {
+            scope,
+            registry: Arc::clone(&self.registry),
+            kinds: Arc::clone(&self.kinds),
+            listing: None,
+            listed: false,
+        };
+        async move {
+            let begin = || watcher(api.clone(), config.clone());
+            let work = steady(policy, begin, |event| view.take(event));
+            token.run_until_cancelled(work).await;
+        }
+    }
+}
+
+/// What one watch has seen: no objects, only which ones a list that is under way had.
+struct View {
+    scope: Scope,
+    registry: Arc<Registry>,
+    kinds: Arc<Kinds>,
+    listing: Option<BTreeSet<ObjectKey>>,
+    listed: bool,
+}
+
+impl View {
+    fn take(&mut self, event: watcher::Event<PartialObjectMeta<DynamicObject>>) {
+        match event {
+            watcher::Event::Init => self.listing = Some(BTreeSet::new()),
+            watcher::Event::InitApply(object) => {
+                let key = self.key(&object.metadata);
+                self.registry.touched(&key, object.metadata.resource_version.as_deref());
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(key);
+                }
+            }
+            watcher::Event::InitDone => {
+                let present = self.listing.take().unwrap_or_default();
+                let Scope { group, kind, namespace, .. } = &self.scope;
+                let seen = self.registry.seen_of_kind(group, kind, namespace.as_deref());
+                for gone in seen.difference(&present) {
+                    self.registry.touched(gone, None);
+                }
+                self.listed = true;
+            }
+            watcher::Event::Apply(object) => {
+                let key = self.key(&object.metadata);
+                self.registry.touched(&key, object.metadata.resource_version.as_deref());
+                self.definitions_changed();
+            }
+            watcher::Event::Delete(object) => {
+                // The label may only have been taken off; a look at the object tells.
+                self.registry.touched(&self.key(&object.metadata), None);
+                self.definitions_changed();
+            }
+        }
+    }
+
+    fn definitions_changed(&self) {
+        if self.scope.is_definitions() && self.listed {
+            self.kinds.forget();
+            self.registry.kinds_changed();
+        }
+    }
+
+    fn key(&self, metadata: &ObjectMeta) -> ObjectKey {
+        ObjectKey {
+            group: self.scope.group.clone(),
+            kind: self.scope.kind.clone(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            name: metadata.name.clone().unwrap_or_default(),
+        }
+    }
+}

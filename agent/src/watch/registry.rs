@@ -1,0 +1,198 @@
+//! Registry: which bundle wants which object, so that an event about an object finds its bundle and the parts of one
+//! application know of one another.
+
+use crate::bundle::{Held, Presence};
+use crate::object::ObjectKey;
+use crate::watch::inbox::Inbox;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// One bundle's place.
+#[derive(Debug, Default)]
+struct Seat {
+    inbox: Arc<Inbox>,
+    part: Option<Part>,
+    /// Uid and generation whose objects are in the claims.
+    declared: Option<(String, i64)>,
+}
+
+/// A part of an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    application: String,
+    revision: Option<String>,
+    uid: String,
+    generation: i64,
+}
+
+/// A bundle's claim to an object, and the version of the object that it looked at last.
+#[derive(Debug)]
+struct Claim {
+    bundle: Arc<str>,
+    seen: Option<Box<str>>,
+}
+
+/// What the other parts of an application have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Siblings {
+    /// Every part was read at the same revision; these objects are theirs.
+    Read(BTreeSet<ObjectKey>),
+    /// A part has another revision, or was not read yet: nothing may be pruned.
+    NotYet,
+}
+
+/// All bundles of one agent.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    seats: Mutex<BTreeMap<String, Seat>>,
+    claims: Mutex<BTreeMap<ObjectKey, Vec<Claim>>>,
+}
+
+impl Registry {
+    /// Whether a bundle has a worker.
+    pub(crate) fn knows(&self, bundle: &str) -> bool {
+        self.seats.lock().contains_key(bundle)
+    }
+
+    /// Tells a bundle's worker what is known of its Bundle. If there is no worker yet, answers the inbox of the one that
+    /// the caller has to start.
+    pub(crate) fn tell(&self, bundle: &str, presence: Presence) -> Option<Arc<Inbox>> {
+        let mut seats = self.seats.lock();
+        let new = !seats.contains_key(bundle);
+        let seat = seats.entry(bundle.to_owned()).or_default();
+        seat.part = match &presence {
+            Presence::Present(held) => part(held),
+            Presence::Deleted(_) | Presence::Missing => None,
+        };
+        seat.inbox.presence(presence);
+        new.then(|| Arc::clone(&seat.inbox))
+    }
+
+    /// Tells all workers that definitions changed.
+    pub(crate) fn kinds_changed(&self) {
+        for seat in self.seats.lock().values() {
+            seat.inbox.kinds_changed();
+        }
+    }
+
+    /// Gives up a bundle's place and claims; `false`, and nothing is given up, if there is news for it.
+    pub(crate) fn leave(&self, bundle: &str) -> bool {
+        {
+            let mut seats = self.seats.lock();
+            if seats.get(bundle).is_some_and(|seat| seat.inbox.has_news()) {
+                return false;
+            }
+            seats.remove(bundle);
+        }
+        self.drop_claims(bundle, &BTreeSet::new());
+        true
+    }
+
+    /// Records which objects the bundle of this uid and generation wants, as the manifests name them.
+    pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
+        self.drop_claims(bundle, keys);
+        {
+            let mut claims = self.claims.lock();
+            let name: Arc<str> = bundle.into();
+            for key in keys {
+                let claims = claims.entry(key.clone()).or_default();
+                if !claims.iter().any(|claim| *claim.bundle == *bundle) {
+                    claims.push(Claim { bundle: Arc::clone(&name), seen: None });
+                }
+            }
+        }
+        if let Some(seat) = self.seats.lock().get_mut(bundle) {
+            seat.declared = Some((held.uid.clone(), held.generation));
+        }
+    }
+
+    /// Records the version of an object that a bundle looked at: events about it are no news.
+    pub(crate) fn saw(&self, bundle: &str, key: &ObjectKey, version: Option<&str>) {
+        if let Some(claims) = self.claims.lock().get_mut(key) {
+            for claim in claims.iter_mut().filter(|claim| *claim.bundle == *bundle) {
+                claim.seen = version.map(Into::into);
+            }
+        }
+    }
+
+    /// An object was seen at a version, or (`None`) gone: wakes the bundles to which that is news.
+    pub(crate) fn touched(&self, key: &ObjectKey, version: Option<&str>) {
+        let to_wake: Vec<Arc<str>> = match self.claims.lock().get(key) {
+            Some(claims) => {
+                let news = claims.iter().filter(|claim| version.is_none() || claim.seen.as_deref() != version);
+                news.map(|claim| Arc::clone(&claim.bundle)).collect()
+            }
+            None => return,
+        };
+        let seats = self.seats.lock();
+        for seat in to_wake.iter().filter_map(|bundle| seats.get(&**bundle)) {
+            seat.inbox.touch(key.clone());
+        }
+    }
+
+    /// The objects of a kind and namespace that bundles have seen: those that a new list lacks are gone.
+    pub(crate) fn seen_of_kind(&self, group: &str, kind: &str, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
+        let first = ObjectKey { group: group.to_owned(), kind: kind.to_owned(), ..ObjectKey::default() };
+        self.claims
+            .lock()
+            .range(first..)
+            .take_while(|(key, _)| key.is(group, kind))
+            .filter(|(key, claims)| {
+                namespace.is_none_or(|namespace| key.namespace == namespace)
+                    && claims.iter().any(|claim| claim.seen.is_some())
+            })
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    /// What the other parts of this bundle's application have.
+    pub(crate) fn siblings(&self, bundle: &str) -> Siblings {
+        let others: BTreeSet<String> = {
+            let seats = self.seats.lock();
+            let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.clone()) else {
+                return Siblings::Read(BTreeSet::new());
+            };
+            let siblings = seats.iter().filter(|(name, seat)| {
+                name.as_str() != bundle
+                    && seat.part.as_ref().is_some_and(|part| part.application == mine.application)
+            });
+            let mut others = BTreeSet::new();
+            for (name, seat) in siblings {
+                let read = seat.part.as_ref().is_some_and(|part| {
+                    part.revision == mine.revision
+                        && seat.declared.as_ref() == Some(&(part.uid.clone(), part.generation))
+                });
+                if !read {
+                    return Siblings::NotYet;
+                }
+                others.insert(name.clone());
+            }
+            others
+        };
+        if others.is_empty() {
+            return Siblings::Read(BTreeSet::new());
+        }
+        let claims = self.claims.lock();
+        let theirs = claims.iter().filter(|(_, claims)| claims.iter().any(|claim| others.contains(&*claim.bundle)));
+        Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
+    }
+
+    fn drop_claims(&self, bundle: &str, except: &BTreeSet<ObjectKey>) {
+        self.claims.lock().retain(|key, claims| {
+            if !except.contains(key) {
+                claims.retain(|claim| *claim.bundle != *bundle);
+            }
+            !claims.is_empty()
+        });
+    }
+}
+
+fn part(held: &Held) -> Option<Part> {
+    Some(Part {
+        application: held.application.clone()?,
+        revision: held.revision.clone(),
+        uid: held.uid.clone(),
+        generation: held.generation,
+    })
+}

@@ -1,0 +1,275 @@
+//! A pass that applies.
+
+use super::{Content, Extent, Next, Worker};
+use crate::apply::decide::Terms;
+use crate::apply::decode::{Decoded, Manifest, decode};
+use crate::apply::fence::check_hash;
+use crate::apply::outcome::Outcome;
+use crate::apply::prune::{Fate, Inventory, fate};
+use crate::apply::remove::Farewell;
+use crate::apply::{Done, Order, Task, undecodable};
+use crate::bundle::Held;
+use crate::error::CallError;
+use crate::ledger::{Intentions, Settled, intend, settle};
+use crate::object::ObjectKey;
+use crate::report::{self, Subject};
+use crate::watch::objects::Scope;
+use crate::watch::registry::Siblings;
+use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
+use roundhouse_api::ledger::LedgerOutcome;
+use roundhouse_api::names::{bundle_name, owner_marker};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What is settled about the objects of the ledger before the member is touched.
+#[derive(Debug, Default)]
+struct Surplus {
+    /// They go.
+    going: BTreeSet<ObjectKey>,
+    /// Another part has them.
+    moved: BTreeSet<ObjectKey>,
+    /// Some could go, but the other parts were not read at this revision yet.
+    postponed: bool,
+}
+
+impl Worker {
+    /// Applies the whole bundle, or the part of it that `extent` names.
+    pub(super) async fn apply(
+        &mut self,
+        held: &Held,
+        mut spec: BundleSpec,
+        content: Content,
+        extent: Extent,
+    ) -> Result<Next, CallError> {
+        let manifests = std::mem::take(&mut spec.workload.manifests);
+        let total = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
+        if extent == Extent::Whole {
+            match check_hash(spec.hash.as_deref(), &manifests) {
+                Ok(hash) => self.hash = hash,
+                Err(fenced) => {
+                    let message = fenced.to_string();
+                    self.refuse(held, spec.hash.as_deref(), spec.epoch, fenced.reason(), &message).await?;
+                    return Ok(Next::Resync);
+                }
+            }
+        }
+        let decoded = decode(manifests);
+        let keys: BTreeSet<ObjectKey> = decoded.manifests.iter().map(|manifest| manifest.key.clone()).collect();
+        let surplus = if extent == Extent::Whole {
+            self.shared.registry.declare(&self.name, held, &keys);
+            self.observations.retain(|ordinal, _| *ordinal < total);
+            let surplus = self.surplus(&decoded);
+            self.write_ahead(held, &spec, &decoded, &surplus).await?;
+            surplus
+        } else {
+            Surplus::default()
+        };
+        let terms = self.terms(&spec);
+        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
+        self.remove_surplus(&spec, &terms, total).await;
+        self.settle(outcomes, extent == Extent::Whole && !surplus.postponed).await?;
+        self.watch(held, &keys);
+        self.applied = Some(content);
+        let subject = Subject { hash: Some(&self.hash), generation: held.generation, epoch: spec.epoch };
+        let now = self.shared.clock.now();
+        let before = self.reported.as_ref();
+        let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
+        self.report(held, status).await?;
+        Ok(self.next(surplus.postponed))
+    }
+
+    fn terms(&self, spec: &BundleSpec) -> Terms {
+        // The parts of one application share one marker.
+        let owner = spec.application_ref.as_ref().map(|app| bundle_name(&app.namespace, &app.name, 1));
+        Terms {
+            marker: owner_marker(&self.shared.hub_id, owner.as_deref().unwrap_or(&self.name)),
+            adopt: spec.adopt.unwrap_or_default(),
+            allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
+            apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            drift: spec.drift.unwrap_or_default(),
+        }
+    }
+
+    /// Sorts out what of the ledger is no longer in the bundle.
+    fn surplus(&self, decoded: &Decoded) -> Surplus {
+        let mut surplus = Surplus::default();
+        let moved = match self.shared.registry.siblings(&self.name) {
+            Siblings::Read(theirs) => theirs,
+            Siblings::NotYet => {
+                surplus.postponed = true;
+                BTreeSet::new()
+            }
+        };
+        let inventory = Inventory {
+            wanted: decoded.manifests.iter().map(|manifest| &manifest.key).collect(),
+            undecodable: decoded.failed.iter().map(|failed| &failed.identity).collect(),
+            unknown_kinds: BTreeSet::new(),
+            moved,
+        };
+        for entry in &self.ledger.spec().objects {
+            let key = ObjectKey::of_entry(entry);
+            match fate(&key, &inventory) {
+                Fate::Surplus if !surplus.postponed => {
+                    surplus.going.insert(key);
+                }
+                Fate::Moved => {
+                    surplus.moved.insert(key);
+                }
+                Fate::Surplus | Fate::Wanted | Fate::Held => {}
+            }
+        }
+        surplus
+    }
+
+    /// The ledger says what is about to happen, before it happens.
+    async fn write_ahead(
+        &mut self,
+        held: &Held,
+        spec: &BundleSpec,
+        decoded: &Decoded,
+        surplus: &Surplus,
+    ) -> Result<(), CallError> {
+        let intentions = Intentions {
+            bundle_uid: &held.uid,
+            generation: held.generation,
+            epoch: spec.epoch,
+            revision: spec.revision.as_deref(),
+            dispatched: spec.application_ref.is_some(),
+            wanted: decoded.manifests.iter().map(|m| (&m.key, m.version.as_str())).collect(),
+            surplus: surplus.going.clone(),
+            forgotten: surplus.moved.clone(),
+        };
+        let next = intend(self.ledger.spec(), &intentions);
+        self.ledger.write(next).await
+    }
+
+    /// Applies the manifests in question and remembers what was found.
+    async fn touch_member(
+        &mut self,
+        decoded: &Decoded,
+        spec: &BundleSpec,
+        terms: &Terms,
+        extent: &Extent,
+    ) -> BTreeMap<ObjectKey, Settled> {
+        let wanted = |manifest: &&Manifest| match extent {
+            Extent::Whole => true,
+            Extent::Some(keys) => {
+                let known = self.observations.get(&manifest.ordinal);
+                let target = known.and_then(|observation| observation.target.as_ref());
+                keys.contains(target.unwrap_or(&manifest.key))
+            }
+        };
+        let tasks: Vec<Task<'_>> = decoded
+            .manifests
+            .iter()
+            .filter(wanted)
+            .map(|manifest| Task {
+                manifest,
+                entry: self.ledger.entry(&manifest.key),
+                quiet: self.observations.get(&manifest.ordinal).and_then(|known| known.quiet.as_deref()),
+            })
+            .collect();
+        let configs: &[ManifestConfig] = &spec.manifest_configs;
+        let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
+        let done = self.shared.engine.apply(tasks, Order { terms, configs, app_namespace }).await;
+        for failed in &decoded.failed {
+            self.observations.insert(failed.ordinal, undecodable(failed));
+        }
+        let mut outcomes = BTreeMap::new();
+        for Done { key, ordinal, observation, settled } in done {
+            if let Some(settled) = settled {
+                outcomes.insert(key, settled);
+            }
+            self.observations.insert(ordinal, observation);
+        }
+        outcomes
+    }
+
+    /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.
+    async fn remove_surplus(&mut self, spec: &BundleSpec, terms: &Terms, total: u32) {
+        let unknown: BTreeSet<(&str, &str)> = self
+            .observations
+            .values()
+            .filter(|observation| matches!(observation.outcome, Outcome::NoKind { .. }))
+            .map(|observation| (observation.meta.group.as_str(), observation.meta.kind.as_str()))
+            .collect();
+        let entries: Vec<_> = self
+            .ledger
+            .spec()
+            .objects
+            .iter()
+            .filter(|entry| entry.outcome == LedgerOutcome::Removing)
+            .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
+            .cloned()
+            .collect();
+        let wanted: BTreeSet<ObjectKey> =
+            self.observations.values().filter_map(|observation| observation.target.clone()).collect();
+        let farewell = Farewell {
+            marker: &terms.marker,
+            delete_option: spec.delete_option.as_ref(),
+            ordinal: total,
+            wanted: &wanted,
+        };
+        let removed = self.shared.engine.remove(entries, farewell).await;
+        self.released = removed.released;
+        self.leaving = removed.leaving;
+    }
+
+    async fn settle(&mut self, mut outcomes: BTreeMap<ObjectKey, Settled>, whole: bool) -> Result<(), CallError> {
+        let released = std::mem::take(&mut self.released);
+        outcomes.extend(released.into_iter().map(|key| (key, Settled::Released)));
+        let next = settle(self.ledger.spec(), &outcomes, whole);
+        self.ledger.write(next).await
+    }
+
+    /// Watches the kinds of this bundle, and says which versions of its objects are no news.
+    fn watch(&self, held: &Held, keys: &BTreeSet<ObjectKey>) {
+        let mut keys = keys.clone();
+        let mut scopes = BTreeMap::new();
+        for observation in self.observations.values() {
+            let Some(target) = &observation.target else { continue };
+            keys.insert(target.clone());
+            if let Some(kind) = &observation.kind {
+                scopes.insert(Scope::of(target, kind, observation.labelled), Arc::clone(kind));
+            }
+        }
+        self.shared.registry.declare(&self.name, held, &keys);
+        for observation in self.observations.values() {
+            if let Some(target) = &observation.target {
+                self.shared.registry.saw(&self.name, target, observation.seen.as_deref());
+            }
+        }
+        let waits_for_kind =
+            self.observations.values().any(|observation| matches!(observation.outcome, Outcome::NoKind { .. }));
+        if waits_for_kind {
+            scopes.insert(Scope::definitions(), Arc::clone(&self.shared.definitions));
+        }
+        self.shared.objects.want(&self.name, scopes);
+    }
+
+    /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
+    fn next(&mut self, postponed: bool) -> Next {
+        let retry = self.observations.values().any(|observation| observation.outcome.wants_retry());
+        let trouble = self.trouble_now();
+        if trouble != self.trouble {
+            self.trouble = trouble;
+            self.failures = 0;
+            self.retry_due = None;
+        }
+        if retry || postponed || !self.leaving.is_empty() { Next::Retry } else { Next::Resync }
+    }
+
+    /// A fingerprint of what fails and why; it only says whether the trouble is still the same.
+    fn trouble_now(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (ordinal, observation) in &self.observations {
+            if observation.outcome.wants_retry() {
+                (ordinal, observation.outcome.reason()).hash(&mut hasher);
+            }
+        }
+        self.leaving.len().hash(&mut hasher);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,330 @@
+//! The worker of one bundle: one task, one pass at a time. What to do is decided by [`intent`](crate::apply::intent);
+//! what a pass found is remembered per manifest, so that an event about one object costs a look at that object.
+
+mod apply;
+mod removal;
+
+use crate::agent::Shared;
+use crate::apply::Observation;
+use crate::apply::intent::{Intent, Sight, intent};
+use crate::bundle::{Held, Presence};
+use crate::delay::{backoff, spread};
+use crate::error::CallError;
+use crate::ledger::{self, Ledger};
+use crate::object::ObjectKey;
+use crate::report::{self, Leaving, Subject};
+use crate::watch::inbox::{Inbox, News};
+use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+use roundhouse_api::ledger::{AppliedBundle, LedgerState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The part of the resync interval by which it is jittered.
+const RESYNC_JITTER: f64 = 0.1;
+/// The part of a retry's delay by which it is jittered.
+const RETRY_JITTER: f64 = 0.3;
+
+/// How soon a bundle is looked at again without any event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// At the slow resync.
+    Resync,
+    /// After a delay that grows: something failed or is waited for.
+    Retry,
+    /// Never: the bundle is gone and nothing is left of it.
+    End,
+}
+
+/// What a pass is for, beside the news.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// The slow resync is due.
+    resync: bool,
+    /// What failed is to be tried again.
+    retry: bool,
+}
+
+/// How much of a bundle a pass looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Extent {
+    /// Everything, the ledger included.
+    Whole,
+    /// Only these manifests (by the object they name), and removals that are under way.
+    Some(BTreeSet<ObjectKey>),
+}
+
+/// Which content a pass applied whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Content {
+    uid: String,
+    generation: i64,
+}
+
+/// One bundle's worker.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    name: String,
+    inbox: Arc<Inbox>,
+    ledger: Ledger,
+    /// What the last whole pass applied in this process.
+    applied: Option<Content>,
+    /// Hash of that content.
+    hash: String,
+    observations: BTreeMap<u32, Observation>,
+    leaving: Vec<Leaving>,
+    /// Objects that the last removal let go of, on their way into the ledger.
+    released: BTreeSet<ObjectKey>,
+    /// The status on the hub, as last written or seen.
+    reported: Option<BundleStatus>,
+    /// Resource version after our last report: older events about the Bundle show an older status.
+    report_version: Option<u64>,
+    failures: u32,
+    /// What the failures were about: a different trouble starts with short delays again.
+    trouble: u64,
+    resync_due: Instant,
+    /// When what failed is tried again.
+    retry_due: Option<Instant>,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>) -> Self {
+        let config = &shared.config;
+        let client = shared.engine.member.client().clone();
+        let ledger = Ledger::new(client, &shared.hub_id, &name, stored, config.call_timeout);
+        let resync_due = Instant::now() + config.resync;
+        Worker {
+            shared,
+            name,
+            inbox,
+            ledger,
+            applied: None,
+            hash: String::new(),
+            observations: BTreeMap::new(),
+            leaving: Vec::new(),
+            released: BTreeSet::new(),
+            reported: None,
+            report_version: None,
+            failures: 0,
+            trouble: 0,
+            resync_due,
+            retry_due: None,
+        }
+    }
+
+    /// Works until the bundle is gone, or until `stop`; a pass that has begun is finished.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        self.inbox.begin();
+        loop {
+            let wake_at = self.retry_due.map_or(self.resync_due, |due| due.min(self.resync_due));
+            let inbox = Arc::clone(&self.inbox);
+            let timer = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = inbox.ready() => false,
+                () = tokio::time::sleep_until(wake_at) => true,
+            };
+            if !timer && self.applied.is_some() {
+                // Events about objects come in bursts; one pass serves them all.
+                tokio::time::sleep(self.shared.config.settle).await;
+            }
+            let shared = Arc::clone(&self.shared);
+            let Ok(_permit) = shared.passes.acquire().await else { return };
+            if self.pass().await == Next::End {
+                self.shared.objects.want(&self.name, BTreeMap::new());
+                if self.shared.registry.leave(&self.name) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One pass; errors of the calls that a pass cannot do without end it, and it is tried again.
+    async fn pass(&mut self) -> Next {
+        let (presence, news) = self.inbox.take();
+        let now = Instant::now();
+        let turn = Turn {
+            resync: now >= self.resync_due,
+            retry: self.retry_due.is_some_and(|due| now >= due),
+        };
+        let config = &self.shared.config;
+        if turn.resync {
+            self.resync_due = now + spread(config.resync, RESYNC_JITTER, config.jitter.unit());
+        }
+        if turn.retry {
+            self.retry_due = None;
+        }
+        let result = match &presence {
+            Presence::Present(held) => self.present(held, &news, turn).await,
+            Presence::Deleted(held) => self.deleted(held).await,
+            Presence::Missing => self.missing().await,
+        };
+        let next = result.unwrap_or_else(|error| {
+            tracing::warn!(bundle = self.name, error = error.message(), "pass ended early, trying again");
+            // What was not looked at is looked at again.
+            self.applied = None;
+            Next::Retry
+        });
+        match next {
+            // A retry that is already due stays due: events about other objects do not put it off.
+            Next::Retry if self.retry_due.is_some() => {}
+            Next::Retry => {
+                let config = &self.shared.config;
+                let delay = backoff(self.failures, config.retry_min, config.retry_max);
+                self.failures = self.failures.saturating_add(1);
+                self.retry_due = Some(Instant::now() + spread(delay, RETRY_JITTER, config.jitter.unit()));
+            }
+            Next::Resync | Next::End => {
+                self.failures = 0;
+                self.retry_due = None;
+            }
+        }
+        next
+    }
+
+    async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
+        self.note_status(held);
+        let content = Content { uid: held.uid.clone(), generation: held.generation };
+        if self.applied.as_ref() != Some(&content) && news.intent {
+            self.failures = 0;
+            self.retry_due = None;
+        }
+        let spec = match held.spec() {
+            Ok(spec) => spec,
+            Err(error) => {
+                let message = format!("spec does not parse: {error}; is the hub newer than this agent?");
+                self.refuse(held, None, None, "InvalidSpec", &message).await?;
+                return Ok(Next::Resync);
+            }
+        };
+        if turn.resync || !self.ledger.exists() {
+            self.ledger.refresh().await?;
+        }
+        let sight = Sight::Present {
+            uid: &held.uid,
+            generation: held.generation,
+            deleting: held.deleting,
+            spec: &spec,
+        };
+        match intent(sight, self.ledger.spec()) {
+            Intent::Apply => {
+                let fresh = self.applied.as_ref() == Some(&content);
+                let extent = if fresh && !turn.resync { self.extent(news, turn) } else { Extent::Whole };
+                self.apply(held, spec, content, extent).await
+            }
+            Intent::Remove => self.remove(Some(held), &spec).await,
+            Intent::Hold { reason, message } => {
+                self.hold(held, spec.epoch, reason, &message).await?;
+                Ok(Next::Resync)
+            }
+            Intent::Ignore(fenced) => {
+                tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");
+                let epoch = self.ledger.spec().epoch;
+                self.hold(held, epoch, fenced.reason(), &fenced.to_string()).await?;
+                Ok(Next::Resync)
+            }
+            Intent::Orphan | Intent::Forget => Ok(Next::Resync),
+        }
+    }
+
+    /// What events and failures ask to be looked at.
+    fn extent(&self, news: &News, turn: Turn) -> Extent {
+        let mut keys = news.touched.clone();
+        let due = self.observations.values().filter(|observation| {
+            let no_kind = observation.outcome.reason() == "NoKind";
+            (news.kinds && no_kind) || (turn.retry && observation.outcome.wants_retry())
+        });
+        keys.extend(due.filter_map(|observation| observation.target.clone()));
+        Extent::Some(keys)
+    }
+
+    async fn deleted(&mut self, held: &Held) -> Result<Next, CallError> {
+        if self.ledger.spec().state == LedgerState::Orphaned {
+            // Judged before, as no evidence: a namespace that came back meanwhile makes no evidence of it.
+            return self.missing().await;
+        }
+        let spec = held.spec().unwrap_or_default();
+        let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
+        self.gone(intent(Sight::Deleted { spec: &spec, confirmed }, self.ledger.spec()), &spec).await
+    }
+
+    async fn missing(&mut self) -> Result<Next, CallError> {
+        self.gone(intent(Sight::Missing, self.ledger.spec()), &BundleSpec::default()).await
+    }
+
+    async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
+        self.applied = None;
+        self.reported = None;
+        match intent {
+            Intent::Remove => self.remove(None, spec).await,
+            Intent::Forget => {
+                self.ledger.remove().await?;
+                Ok(Next::End)
+            }
+            Intent::Orphan => {
+                self.observations.clear();
+                self.shared.objects.want(&self.name, BTreeMap::new());
+                let held = ledger::orphan(self.ledger.spec());
+                tracing::warn!(
+                    bundle = self.name,
+                    objects = held.objects.len(),
+                    "the Bundle vanished without spec.deletion: its objects are held"
+                );
+                self.ledger.write(held).await?;
+                Ok(Next::Resync)
+            }
+            Intent::Apply | Intent::Hold { .. } | Intent::Ignore(_) => Ok(Next::Resync),
+        }
+    }
+
+    /// The status on the hub, unless it is older than our last report.
+    fn note_status(&mut self, held: &Held) {
+        let version = held.resource_version.parse::<u64>().ok();
+        let older = matches!((version, self.report_version), (Some(seen), Some(ours)) if seen < ours);
+        if !older {
+            self.reported.clone_from(&held.status);
+        }
+    }
+
+    async fn refuse(
+        &mut self,
+        held: &Held,
+        hash: Option<&str>,
+        epoch: Option<i64>,
+        reason: &'static str,
+        message: &str,
+    ) -> Result<(), CallError> {
+        self.applied = None;
+        let subject = Subject { hash, generation: held.generation, epoch };
+        let now = self.shared.clock.now();
+        let status = report::refused(subject, reason, message, self.reported.as_ref(), now);
+        self.report(held, status).await
+    }
+
+    async fn hold(
+        &mut self,
+        held: &Held,
+        epoch: Option<i64>,
+        reason: &'static str,
+        message: &str,
+    ) -> Result<(), CallError> {
+        self.applied = None;
+        let now = self.shared.clock.now();
+        let status = report::held(held.generation, epoch, reason, message, self.reported.as_ref(), now);
+        self.report(held, status).await
+    }
+
+    /// Sends a report if it says something new.
+    async fn report(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
+        if self.reported.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let sent = report::send(&self.shared.hub_bundles, held, &status, self.shared.config.call_timeout).await?;
+        if let Some(version) = sent {
+            self.report_version = version.parse().ok();
+            self.reported = Some(status);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! A pass that removes everything, on positive evidence.
+
+use super::{Next, Worker};
+use crate::apply::remove::Farewell;
+use crate::bundle::Held;
+use crate::error::CallError;
+use crate::ledger::{Settled, remove_all, settle};
+use crate::member::{found, within};
+use crate::object::ObjectKey;
+use crate::report::{self, Subject};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use roundhouse_api::bundle::BundleSpec;
+use roundhouse_api::names::{AGENT_LEASE, bundle_name, owner_marker};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A namespace that is being deleted loses its objects one kind after the other, within moments.
+const SECOND_LOOK: Duration = Duration::from_secs(3);
+
+impl Worker {
+    /// Removes every object of the ledger; with a Bundle that still waits for it, reports how far that is.
+    pub(super) async fn remove(&mut self, held: Option<&Held>, spec: &BundleSpec) -> Result<Next, CallError> {
+        self.applied = None;
+        self.observations.clear();
+        self.shared.objects.want(&self.name, BTreeMap::new());
+        // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
+        self.ledger.write(remove_all(self.ledger.spec())).await?;
+        let marker = self.marker_of_ledger(spec);
+        let wanted = BTreeSet::new();
+        let farewell =
+            Farewell { marker: &marker, delete_option: spec.delete_option.as_ref(), ordinal: 0, wanted: &wanted };
+        let removed = self.shared.engine.remove(self.ledger.spec().objects.clone(), farewell).await;
+        let outcomes: BTreeMap<ObjectKey, Settled> =
+            removed.released.into_iter().map(|key| (key, Settled::Released)).collect();
+        self.ledger.write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty())).await?;
+        if removed.leaving.is_empty() {
+            self.ledger.remove().await?;
+        }
+        let left = !removed.leaving.is_empty();
+        if let Some(held) = held {
+            let subject = Subject { hash: spec.hash.as_deref(), generation: held.generation, epoch: spec.epoch };
+            let now = self.shared.clock.now();
+            let status = report::removing(subject, &removed.leaving, self.reported.as_ref(), now);
+            self.report(held, status).await?;
+        }
+        Ok(match (left, held) {
+            (true, _) => Next::Retry,
+            // The Bundle is dispatch's to finish; until it is gone there is nothing to do.
+            (false, Some(_)) => Next::Resync,
+            (false, None) => Next::End,
+        })
+    }
+
+    /// The marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.
+    fn marker_of_ledger(&self, spec: &BundleSpec) -> String {
+        let owner = match &spec.application_ref {
+            Some(app) => bundle_name(&app.namespace, &app.name, 1),
+            None if self.ledger.spec().dispatched => without_part(&self.name).to_owned(),
+            None => self.name.clone(),
+        };
+        owner_marker(&self.shared.hub_id, &owner)
+    }
+
+    /// Whether a hand-written Bundle was deleted by itself, not with its namespace, its definition or the whole hub: now
+    /// and a moment later the hub still lists Bundles, the agent's Lease stands, and this Bundle is not there.
+    pub(super) async fn deletion_confirmed(&self, name: &str) -> Result<bool, CallError> {
+        if !self.hub_stands_without(name).await? {
+            return Ok(false);
+        }
+        tokio::time::sleep(SECOND_LOOK).await;
+        self.hub_stands_without(name).await
+    }
+
+    async fn hub_stands_without(&self, name: &str) -> Result<bool, CallError> {
+        let timeout = self.shared.config.call_timeout;
+        let list = within(timeout, self.shared.hub_bundles.list_metadata(&ListParams::default().limit(1))).await;
+        if found(list)?.is_none() {
+            return Ok(false);
+        }
+        let leases: Api<Lease> = Api::namespaced(self.shared.hub.clone(), &self.shared.config.cluster.namespace());
+        let lease = found(within(timeout, leases.get(AGENT_LEASE)).await)?;
+        let stands = lease.is_some_and(|lease| lease.metadata.deletion_timestamp.is_none());
+        let bundle = found(within(timeout, self.shared.hub_bundles.get_metadata(name)).await)?;
+        Ok(stands && bundle.is_none())
+    }
+}
+
+/// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names.
+fn without_part(name: &str) -> &str {
+    match name.match_indices('.').nth(1) {
+        Some((at, _)) => name.get(..at).unwrap_or(name),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_part;
+
+    #[test]
+    fn parts_share_the_name_of_their_application() {
+        for (name, expected) in [("default.web", "default.web"), ("default.web.2", "default.web"), ("plain", "plain")] {
+            assert_eq!(without_part(name), expected);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What the demo prints on stdout: the delivered application, and where to look.
+
+use super::{
+    access::Access,
+    tree::{Style, draw},
+    view::View,
+};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The last line of `-o json`.
+pub(super) fn as_json(view: &View, access: &Access) -> Value {
+    let (placed, unplaced) = view.placed();
+    let clusters: Vec<Value> = (view.clusters().into_iter())
+        .map(|(name, (replicas, ready))| json!({"name": name, "replicas": replicas, "ready": ready}))
+        .collect();
+    json!({
+        "application": view.name,
+        "placed": placed,
+        "unplaced": unplaced,
+        "clusters": clusters,
+        "hubKubeconfig": access.hub,
+        "memberKubeconfigs": access.members,
+    })
+}
+
+/// The delivered application as text.
+pub(super) fn as_text(view: &View, seconds: f64, style: Style) -> String {
+    let clusters = view.clusters();
+    let ready: u32 = clusters.values().map(|(_, ready)| ready).sum();
+    let (placed, unplaced) = view.placed();
+    let mut text = draw(view, style);
+    let _ = writeln!(
+        text,
+        "\n{ready} of {placed} placed replicas are ready in {} clusters, {unplaced} unplaced; {seconds:.1} s after the start",
+        clusters.len()
+    );
+    text
+}
+
+/// Commands to look around with, ready to be copied.
+pub(super) fn where_to_look(access: &Access) -> String {
+    let hub = access.hub.display();
+    let mut text = format!(
+        "\nlook around while this runs (Ctrl-C ends it); the hub is at {}\n",
+        access.hub_url
+    );
+    let mut line = |command: &str, comment: &str| {
+        let _ = writeln!(text, "  {command:<72}  # {comment}");
+    };
+    line(&format!("export KUBECONFIG={hub}"), "the hub");
+    line(
+        "kubectl get applications,decisions,bundles,clusters -A",
+        "what was decided, and what became of it",
+    );
+    line(
+        "kubectl edit application web",
+        "another image makes a revision that reaches every cluster",
+    );
+    line(
+        "kubectl patch application checkout --subresource status --type merge -p '{\"status\":{\"workflow\":{\"suspend\":false}}}'",
+        "go on after the suspended step",
+    );
+    if let Some((name, path)) = access.members.iter().next() {
+        line(
+            &format!(
+                "kubectl --kubeconfig {} get deployments,configmaps,services",
+                path.display()
+            ),
+            &format!("member {name}"),
+        );
+        let scale = format!(
+            "kubectl --kubeconfig {} scale deployment web --replicas 9",
+            path.display()
+        );
+        line(&scale, "drift: the agent undoes it");
+    }
+    let members = access.members.len();
+    if members > 1
+        && let Some(directory) = access.hub.parent()
+    {
+        let _ = writeln!(
+            text,
+            "  the other members: {}/<cluster>.kubeconfig",
+            directory.display()
+        );
+    }
+    text
+}

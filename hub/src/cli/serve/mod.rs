@@ -1,0 +1,137 @@
+//! `roundhouse serve`
+
+mod agents;
+
+use super::{Failure, apiserver::Listen, signal};
+use crate::run::{self, HubError, HubOptions};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use roundhouse_api::clock::{SharedClock, SystemClock};
+use roundhouse_apiserver::Server;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Run the hub
+///
+/// With --embedded the hub brings its own API server: it writes D/admin.kubeconfig at each start and prints its path.
+/// Objects are kept in memory until the durable store lands: they are gone when the process ends. Until the verb `join`
+/// lands, it also writes D/agents/<cluster>.kubeconfig for every accepted Cluster, with a certificate of the identity
+/// roundhouse:agent:<cluster>, which roundhouse-agent takes as its hub kubeconfig.
+///
+/// With --kubeconfig the hub works on the Kubernetes API server that the file points to.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Serve an embedded API server and work on it
+    #[arg(
+        long,
+        requires = "data_dir",
+        conflicts_with = "kubeconfig",
+        required_unless_present = "kubeconfig"
+    )]
+    embedded: bool,
+    /// Directory of the certificate authority and of the kubeconfigs; created if absent
+    #[arg(long, value_name = "D", requires = "embedded")]
+    data_dir: Option<PathBuf>,
+    /// Address that the embedded API server listens on; port 0 takes a free one
+    #[arg(long, value_name = "A", default_value = "127.0.0.1:6443")]
+    listen: SocketAddr,
+    /// Further host name or address that clients use for the embedded API server; may be repeated
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
+    /// Work on the API server of this kubeconfig
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+    /// Replace definitions of core.oam.dev that another product has installed, such as KubeVela
+    #[arg(long)]
+    take_over_core_oam: bool,
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let clock: SharedClock = Arc::new(SystemClock);
+    let stop = CancellationToken::new();
+    let options = HubOptions {
+        take_over_core_oam: args.take_over_core_oam,
+        ..HubOptions::default()
+    };
+    match (args.kubeconfig, args.data_dir) {
+        (Some(file), _) => {
+            let client = client_of(&file).await?;
+            until_terminated(client, options, &clock, &stop).await?;
+        }
+        (None, Some(data_dir)) => {
+            let listen = Listen {
+                data_dir: data_dir.clone(),
+                listen: args.listen,
+                names: args.names,
+            };
+            let server = Server::builder().build();
+            let client = Client::new(server.service(), "default");
+            let endpoint = listen.open(&server, "roundhouse", &clock).await?;
+            let agents =
+                agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
+            let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop));
+            ended?;
+            let closed = endpoint.close().await;
+            closed.map_err(|error| {
+                Failure::new("E-SERVE", "the API server failed while serving").because(error)
+            })?;
+        }
+        (None, None) => {
+            return Err(
+                Failure::new("E-USAGE", "neither --embedded nor --kubeconfig is given")
+                    .advise("roundhouse serve --embedded --data-dir ./hub"),
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the hub's controllers until the process is told to end.
+async fn until_terminated(
+    client: Client,
+    options: HubOptions,
+    clock: &SharedClock,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let hub = run::run(client, options, clock.clone(), stop.clone());
+    let told = async {
+        signal::terminated().await;
+        stop.cancel();
+    };
+    tokio::pin!(hub, told);
+    let ended = tokio::select! {
+        biased;
+        ended = &mut hub => ended,
+        () = &mut told => hub.await,
+    };
+    // Whatever ended the hub ends what runs beside it.
+    stop.cancel();
+    ended.map_err(|error| {
+        let advice = match &error {
+            HubError::ForeignDefinitions { .. } => "another cluster for the hub, or --take-over-core-oam",
+            _ => "check that the API server answers, and that this user may write CustomResourceDefinitions",
+        };
+        Failure::new("E-HUB", "the hub did not start")
+            .because(error)
+            .advise(advice)
+    })
+}
+
+async fn client_of(file: &Path) -> Result<Client, Failure> {
+    let failed = || Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()));
+    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| failed().because(error))?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| failed().because(error))?;
+    // Watches are quiet for minutes; a dead connection is noticed by the server's own timeout of a watch.
+    config.read_timeout = Some(Duration::from_secs(330));
+    Client::try_from(config).map_err(|error| failed().because(error))
+}
