@@ -8,7 +8,6 @@ pub mod cli;
 pub mod cluster;
 pub mod dispatch;
 pub mod endpoint;
-pub mod install;
 pub mod placement;
 pub mod render;
 pub mod run;

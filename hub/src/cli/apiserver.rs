@@ -43,22 +43,34 @@ pub(super) struct Listen {
 
 impl Listen {
     /// Opens the endpoint and writes `admin.kubeconfig`; its path is printed on stdout.
-    pub(super) async fn open(&self, server: &Server, context: &str, clock: &SharedClock) -> Result<Endpoint, Failure> {
+    pub(super) async fn open(
+        &self,
+        server: &Server,
+        context: &str,
+        clock: &SharedClock,
+    ) -> Result<Endpoint, Failure> {
         let failed = |error: EndpointError| {
             let advice = match &error {
                 EndpointError::Listen { .. } => "another address with --listen, such as 127.0.0.1:0",
                 _ => "another directory with --data-dir",
             };
-            Failure::new("E-LISTEN", "the API server did not start").because(error).advise(advice)
+            Failure::new("E-LISTEN", "the API server did not start")
+                .because(error)
+                .advise(advice)
         };
         let authority = authority_in(&self.data_dir, clock).map_err(failed)?;
         let endpoint = Endpoint::open(server.clone(), self.listen, &self.names, authority, clock.clone())
             .await
             .map_err(failed)?;
         let path = self.data_dir.join("admin.kubeconfig");
-        endpoint.write_kubeconfig(&path, context, &Identity::admin()).map_err(failed)?;
+        endpoint
+            .write_kubeconfig(&path, context, &Identity::admin())
+            .map_err(failed)?;
         println!("{}", path.display());
-        eprintln!("serving {} (objects are kept in memory until the durable store lands)", endpoint.url());
+        eprintln!(
+            "serving {} (objects are kept in memory until the durable store lands)",
+            endpoint.url()
+        );
         Ok(endpoint)
     }
 }

@@ -87,7 +87,8 @@ impl Verb {
 
 fn block_on(verb: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new("E-RUNTIME", "the process has no resources left").because(error))?;
+    let runtime = runtime
+        .map_err(|error| Failure::new("E-RUNTIME", "the process has no resources left").because(error))?;
     // Boxed: the future of a whole fleet is large.
     runtime.block_on(Box::pin(verb))
 }

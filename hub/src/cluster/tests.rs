@@ -1,10 +1,7 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::{
-    install::{Foreign, install},
-    simulate::TokioClock,
-};
+use crate::simulate::TokioClock;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -45,7 +42,7 @@ impl Hub {
             .count_per_object(true)
             .build();
         let client = Client::new(server.service(), "default");
-        install(&client, roundhouse_api::crds::hub(), Foreign::Refuse).await.unwrap();
+        crate::run::install(&client, false).await.unwrap();
         Hub {
             _stop: controller(&client, &clock),
             server,

@@ -53,7 +53,13 @@ impl Access {
         Ok(access)
     }
 
-    async fn add(&mut self, fleet: &Fleet, server: &Server, context: &str, path: &Path) -> Result<String, EndpointError> {
+    async fn add(
+        &mut self,
+        fleet: &Fleet,
+        server: &Server,
+        context: &str,
+        path: &Path,
+    ) -> Result<String, EndpointError> {
         let clock = fleet.options().clock.clone();
         let authority = Authority::generate(clock.now())?;
         let address = (Ipv4Addr::LOCALHOST, 0).into();

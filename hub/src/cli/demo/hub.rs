@@ -37,9 +37,17 @@ enum Seen {
 impl Hub {
     /// Starts watching.
     pub(super) fn watch(client: &Client) -> Hub {
-        fn all<K>(client: &Client, wrap: fn(Event<K>) -> Seen) -> impl Stream<Item = watcher::Result<Seen>> + Send + use<K>
+        fn all<K>(
+            client: &Client,
+            wrap: fn(Event<K>) -> Seen,
+        ) -> impl Stream<Item = watcher::Result<Seen>> + Send + use<K>
         where
-            K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+            K: kube::Resource<DynamicType = ()>
+                + Clone
+                + serde::de::DeserializeOwned
+                + std::fmt::Debug
+                + Send
+                + 'static,
         {
             watcher(Api::<K>::all(client.clone()), watcher::Config::default())
                 .default_backoff()
@@ -74,7 +82,10 @@ impl Hub {
 
     /// How many clusters are available.
     pub(super) fn available(&self) -> usize {
-        self.clusters.iter().filter(|cluster| is_available(cluster)).count()
+        self.clusters
+            .iter()
+            .filter(|cluster| is_available(cluster))
+            .count()
     }
 
     /// The applications, by namespace and name.
@@ -90,7 +101,11 @@ impl Hub {
             };
             view(&Objects {
                 application,
-                decisions: self.decisions.iter().filter(|d| is_its(&d.spec.application_ref)).collect(),
+                decisions: self
+                    .decisions
+                    .iter()
+                    .filter(|d| is_its(&d.spec.application_ref))
+                    .collect(),
                 bundles: (self.bundles.iter())
                     .filter(|b| b.spec.application_ref.as_ref().is_some_and(is_its))
                     .collect(),

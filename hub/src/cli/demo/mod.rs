@@ -82,12 +82,16 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
     let fleet = Fleet::start(options)
         .await
         .map_err(|error| Failure::new("E-START", "hub and clusters did not start").because(error))?;
-    let access = Access::open(&fleet, args.data_dir.as_deref()).await.map_err(|error| {
-        Failure::new("E-ACCESS", "hub and clusters cannot be reached from outside")
-            .because(error)
-            .advise("another --data-dir, or fewer --clusters")
-    })?;
-    screen.say(&format!("a hub and {number} simulated clusters run in this process"));
+    let access = Access::open(&fleet, args.data_dir.as_deref())
+        .await
+        .map_err(|error| {
+            Failure::new("E-ACCESS", "hub and clusters cannot be reached from outside")
+                .because(error)
+                .advise("another --data-dir, or fewer --clusters")
+        })?;
+    screen.say(&format!(
+        "a hub and {number} simulated clusters run in this process"
+    ));
 
     let client = fleet.hub_client();
     let mut stage = Stage {
@@ -96,10 +100,15 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
         deadline: args.exit.then(|| started + EXIT_WITHIN),
     };
     stage.until(|hub, _| hub.available() == number).await?;
-    stage.screen.say(&format!("their {number} agents have joined; applying {}", seed.name_any()));
+    stage.screen.say(&format!(
+        "their {number} agents have joined; applying {}",
+        seed.name_any()
+    ));
     samples::create(&client, &seed).await?;
     let is_seed = |view: &&View| Some(&view.name) == seed.metadata.name.as_ref();
-    stage.until(|_, views| views.iter().filter(is_seed).any(View::is_done)).await?;
+    stage
+        .until(|_, views| views.iter().filter(is_seed).any(View::is_done))
+        .await?;
 
     let views = stage.hub.views();
     if let Some(view) = views.iter().find(is_seed) {
@@ -169,14 +178,20 @@ impl Stage<'_> {
     fn too_late(&self) -> Failure {
         let mut failure = Failure::new(
             "E-NOT-DELIVERED",
-            format!("not everything was delivered and ready within {} s", EXIT_WITHIN.as_secs()),
+            format!(
+                "not everything was delivered and ready within {} s",
+                EXIT_WITHIN.as_secs()
+            ),
         );
         let views = self.hub.views();
         for view in &views {
             let clusters = view.clusters();
             let late = clusters.iter().filter(|(_, (replicas, ready))| ready < replicas);
             for (name, (replicas, ready)) in late {
-                failure = failure.because(format!("{}: cluster {name} has {ready} of {replicas} ready", view.name));
+                failure = failure.because(format!(
+                    "{}: cluster {name} has {ready} of {replicas} ready",
+                    view.name
+                ));
             }
             if let Some(message) = &view.message {
                 failure = failure.because(format!("{}: {message}", view.name));

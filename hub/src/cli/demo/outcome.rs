@@ -41,7 +41,10 @@ pub(super) fn as_text(view: &View, seconds: f64, style: Style) -> String {
 /// Commands to look around with, ready to be copied.
 pub(super) fn where_to_look(access: &Access) -> String {
     let hub = access.hub.display();
-    let mut text = format!("\nlook around while this runs (Ctrl-C ends it); the hub is at {}\n", access.hub_url);
+    let mut text = format!(
+        "\nlook around while this runs (Ctrl-C ends it); the hub is at {}\n",
+        access.hub_url
+    );
     let mut line = |command: &str, comment: &str| {
         let _ = writeln!(text, "  {command:<72}  # {comment}");
     };
@@ -50,24 +53,37 @@ pub(super) fn where_to_look(access: &Access) -> String {
         "kubectl get applications,decisions,bundles,clusters -A",
         "what was decided, and what became of it",
     );
-    line("kubectl edit application web", "another image makes a revision that reaches every cluster");
+    line(
+        "kubectl edit application web",
+        "another image makes a revision that reaches every cluster",
+    );
     line(
         "kubectl patch application checkout --subresource status --type merge -p '{\"status\":{\"workflow\":{\"suspend\":false}}}'",
         "go on after the suspended step",
     );
     if let Some((name, path)) = access.members.iter().next() {
         line(
-            &format!("kubectl --kubeconfig {} get deployments,configmaps,services", path.display()),
+            &format!(
+                "kubectl --kubeconfig {} get deployments,configmaps,services",
+                path.display()
+            ),
             &format!("member {name}"),
         );
-        let scale = format!("kubectl --kubeconfig {} scale deployment web --replicas 9", path.display());
+        let scale = format!(
+            "kubectl --kubeconfig {} scale deployment web --replicas 9",
+            path.display()
+        );
         line(&scale, "drift: the agent undoes it");
     }
     let members = access.members.len();
     if members > 1
         && let Some(directory) = access.hub.parent()
     {
-        let _ = writeln!(text, "  the other members: {}/<cluster>.kubeconfig", directory.display());
+        let _ = writeln!(
+            text,
+            "  the other members: {}/<cluster>.kubeconfig",
+            directory.display()
+        );
     }
     text
 }

@@ -26,7 +26,11 @@ pub(super) async fn create(client: &Client, application: &Application) -> Result
     let created = api.create(&PostParams::default(), application).await;
     created.map(drop).map_err(|error| {
         let name = application.name_any();
-        Failure::new("E-SAMPLE", format!("application {namespace}/{name} was not created")).because(error)
+        Failure::new(
+            "E-SAMPLE",
+            format!("application {namespace}/{name} was not created"),
+        )
+        .because(error)
     })
 }
 

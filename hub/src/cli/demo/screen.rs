@@ -73,10 +73,13 @@ impl Screen {
         }
         match &self.live {
             Some(bar) => {
-                let drawn = views.iter().enumerate().map(|(index, view)| match index == self.focus {
-                    true => draw(view, self.style),
-                    false => line(view, self.style),
-                });
+                let drawn = views
+                    .iter()
+                    .enumerate()
+                    .map(|(index, view)| match index == self.focus {
+                        true => draw(view, self.style),
+                        false => line(view, self.style),
+                    });
                 bar.set_message(drawn.collect::<String>());
             }
             None => {

@@ -26,7 +26,11 @@ pub(super) fn news(before: Option<&View>, now: &View) -> Vec<String> {
         }
     }
     let told = before.and_then(|view| view.message.as_deref());
-    if let Some(message) = now.message.as_deref().filter(|message| Some(*message) != told && !now.delivered) {
+    if let Some(message) = now
+        .message
+        .as_deref()
+        .filter(|message| Some(*message) != told && !now.delivered)
+    {
         lines.push(format!("{app}: {message}"));
     }
     if now.delivered && !before.is_some_and(|view| view.delivered && view.revision == now.revision) {
@@ -48,9 +52,8 @@ fn placement(lines: &mut Vec<String>, app: &str, earlier: Option<&WorkloadView>,
         };
         w.rules.iter().map(|rule| (rule.total, clusters(rule))).collect()
     };
-    if earlier.is_some_and(|earlier| {
-        shape(earlier) == shape(workload) && earlier.reasons == workload.reasons
-    }) {
+    if earlier.is_some_and(|earlier| shape(earlier) == shape(workload) && earlier.reasons == workload.reasons)
+    {
         return;
     }
     lines.push(format!(
@@ -58,13 +61,21 @@ fn placement(lines: &mut Vec<String>, app: &str, earlier: Option<&WorkloadView>,
         workload.step, workload.replicas, workload.kind, workload.name
     ));
     for rule in &workload.rules {
-        let mut clusters: Vec<String> = rule.clusters.iter().map(|c| format!("{} {}", c.name, c.replicas)).collect();
+        let mut clusters: Vec<String> = rule
+            .clusters
+            .iter()
+            .map(|c| format!("{} {}", c.name, c.replicas))
+            .collect();
         let hidden = clusters.len().saturating_sub(MAX_CLUSTERS);
         clusters.truncate(MAX_CLUSTERS);
         if hidden > 0 {
             clusters.push(format!("… and {hidden} more"));
         }
-        lines.push(format!("  {}: {}", arithmetic(rule, workload), clusters.join(", ")));
+        lines.push(format!(
+            "  {}: {}",
+            arithmetic(rule, workload),
+            clusters.join(", ")
+        ));
     }
     if workload.unplaced > 0 {
         lines.push(format!("  unplaced: {}", workload.unplaced));
@@ -73,21 +84,31 @@ fn placement(lines: &mut Vec<String>, app: &str, earlier: Option<&WorkloadView>,
 }
 
 fn progress(lines: &mut Vec<String>, app: &str, earlier: Option<&RuleView>, rule: &RuleView) {
-    let is_ready = |cluster: &super::view::ClusterView| cluster.state == State::Ready && cluster.ready >= cluster.replicas;
+    let is_ready = |cluster: &super::view::ClusterView| {
+        cluster.state == State::Ready && cluster.ready >= cluster.replicas
+    };
     if rule.clusters.len() > MAX_CLUSTERS {
         let count = |rule: &RuleView| rule.clusters.iter().filter(|c| is_ready(c)).count();
         let (before, now) = (earlier.map_or(0, count), count(rule));
         // In steps of a tenth, so that a large fleet stays readable.
         let tenth = |ready: usize| ready * 10 / rule.clusters.len();
         if tenth(now) != tenth(before) {
-            lines.push(format!("{app}: {} {now} of {} clusters ready", rule.selector, rule.clusters.len()));
+            lines.push(format!(
+                "{app}: {} {now} of {} clusters ready",
+                rule.selector,
+                rule.clusters.len()
+            ));
         }
         return;
     }
     for (index, cluster) in rule.clusters.iter().enumerate() {
-        let earlier = earlier.and_then(|rule| rule.clusters.get(index)).filter(|e| e.name == cluster.name);
+        let earlier = earlier
+            .and_then(|rule| rule.clusters.get(index))
+            .filter(|e| e.name == cluster.name);
         let news = match cluster.state {
-            State::Ready if is_ready(cluster) => earlier.is_none_or(|e| !is_ready(e) || e.replicas != cluster.replicas),
+            State::Ready if is_ready(cluster) => {
+                earlier.is_none_or(|e| !is_ready(e) || e.replicas != cluster.replicas)
+            }
             State::Failed | State::Unreachable => earlier.is_none_or(|e| e.state != cluster.state),
             _ => false,
         };
@@ -97,7 +118,10 @@ fn progress(lines: &mut Vec<String>, app: &str, earlier: Option<&RuleView>, rule
                 State::Unreachable => " unreachable".to_owned(),
                 _ => String::new(),
             };
-            lines.push(format!("{app}: {} {}/{} ready{word}", cluster.name, cluster.ready, cluster.replicas));
+            lines.push(format!(
+                "{app}: {} {}/{} ready{word}",
+                cluster.name, cluster.ready, cluster.replicas
+            ));
         }
     }
 }

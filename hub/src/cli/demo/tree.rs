@@ -17,7 +17,11 @@ pub(super) struct Style {
 
 impl Style {
     fn paint(self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.color {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     fn bold(self, text: &str) -> String {
@@ -86,7 +90,12 @@ fn draw_workload(out: &mut String, workload: &WorkloadView, style: Style) {
     let last = workload.rules.len().saturating_sub(1);
     for (index, rule) in workload.rules.iter().enumerate() {
         let is_last = index == last && !has_rest;
-        let _ = writeln!(out, "   {} {}", if is_last { "└─" } else { "├─" }, arithmetic(rule, workload));
+        let _ = writeln!(
+            out,
+            "   {} {}",
+            if is_last { "└─" } else { "├─" },
+            arithmetic(rule, workload)
+        );
         let indent = if is_last { "      " } else { "   │  " };
         draw_clusters(out, rule, indent, style);
     }
@@ -130,7 +139,11 @@ fn draw_clusters(out: &mut String, rule: &RuleView, indent: &str, style: Style) 
     let width = shown.iter().map(|cluster| cluster.name.len()).max().unwrap_or(0);
     let hidden = rule.clusters.len() - shown.len();
     for (index, cluster) in shown.iter().enumerate() {
-        let branch = if hidden == 0 && index + 1 == shown.len() { "└─" } else { "├─" };
+        let branch = if hidden == 0 && index + 1 == shown.len() {
+            "└─"
+        } else {
+            "├─"
+        };
         let _ = writeln!(
             out,
             "{indent}{branch} {:width$}  {}  {}/{} ready {}",
@@ -142,7 +155,11 @@ fn draw_clusters(out: &mut String, rule: &RuleView, indent: &str, style: Style) 
         );
     }
     if hidden > 0 {
-        let ready = rule.clusters.iter().filter(|cluster| cluster.state == State::Ready).count();
+        let ready = rule
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.state == State::Ready)
+            .count();
         let _ = writeln!(
             out,
             "{indent}└─ … and {hidden} more ({ready} of {} ready): kubectl get bundles -A",
@@ -158,7 +175,11 @@ fn bar(cluster: &ClusterView, style: Style) -> String {
     };
     let full = "█".repeat(usize::try_from(filled.min(BAR)).unwrap_or(0));
     let empty = "░".repeat(usize::try_from(BAR.saturating_sub(filled)).unwrap_or(0));
-    let color = if cluster.state == State::Failed { "31" } else { "32" };
+    let color = if cluster.state == State::Failed {
+        "31"
+    } else {
+        "32"
+    };
     format!("{}{}", style.paint(color, &full), style.faint(&empty))
 }
 
@@ -168,7 +189,11 @@ pub(super) fn line(view: &View, style: Style) -> String {
     let clusters = view.clusters();
     let ready: u32 = clusters.values().map(|(_, ready)| ready).sum();
     let (placed, unplaced) = view.placed();
-    let unplaced = if unplaced > 0 { format!(", {unplaced} unplaced") } else { String::new() };
+    let unplaced = if unplaced > 0 {
+        format!(", {unplaced} unplaced")
+    } else {
+        String::new()
+    };
     format!(
         "{title}  {}  {ready}/{placed} ready in {} clusters{unplaced}\n",
         phase(view),

@@ -101,7 +101,13 @@ pub(super) fn view(objects: &Objects<'_>) -> View {
     for (step, rules) in &rules {
         for decision in objects.decisions.iter().filter(|d| d.spec.step == *step) {
             for workload in &decision.spec.workloads {
-                workloads.push(workload_view(step, rules, workload, &decision.spec.reasons, &reports));
+                workloads.push(workload_view(
+                    step,
+                    rules,
+                    workload,
+                    &decision.spec.reasons,
+                    &reports,
+                ));
             }
         }
     }
@@ -140,7 +146,11 @@ impl View {
 
     /// Delivered, and every replica that was placed is ready.
     pub(super) fn is_done(&self) -> bool {
-        self.delivered && self.clusters().values().all(|(replicas, ready)| ready >= replicas)
+        self.delivered
+            && self
+                .clusters()
+                .values()
+                .all(|(replicas, ready)| ready >= replicas)
     }
 }
 
@@ -211,14 +221,22 @@ fn workload_view(
     let mut left: BTreeMap<&str, u32> = BTreeMap::new();
     let views = rules.iter().enumerate().map(|(index, rule)| {
         let name = rule.name_or_index(index);
-        let total = decision.rules.iter().find(|total| total.rule.as_deref() == Some(&name));
-        let members = decision.clusters.iter().filter(|assignment| assignment.rule == name);
+        let total = decision
+            .rules
+            .iter()
+            .find(|total| total.rule.as_deref() == Some(&name));
+        let members = decision
+            .clusters
+            .iter()
+            .filter(|assignment| assignment.rule == name);
         let clusters = members.map(|assignment| {
             // What is ready on a cluster counts for its rules one after the other.
             let cluster = assignment.name.as_str();
             let key = (cluster, decision.workload.clone());
             let ready = reports.ready.iter().find(|(k, _)| k.0 == key.0 && k.1 == key.1);
-            let left = left.entry(cluster).or_insert_with(|| ready.map_or(0, |(_, ready)| *ready));
+            let left = left
+                .entry(cluster)
+                .or_insert_with(|| ready.map_or(0, |(_, ready)| *ready));
             let ready = assignment.replicas.min(*left);
             *left -= ready;
             ClusterView {
@@ -250,7 +268,12 @@ fn workload_view(
 fn selector_of(rule: &Rule) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(selector) = &rule.cluster_selector {
-        parts.extend(selector.match_labels.iter().map(|(key, value)| format!("{key}={value}")));
+        parts.extend(
+            selector
+                .match_labels
+                .iter()
+                .map(|(key, value)| format!("{key}={value}")),
+        );
         parts.extend(selector.match_expressions.iter().map(|requirement| {
             let key = &requirement.key;
             match &requirement.operator {
@@ -261,7 +284,11 @@ fn selector_of(rule: &Rule) -> String {
             }
         }));
     }
-    parts.extend(rule.clusters.iter().map(|names| format!("clusters {}", names.join(", "))));
+    parts.extend(
+        rule.clusters
+            .iter()
+            .map(|names| format!("clusters {}", names.join(", "))),
+    );
     if parts.is_empty() {
         return "every cluster".to_owned();
     }

@@ -12,7 +12,12 @@ use std::{collections::BTreeSet, path::PathBuf};
 use tokio_util::sync::CancellationToken;
 
 /// Writes `<directory>/<cluster>.kubeconfig` once for every Cluster that is accepted, until `stop`.
-pub(super) async fn write_kubeconfigs(client: Client, endpoint: &Endpoint, directory: PathBuf, stop: CancellationToken) {
+pub(super) async fn write_kubeconfigs(
+    client: Client,
+    endpoint: &Endpoint,
+    directory: PathBuf,
+    stop: CancellationToken,
+) {
     if let Err(error) = make_private_directory(&directory) {
         tracing::error!(%error, "no kubeconfigs are written for agents");
         return;
@@ -43,7 +48,9 @@ pub(super) async fn write_kubeconfigs(client: Client, endpoint: &Endpoint, direc
                 tracing::info!(cluster = %name, path = %path.display(), "wrote the kubeconfig of an agent");
                 written.insert(name);
             }
-            Err(error) => tracing::error!(cluster = %name, %error, "the kubeconfig of an agent was not written"),
+            Err(error) => {
+                tracing::error!(cluster = %name, %error, "the kubeconfig of an agent was not written")
+            }
         }
     }
 }

@@ -3,10 +3,7 @@
 mod agents;
 
 use super::{Failure, apiserver::Listen, signal};
-use crate::{
-    install::{Foreign, InstallError, install},
-    run::{self, HubOptions},
-};
+use crate::run::{self, HubError, HubOptions};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -33,7 +30,12 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Serve an embedded API server and work on it
-    #[arg(long, requires = "data_dir", conflicts_with = "kubeconfig", required_unless_present = "kubeconfig")]
+    #[arg(
+        long,
+        requires = "data_dir",
+        conflicts_with = "kubeconfig",
+        required_unless_present = "kubeconfig"
+    )]
     embedded: bool,
     /// Directory of the certificate authority and of the kubeconfigs; created if absent
     #[arg(long, value_name = "D", requires = "embedded")]
@@ -55,12 +57,14 @@ pub(super) struct Args {
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let clock: SharedClock = Arc::new(SystemClock);
     let stop = CancellationToken::new();
-    let foreign = if args.take_over_core_oam { Foreign::TakeOver } else { Foreign::Refuse };
+    let options = HubOptions {
+        take_over_core_oam: args.take_over_core_oam,
+        ..HubOptions::default()
+    };
     match (args.kubeconfig, args.data_dir) {
         (Some(file), _) => {
             let client = client_of(&file).await?;
-            prepare(&client, foreign).await?;
-            until_terminated(client, &clock, &stop).await;
+            until_terminated(client, options, &clock, &stop).await?;
         }
         (None, Some(data_dir)) => {
             let listen = Listen {
@@ -70,39 +74,54 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             };
             let server = Server::builder().build();
             let client = Client::new(server.service(), "default");
-            prepare(&client, foreign).await?;
             let endpoint = listen.open(&server, "roundhouse", &clock).await?;
-            let agents = agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
-            tokio::join!(agents, until_terminated(client, &clock, &stop));
+            let agents =
+                agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
+            let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop));
+            ended?;
             let closed = endpoint.close().await;
-            closed.map_err(|error| Failure::new("E-SERVE", "the API server failed while serving").because(error))?;
+            closed.map_err(|error| {
+                Failure::new("E-SERVE", "the API server failed while serving").because(error)
+            })?;
         }
         (None, None) => {
-            return Err(Failure::new("E-USAGE", "neither --embedded nor --kubeconfig is given")
-                .advise("roundhouse serve --embedded --data-dir ./hub"));
+            return Err(
+                Failure::new("E-USAGE", "neither --embedded nor --kubeconfig is given")
+                    .advise("roundhouse serve --embedded --data-dir ./hub"),
+            );
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the hub's controllers until the process is told to end.
-async fn until_terminated(client: Client, clock: &SharedClock, stop: &CancellationToken) {
-    let hub = tokio::spawn(run::run(client, HubOptions::default(), clock.clone(), stop.clone()));
-    tracing::info!("the hub is at work");
-    signal::terminated().await;
+async fn until_terminated(
+    client: Client,
+    options: HubOptions,
+    clock: &SharedClock,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let hub = run::run(client, options, clock.clone(), stop.clone());
+    let told = async {
+        signal::terminated().await;
+        stop.cancel();
+    };
+    tokio::pin!(hub, told);
+    let ended = tokio::select! {
+        biased;
+        ended = &mut hub => ended,
+        () = &mut told => hub.await,
+    };
+    // Whatever ended the hub ends what runs beside it.
     stop.cancel();
-    if let Err(error) = hub.await {
-        tracing::error!(%error, "the hub's controllers had failed");
-    }
-}
-
-async fn prepare(client: &Client, foreign: Foreign) -> Result<(), Failure> {
-    install(client, roundhouse_api::crds::hub(), foreign).await.map_err(|error| {
+    ended.map_err(|error| {
         let advice = match &error {
-            InstallError::Foreign(_) => "another hub cluster, or --take-over-core-oam to replace it",
+            HubError::ForeignDefinitions { .. } => "another cluster for the hub, or --take-over-core-oam",
             _ => "check that the API server answers, and that this user may write CustomResourceDefinitions",
         };
-        Failure::new("E-CRDS", "the hub's definitions are not installed").because(error).advise(advice)
+        Failure::new("E-HUB", "the hub did not start")
+            .because(error)
+            .advise(advice)
     })
 }
 

@@ -6,7 +6,7 @@ use super::{
     options::seed_of,
     worker::Worker,
 };
-use crate::install::{Foreign, install};
+use crate::run;
 use kube::{Api, Client, api::PostParams};
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use roundhouse_apiserver::Server;
@@ -37,7 +37,7 @@ impl Fleet {
     /// A server refuses a definition or a Cluster.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
         let server = server(&options, seed_of(options.seed, "hub"));
-        install(&client_of(&server), roundhouse_api::crds::hub(), Foreign::Refuse).await?;
+        run::install(&client_of(&server), options.hub.take_over_core_oam).await?;
         let specs = options.members.clone();
         let mut fleet = Fleet {
             options,
@@ -161,7 +161,11 @@ impl Fleet {
         let client = self.hub_client();
         let options = self.options.hub.clone();
         let clock = self.options.clock.clone();
-        self.hub = Some(Worker::start(|stop| crate::run::run(client, options, clock, stop)));
+        self.hub = Some(Worker::start(|stop| async move {
+            if let Err(error) = run::run(client, options, clock, stop).await {
+                tracing::error!(%error, "the hub ended");
+            }
+        }));
     }
 
     /// Stops everything and waits for it.

@@ -3,9 +3,9 @@
 mod fleet;
 mod member;
 mod options;
-mod worker;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use fleet::Fleet;
 pub use options::{FleetOptions, MemberSpec};
@@ -23,7 +23,7 @@ pub enum HarnessError {
     },
     /// The hub's definitions cannot be installed.
     #[error(transparent)]
-    Install(#[from] crate::install::InstallError),
+    Install(#[from] crate::run::HubError),
     /// There is no such member.
     #[error("no member is named {0:?}: see Fleet::members for the names")]
     NoSuchMember(String),
