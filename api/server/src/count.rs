@@ -76,7 +76,7 @@ impl WriteCounter {
             .unwrap_or_default()
     }
 
-    /// Requests by (verb, table), answered or refused.
+    /// Requests on resources by (verb, table), answered or refused; a subresource counts as its resource.
     pub fn requests(&self) -> BTreeMap<(&'static str, String), u64> {
         self.requests.lock().clone()
     }

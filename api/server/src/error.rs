@@ -152,6 +152,14 @@ impl ApiError {
         );
         Self::new(415, "UnsupportedMediaType", message)
     }
+    /// 429 `TooManyRequests`; goes with `Retry-After: 1`.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(
+            429,
+            "TooManyRequests",
+            "too many requests at once, please try again later",
+        )
+    }
     /// 500 without a reason: what Kubernetes answers for errors it has no class for.
     pub(crate) fn unclassified(message: impl Into<String>) -> Self {
         Self::new(500, "", message)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     auth::{AllowAuthenticated, Authorizer, Identity},
@@ -19,6 +20,9 @@ use crate::{
 /// Namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// Requests read and answered at a time; more are told to come back. Open watches do not count.
+const MAX_IN_FLIGHT: usize = 1_024;
+
 /// Everything the handlers share.
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
@@ -29,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) counter: WriteCounter,
     pub(crate) owners: Owners,
     pub(crate) notes: Notes,
+    pub(crate) in_flight: Semaphore,
 }
 
 impl Core {
@@ -127,6 +132,7 @@ impl ServerBuilder {
             counter: WriteCounter::new(self.per_object),
             owners: Owners::default(),
             notes: Notes::default(),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
         });
         core.load();
         let server = Server { core };

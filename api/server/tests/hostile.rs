@@ -52,7 +52,7 @@ async fn bounds() {
         );
     }
     let (code, _) = raw.get(&format!("{MAPS}/{}", "a".repeat(20_000))).await;
-    assert_eq!(code, 404);
+    assert_eq!(code, 414);
     let (code, status) = raw
         .ask(Method::POST, MAPS, "application/vnd.kubernetes.protobuf", "k8s\0")
         .await;
@@ -64,6 +64,23 @@ async fn bounds() {
     );
     let (code, _) = raw.ask(Method::POST, MAPS, "application/yaml", bomb).await;
     assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn too_many_at_once_are_told_to_come_back() {
+    let raw = Raw::new(&Server::builder().build());
+    // Bodies that never come hold their place.
+    let mut waiting = vec![];
+    for _ in 0..1_024 {
+        let mut pending = Box::pin(raw.stalled(MAPS));
+        assert!(futures::poll!(&mut pending).is_pending());
+        waiting.push(pending);
+    }
+    let response = raw.send(Method::GET, MAPS, "", "").await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["retry-after"], "1");
+    waiting.pop();
+    assert_eq!(raw.get(MAPS).await.0, 200);
 }
 
 #[tokio::test]
@@ -233,7 +250,7 @@ proptest! {
             let request = Request::builder().method(method).uri(uri)
                 .header(header::CONTENT_TYPE, media).header(header::ACCEPT, accept)
                 .body(Full::from(payload)).expect("parts are valid");
-            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
             let code = runtime.block_on(async {
                 let response = server.service().oneshot(request).await.expect("never fails");
                 let code = response.status().as_u16();

@@ -118,6 +118,7 @@ async fn a_namespace_goes_last() {
     let (_, space) = raw.delete("/api/v1/namespaces/n", json!({})).await;
     assert_eq!(space["status"]["phase"], "Terminating");
     assert_eq!(raw.get(&format!("{maps}/free")).await.0, 404);
+    assert_eq!(raw.delete("/api/v1/namespaces/default", json!({})).await.0, 403);
     let (code, refused) = raw.post(maps, json!({"metadata": {"name": "late"}})).await;
     assert_eq!(
         (code, &refused["details"]["causes"][0]["reason"]),

@@ -52,6 +52,18 @@ impl Raw {
         )
     }
 
+    /// A create whose body never comes.
+    pub async fn stalled(&self, path: &str) -> Response<ApiBody> {
+        let body = http_body_util::StreamBody::new(futures::stream::pending::<
+            Result<http_body::Frame<Bytes>, std::io::Error>,
+        >());
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .unwrap();
+        self.0.clone().oneshot(request).await.unwrap()
+    }
+
     pub async fn get(&self, path: &str) -> (u16, Value) {
         self.ask(Method::GET, path, "", "").await
     }
