@@ -19,7 +19,8 @@ fn add(path: &str, value: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_bad_edit_is_refused_by_name_and_what_runs_stays() -> Result<()> {
-    let world = one().await?;
+    let members = [("east-1", "east"), ("west-1", "west")];
+    let world = World::start(&members, ApplyOnce::Never).await?;
     world.create(SEED).await?;
     world.delivered("web", "web-v1").await?;
     let good = object(SEED)?["spec"].clone();

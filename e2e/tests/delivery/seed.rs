@@ -37,7 +37,7 @@ async fn the_seed_puts_seven_in_the_east_two_in_the_west_and_reports_one() -> Re
         ("5/5", "9/9")
     );
     assert!(
-        delivery.unplaced_reasons[0].contains("no rule claims it"),
+        delivery.unplaced_reasons[0].contains("no rule claims"),
         "{:?}",
         delivery.unplaced_reasons
     );
