@@ -502,8 +502,8 @@ impl Hub {
             return Ok(app.clone());
         }
         if let Some(workflow) = &mut status.workflow {
-            let stored = app.status.workflow.as_ref().and_then(|w| w.epoch).unwrap_or(0);
-            workflow.epoch = Some(self.epoch.max(stored));
+            // Never the stored one: a hub that a newer one has followed is refused by the transition rule.
+            workflow.epoch = Some(self.epoch);
         }
         let unreadable = |error: serde_json::Error| PassError::Unreadable {
             application: app.title(),
