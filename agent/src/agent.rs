@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 /// First and longest delay while the agent waits for its hub and its member at the start.
 const START_MIN: Duration = Duration::from_millis(200);
-const START_MAX: Duration = Duration::from_secs(15);
+const START_MAX: Duration = Duration::from_secs(5);
 
 /// What the workers of one agent share.
 pub(crate) struct Shared {

@@ -7,6 +7,7 @@ use arguments::Arguments;
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use roundhouse_api::clock::SystemClock;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +18,7 @@ fn main() -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_new(&arguments.log).context("--log")?)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     if rustls::crypto::ring::default_provider()
         .install_default()

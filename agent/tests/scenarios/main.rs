@@ -3,7 +3,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "tests state what must hold"
+    clippy::cloned_ref_to_slice_refs,
+    reason = "tests state what must hold, and a bundle of one manifest reads like a bundle of two"
 )]
 
 mod applying;

@@ -39,7 +39,7 @@ async fn a_hundred_passes_over_settled_bundles_write_nothing() {
     config.resync = Duration::from_secs(10);
     let agent = world.agent_with(config);
     settled(&world).await;
-    let (writes, requests) = (world.writes(), world.member.counter().write_requests());
+    let (writes, requests) = (world.writes(), world.write_requests());
     let reads = world.member.counter().requests();
     pass_time(1100).await;
     let gets = |requests: &std::collections::BTreeMap<(&'static str, String), u64>| {
@@ -52,7 +52,7 @@ async fn a_hundred_passes_over_settled_bundles_write_nothing() {
     assert!(passes >= 100, "{passes} passes");
     assert_eq!(world.writes(), writes, "{:#?}", world.hub.counter().by_object());
     assert_eq!(
-        world.member.counter().write_requests(),
+        world.write_requests(),
         requests,
         "not even a write that changes nothing is sent"
     );

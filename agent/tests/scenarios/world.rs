@@ -313,6 +313,20 @@ impl World {
             .map(|ledger| serde_json::to_value(ledger).unwrap())
     }
 
+    /// Writing requests that both servers were sent, those that changed nothing included, without renewals of the Lease.
+    pub(crate) fn write_requests(&self) -> u64 {
+        let requests = self.hub.counter().requests();
+        let renewals = requests
+            .iter()
+            .filter(|((_, table), _)| table.starts_with("leases"));
+        let renewals: u64 = renewals
+            .filter(|((verb, _), _)| *verb == "patch")
+            .map(|(_, n)| n)
+            .sum();
+        assert!(renewals > 0, "the Lease is renewed: {requests:?}");
+        self.hub.counter().write_requests() + self.member.counter().write_requests() - renewals
+    }
+
     /// Stored writes at both servers, without the Lease's.
     pub(crate) fn writes(&self) -> u64 {
         let lease = self
