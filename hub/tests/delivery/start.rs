@@ -1,11 +1,12 @@
 //! Starting a hub.
 
-use crate::world::TestClock;
+use crate::world::{TestClock, World, seed};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams},
 };
+use roundhouse_api::application::ApplicationPhase;
 use roundhouse_apiserver::Server;
 use roundhouse_hub::run::{HubError, HubOptions, install, run};
 use serde_json::json;
@@ -64,4 +65,26 @@ async fn refuses_definitions_of_another_installation_unless_told() {
         taken.metadata.labels.unwrap()["app.kubernetes.io/managed-by"],
         "roundhouse"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_a_newer_one_has_followed_writes_nothing_more() {
+    let mut world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    // A newer hub has taken over, and this one does not know it yet.
+    world
+        .patch_status("app", json!({"workflow": {"epoch": 40}}))
+        .await;
+    world.rest().await;
+    let before = world.dispatched("app").await;
+    world.apply("app", seed("nginx:2")).await;
+    tokio::time::sleep(std::time::Duration::from_secs(300)).await;
+    assert_eq!(world.dispatched("app").await, before);
+    assert_eq!(world.status("app").await.workflow.unwrap().epoch, Some(40));
+    // The next one starts above it.
+    world.stop_hub().await;
+    world.start_hub();
+    let status = world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(status.workflow.unwrap().epoch, Some(41));
 }

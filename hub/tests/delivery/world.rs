@@ -21,7 +21,7 @@ use roundhouse_api::{
 use roundhouse_apiserver::Server;
 use roundhouse_hub::{application, run};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -336,14 +336,4 @@ pub(crate) fn regions(image: &str) -> Value {
         region("east", "east", "70%"),
         {"name": "approve", "type": "suspend"},
         region("west", "west", "30%")]}})
-}
-
-/// Compares, with the application's status in the message.
-#[track_caller]
-pub(crate) fn same<T: PartialEq + Debug>(status: &ApplicationStatus, got: T, expected: T) {
-    assert!(
-        got == expected,
-        "got {got:?}, expected {expected:?}\n{}",
-        serde_json::to_string_pretty(status).unwrap()
-    );
 }
