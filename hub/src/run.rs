@@ -40,7 +40,8 @@ pub enum HubError {
     /// KubeVela, or another installation, owns definitions that the hub needs.
     #[error(
         "the API server has {names} without the label {}={}: another installation (KubeVela?) uses them; remove it, or start with --take-over-core-oam",
-        label::MANAGED_BY, label::MANAGED_BY_VALUE
+        label::MANAGED_BY,
+        label::MANAGED_BY_VALUE
     )]
     ForeignDefinitions {
         /// Names of the definitions.
@@ -74,13 +75,20 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) -> Result<(), HubError> {
-    let installed = shutdown.run_until_cancelled(install(&client, options.take_over_core_oam)).await;
+    let installed = shutdown
+        .run_until_cancelled(install(&client, options.take_over_core_oam))
+        .await;
     let Some(installed) = installed else {
         return Ok(());
     };
     installed?;
     tokio::join!(
-        application::run(client.clone(), options.application, clock.clone(), shutdown.clone()),
+        application::run(
+            client.clone(),
+            options.application,
+            clock.clone(),
+            shutdown.clone()
+        ),
         cluster::run(client, options.cluster, clock, shutdown),
     );
     Ok(())
@@ -137,7 +145,9 @@ async fn write(
 ) -> Result<(), HubError> {
     let name = definition.name_any();
     let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
-    definition.annotations_mut().insert(DEFINITION_HASH.to_owned(), hash.clone());
+    definition
+        .annotations_mut()
+        .insert(DEFINITION_HASH.to_owned(), hash.clone());
     let post = PostParams {
         field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
         ..PostParams::default()
@@ -145,12 +155,21 @@ async fn write(
     let answer = match existing {
         None => api.create(&post, &definition).await.map(drop),
         Some(existing) => {
-            let labelled = definition.labels().iter().all(|(k, v)| existing.labels().get(k) == Some(v));
+            let labelled = definition
+                .labels()
+                .iter()
+                .all(|(k, v)| existing.labels().get(k) == Some(v));
             if labelled && existing.annotations().get(DEFINITION_HASH) == Some(&hash) {
                 return Ok(());
             }
-            definition.metadata.resource_version.clone_from(&existing.metadata.resource_version);
-            definition.metadata.finalizers.clone_from(&existing.metadata.finalizers);
+            definition
+                .metadata
+                .resource_version
+                .clone_from(&existing.metadata.resource_version);
+            definition
+                .metadata
+                .finalizers
+                .clone_from(&existing.metadata.finalizers);
             api.replace(&name, &post, &definition).await.map(drop)
         }
     };

@@ -66,14 +66,17 @@ impl Agents {
         let namespace = bundle.namespace().unwrap();
         let cluster = namespace.strip_prefix("cluster-").unwrap();
         let script = self.scripts.lock().get(cluster).copied().unwrap_or(Script::Ready);
-        let Some(status) = report(bundle, script) else { return };
+        let Some(status) = report(bundle, script) else {
+            return;
+        };
         if bundle.status.as_ref() == Some(&status) {
             return;
         }
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &namespace);
         let patch = serde_json::json!({"metadata": {"uid": bundle.uid()}, "status": status});
-        let patched =
-            bundles.patch_status(&bundle.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await;
+        let patched = bundles
+            .patch_status(&bundle.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+            .await;
         match patched {
             Ok(_) => {}
             // Gone, or another one by now: the next event tells.

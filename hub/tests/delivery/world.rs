@@ -56,7 +56,11 @@ impl World {
         let clock = TestClock::shared();
         let server = {
             let clock = clock.clone();
-            Server::builder().seed(7).clock(Arc::new(move || clock.now())).count_per_object(true).build()
+            Server::builder()
+                .seed(7)
+                .clock(Arc::new(move || clock.now()))
+                .count_per_object(true)
+                .build()
         };
         let client = Client::new(server.service(), "default");
         run::install(&client, false).await.unwrap();
@@ -76,7 +80,14 @@ impl World {
 
     /// East c1, c2, c3 and west c4, c5.
     pub async fn five() -> World {
-        World::new(&[("c1", "east"), ("c2", "east"), ("c3", "east"), ("c4", "west"), ("c5", "west")]).await
+        World::new(&[
+            ("c1", "east"),
+            ("c2", "east"),
+            ("c3", "east"),
+            ("c4", "west"),
+            ("c5", "west"),
+        ])
+        .await
     }
 
     pub fn start_hub(&mut self) {
@@ -117,7 +128,10 @@ impl World {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(format!("cluster-{cluster}"));
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .unwrap();
     }
 
     /// Says whether a cluster's Lease is fresh.
@@ -136,13 +150,19 @@ impl World {
         };
         let clusters: Api<Cluster> = Api::all(self.client.clone());
         let patch = Patch::Merge(json!({"status": status}));
-        clusters.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        clusters
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn label_cluster(&self, name: &str, labels: Value) {
         let clusters: Api<Cluster> = Api::all(self.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-        clusters.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        clusters
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub fn applications(&self) -> Api<DynamicObject> {
@@ -158,28 +178,43 @@ impl World {
                 // A merge patch would keep fields that the new spec has not.
                 let patch = json!([{"op": "replace", "path": "/spec", "value": spec}]);
                 let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
-                applications.patch(name, &PatchParams::default(), &patch).await.unwrap();
+                applications
+                    .patch(name, &PatchParams::default(), &patch)
+                    .await
+                    .unwrap();
             }
             None => {
                 let resource = ApiResource::erase::<Application>(&());
                 let object = DynamicObject::new(name, &resource).data(json!({"spec": spec}));
-                applications.create(&PostParams::default(), &object).await.unwrap();
+                applications
+                    .create(&PostParams::default(), &object)
+                    .await
+                    .unwrap();
             }
         }
     }
 
     pub async fn patch(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
-        self.applications().patch(name, &PatchParams::default(), &patch).await.unwrap();
+        self.applications()
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn patch_status(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
-        self.applications().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.applications()
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
     }
 
     pub async fn delete(&self, name: &str) {
-        self.applications().delete(name, &DeleteParams::default()).await.unwrap();
+        self.applications()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
     }
 
     pub async fn status(&self, name: &str) -> ApplicationStatus {
@@ -203,12 +238,19 @@ impl World {
     pub async fn dispatched(&self, app: &str) -> BTreeMap<String, (u64, String)> {
         let bundles: Api<Bundle> = Api::all(self.client.clone());
         let all = bundles.list(&Default::default()).await.unwrap();
-        let own = all.into_iter().filter(|b| b.name_any() == format!("default.{app}"));
+        let own = all
+            .into_iter()
+            .filter(|b| b.name_any() == format!("default.{app}"));
         own.map(|bundle| {
             let cluster = bundle.namespace().unwrap().replacen("cluster-", "", 1);
             let manifests = &bundle.spec.workload.manifests;
             let deployment = manifests.iter().find(|m| m["kind"] == "Deployment");
-            let text = |pointer: &str| deployment.and_then(|d| d.pointer(pointer)).cloned().unwrap_or_default();
+            let text = |pointer: &str| {
+                deployment
+                    .and_then(|d| d.pointer(pointer))
+                    .cloned()
+                    .unwrap_or_default()
+            };
             let replicas = text("/spec/replicas").as_u64().unwrap_or_default();
             let image = text("/spec/template/spec/containers/0/image");
             (cluster, (replicas, image.as_str().unwrap_or_default().to_owned()))
@@ -219,7 +261,9 @@ impl World {
     /// Replicas by cluster, in order.
     pub async fn replicas(&self, app: &str) -> BTreeMap<String, u64> {
         let all = self.dispatched(app).await;
-        all.into_iter().map(|(cluster, (replicas, _))| (cluster, replicas)).collect()
+        all.into_iter()
+            .map(|(cluster, (replicas, _))| (cluster, replicas))
+            .collect()
     }
 
     /// Waits until `check` says what it found, or panics with the application's status.
@@ -234,7 +278,10 @@ impl World {
             }
             if tokio::time::Instant::now() > deadline {
                 let status = serde_json::to_string_pretty(&self.status(app).await).unwrap();
-                panic!("{what}: not within the deadline\n{status}\n{:#?}", self.dispatched(app).await);
+                panic!(
+                    "{what}: not within the deadline\n{status}\n{:#?}",
+                    self.dispatched(app).await
+                );
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
