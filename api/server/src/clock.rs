@@ -21,16 +21,16 @@ pub fn system_clock() -> Clock {
 ///
 /// Seeded, it yields the same sequence in every run (splitmix64); unseeded it starts from a random uuid.
 #[derive(Debug)]
-pub struct Dice(Mutex<u64>);
+pub(crate) struct Dice(Mutex<u64>);
 
 impl Dice {
     /// A source whose sequence is fixed by `seed`.
-    pub fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self(Mutex::new(seed))
     }
 
     /// A source that differs from run to run.
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self::seeded(uuid::Uuid::new_v4().as_u64_pair().0)
     }
 

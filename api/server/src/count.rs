@@ -9,6 +9,9 @@ use parking_lot::Mutex;
 
 use crate::store::Key;
 
+/// Stored writes by (table, namespace, name).
+type ByObject = BTreeMap<(String, String, String), u64>;
+
 /// Requests by verb and stored writes by object.
 ///
 /// A write that leaves an object as it was is a request, but not a stored write.
@@ -16,7 +19,7 @@ use crate::store::Key;
 pub struct WriteCounter {
     stored: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, String), u64>>,
-    by_object: Option<Mutex<BTreeMap<(String, String, String), u64>>>,
+    by_object: Option<Mutex<ByObject>>,
 }
 
 impl WriteCounter {
@@ -73,7 +76,7 @@ impl WriteCounter {
             .unwrap_or_default()
     }
 
-    /// Requests by (verb, table), answered or refused.
+    /// Requests on resources by (verb, table), answered or refused; a subresource counts as its resource.
     pub fn requests(&self) -> BTreeMap<(&'static str, String), u64> {
         self.requests.lock().clone()
     }

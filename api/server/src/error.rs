@@ -71,6 +71,13 @@ pub struct ApiError {
     pub reason: &'static str,
     /// For people.
     pub message: String,
+    /// What it is about.
+    pub details: Box<Details>,
+}
+
+/// What an error is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
     /// Group of the resource concerned.
     pub group: String,
     /// Resource or kind concerned.
@@ -84,23 +91,19 @@ pub struct ApiError {
 impl ApiError {
     /// An error with code, reason and message and no details.
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        let empty = String::new;
         Self {
             code,
             reason,
             message: message.into(),
-            group: empty(),
-            kind: empty(),
-            name: empty(),
-            causes: vec![],
+            details: Box::default(),
         }
     }
 
     /// Names the object in `details`.
     pub(crate) fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
-        self.group = group.to_owned();
-        self.kind = kind.to_owned();
-        self.name = name.to_owned();
+        self.details.group = group.to_owned();
+        self.details.kind = kind.to_owned();
+        self.details.name = name.to_owned();
         self
     }
 
@@ -149,6 +152,14 @@ impl ApiError {
         );
         Self::new(415, "UnsupportedMediaType", message)
     }
+    /// 429 `TooManyRequests`; goes with `Retry-After: 1`.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(
+            429,
+            "TooManyRequests",
+            "too many requests at once, please try again later",
+        )
+    }
     /// 500 without a reason: what Kubernetes answers for errors it has no class for.
     pub(crate) fn unclassified(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
@@ -165,13 +176,18 @@ impl ApiError {
             "message": self.message, "code": self.code,
         });
         let mut details = serde_json::Map::new();
-        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+        let about = &self.details;
+        for (key, text) in [
+            ("name", &about.name),
+            ("group", &about.group),
+            ("kind", &about.kind),
+        ] {
             if !text.is_empty() {
                 details.insert(key.into(), text.as_str().into());
             }
         }
-        if !self.causes.is_empty() {
-            let causes = self
+        if !about.causes.is_empty() {
+            let causes = about
                 .causes
                 .iter()
                 .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}));

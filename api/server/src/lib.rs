@@ -40,7 +40,7 @@ pub use auth::{
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
-pub use error::{ApiError, Cause};
+pub use error::{ApiError, Cause, Details};
 pub use selector::{LabelSelector, Labels, SelectorError};
 pub use serve::serve;
 pub use server::{Server, ServerBuilder};

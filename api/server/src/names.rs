@@ -132,7 +132,12 @@ mod tests {
 
     #[test]
     fn rules() {
-        let table: [(fn(&str) -> Vec<String>, &[&str], &[&str]); 6] = [
+        type Row = (
+            fn(&str) -> Vec<String>,
+            &'static [&'static str],
+            &'static [&'static str],
+        );
+        let table: [Row; 6] = [
             (dns_label, &["a", "a-1", "1a"], &["", "-a", "a-", "A", "a.b", "ä"]),
             (dns_1035_label, &["a", "a-1"], &["1a", "", "a-"]),
             (

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     auth::{AllowAuthenticated, Authorizer, Identity},
     clock::{Clock, Dice, system_clock},
-    collect::Owners,
+    collect::{Notes, Owners},
     count::WriteCounter,
     kinds::{Registry, Resource},
     object,
@@ -19,6 +20,9 @@ use crate::{
 /// Namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// Requests read and answered at a time; more are told to come back. Open watches do not count.
+const MAX_IN_FLIGHT: usize = 1_024;
+
 /// Everything the handlers share.
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
@@ -28,6 +32,8 @@ pub(crate) struct Core {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) counter: WriteCounter,
     pub(crate) owners: Owners,
+    pub(crate) notes: Notes,
+    pub(crate) in_flight: Semaphore,
 }
 
 impl Core {
@@ -125,6 +131,8 @@ impl ServerBuilder {
             authorizer: self.authorizer.unwrap_or_else(|| Arc::new(AllowAuthenticated)),
             counter: WriteCounter::new(self.per_object),
             owners: Owners::default(),
+            notes: Notes::default(),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
         });
         core.load();
         let server = Server { core };
@@ -230,7 +238,7 @@ impl Server {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             // The names are valid and the namespaces absent, so only a store that refuses writes can fail this; the
             // first request will say so again.
-            if let Err(error) = verbs::store_new(&self.core, &resource, "", namespace, false) {
+            if let Err(error) = verbs::store_new(&self.core, &resource, "", &namespace, false) {
                 tracing::error!(%error, "namespace {name} could not be created");
             }
         }

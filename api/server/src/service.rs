@@ -6,6 +6,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::{
     auth::{Attributes, Identity},
@@ -23,6 +25,12 @@ use crate::{
     server::Core,
     verbs::{self, Call},
 };
+
+/// Longest path and query taken.
+const MAX_URI: usize = 16 << 10;
+
+/// Time for a body to come.
+const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Media type of aggregated discovery.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -121,16 +129,43 @@ where
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let output = Output::negotiate(&parts.headers);
-            let reply = match Limited::new(body, MAX_BODY).collect().await {
-                Ok(body) => answer(&core, identity.as_ref(), &parts, &body.to_bytes()),
-                Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),
-                Err(error) => Err(ApiError::bad_request(format!(
-                    "the body of the request broke off: {error}"
-                ))),
+            let reply = match &identity {
+                // Strangers' bodies are not read.
+                None => answer(&core, None, &parts, &Bytes::new()),
+                Some(identity) => read_and_answer(&core, identity, &parts, body).await,
             };
             let yaml = output.is_ok_and(|o| o.yaml);
             Ok(respond(reply, yaml))
         })
+    }
+}
+
+async fn read_and_answer<B>(
+    core: &Arc<Core>,
+    identity: &Identity,
+    parts: &http::request::Parts,
+    body: B,
+) -> Result<Reply, ApiError>
+where
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Ok(_slot) = core.in_flight.try_acquire() else {
+        return Err(ApiError::too_many_requests());
+    };
+    let Ok(body) = timeout(BODY_PATIENCE, Limited::new(body, MAX_BODY).collect()).await else {
+        return Err(ApiError::new(
+            408,
+            "Timeout",
+            format!("the body did not come within {BODY_PATIENCE:?}"),
+        ));
+    };
+    match body {
+        Ok(body) => answer(core, Some(identity), parts, &body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),
+        Err(error) => Err(ApiError::bad_request(format!(
+            "the body of the request broke off: {error}"
+        ))),
     }
 }
 
@@ -140,6 +175,17 @@ fn answer(
     parts: &http::request::Parts,
     body: &Bytes,
 ) -> Result<Reply, ApiError> {
+    if parts
+        .uri
+        .path_and_query()
+        .is_some_and(|p| p.as_str().len() > MAX_URI)
+    {
+        return Err(ApiError::new(
+            414,
+            "",
+            format!("the path and query may not be longer than {MAX_URI} bytes"),
+        ));
+    }
     let path = Path::parse(parts.uri.path());
     if path == Some(Path::Health) {
         return Ok(Reply {
@@ -155,11 +201,11 @@ fn answer(
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
             let verb = verb(&parts.method, &path, &query)?;
             authorize(core, identity, verb, &path)?;
-            core.counter.request(verb, &path.plural);
             let resource = core
                 .registry
                 .by_path(&path.group, &path.version, &path.plural)
                 .ok_or_else(ApiError::no_such_path)?;
+            core.counter.request(verb, &resource.table);
             let call = Call {
                 resource,
                 path,
@@ -167,6 +213,7 @@ fn answer(
                 output: output()?,
                 media: media_type(&parts.headers),
                 verb,
+                identity: identity.clone(),
             };
             verbs::dispatch(core, &call, body)
         }
@@ -192,6 +239,10 @@ fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Result<&'static 
 }
 
 fn authorize(core: &Core, identity: &Identity, verb: &str, path: &ResourcePath) -> Result<(), ApiError> {
+    // Everybody may ask what they may, and who they are.
+    if path.plural.starts_with("selfsubject") && verb == "create" {
+        return Ok(());
+    }
     let attributes = Attributes {
         verb,
         group: &path.group,
@@ -244,6 +295,9 @@ fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
         header::CACHE_CONTROL,
         HeaderValue::from_static("no-cache, private"),
     );
+    if reply.code == 429 {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     for warning in reply.warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

@@ -114,7 +114,7 @@ impl WatchStream {
                 Poll::Ready(None) => {
                     self.ended = true;
                     if self.subscription.overran() {
-                        self.pending.push_back(self.lines.error(&ApiError::expired(
+                        self.pending.push_back(Lines::error(&ApiError::expired(
                             "this watch fell too far behind and was cut off; list again",
                         )));
                     }
@@ -218,13 +218,13 @@ impl Lines {
                 table(
                     &Columns::of(call.resource.clone()),
                     &[value],
-                    meta,
+                    &meta,
                     &call.query.include_object,
                     self.now(),
                 )
             }
         };
-        self.wrap(ty, value)
+        Self::wrap(ty, &value)
     }
 
     fn now(&self) -> Timestamp {
@@ -247,21 +247,21 @@ impl Lines {
             Format::Table => table(
                 &Columns::of(resource.clone()),
                 &[object],
-                meta,
+                &meta,
                 &self.call.query.include_object,
                 self.now(),
             ),
             Format::Object | Format::Discovery => object,
         };
-        self.wrap("BOOKMARK", object)
+        Self::wrap("BOOKMARK", &object)
     }
 
     /// The line of an error that ends a watch.
-    pub(crate) fn error(&self, error: &ApiError) -> Bytes {
-        self.wrap("ERROR", error.to_status())
+    pub(crate) fn error(error: &ApiError) -> Bytes {
+        Self::wrap("ERROR", &error.to_status())
     }
 
-    fn wrap(&self, ty: &str, object: Value) -> Bytes {
+    fn wrap(ty: &str, object: &Value) -> Bytes {
         let mut line = object::encode(&json!({"type": ty, "object": object})).to_vec();
         line.push(b'\n');
         Bytes::from(line)

@@ -57,10 +57,10 @@ pub(crate) fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> 
                 ));
             }
         }
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            if old.get("roleRef") != new.get("roleRef") {
-                out.push(Cause::invalid("roleRef", "Invalid value: cannot change roleRef"));
-            }
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
+            if old.get("roleRef") != new.get("roleRef") =>
+        {
+            out.push(Cause::invalid("roleRef", "Invalid value: cannot change roleRef"));
         }
         ("storage.k8s.io", "StorageClass") => {
             for key in ["provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"] {
@@ -69,13 +69,11 @@ pub(crate) fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> 
                 }
             }
         }
-        ("scheduling.k8s.io", "PriorityClass") => {
-            if old.get("value") != new.get("value") {
-                out.push(Cause::forbidden(
-                    "value",
-                    "Forbidden: may not be changed in an update",
-                ));
-            }
+        ("scheduling.k8s.io", "PriorityClass") if old.get("value") != new.get("value") => {
+            out.push(Cause::forbidden(
+                "value",
+                "Forbidden: may not be changed in an update",
+            ));
         }
         ("apiextensions.k8s.io", _) => {
             for path in [

@@ -28,7 +28,7 @@ pub(crate) fn check_namespace(
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut error = resource.forbidden(name, &why);
-        error.causes = vec![Cause::namespace_terminating(namespace)];
+        error.details.causes = vec![Cause::namespace_terminating(namespace)];
         return Err(error);
     }
     Ok(())

@@ -193,9 +193,9 @@ fn qos_class(map: &Object) -> &'static str {
             .iter()
             .all(|k| part(c, "limits", k).is_some() && part(c, "limits", k) == part(c, "requests", k))
     };
-    if containers.iter().all(|c| none(c)) {
+    if containers.iter().all(none) {
         "BestEffort"
-    } else if containers.iter().all(|c| full(c)) {
+    } else if containers.iter().all(full) {
         "Guaranteed"
     } else {
         "Burstable"

@@ -48,14 +48,16 @@ impl Core {
             return;
         }
         for key in self.owners.dependents(uid) {
-            if let Some((_, value)) = self.value_at(&key) {
-                self.collect_if_ownerless(&key, &object::owners(&value));
-            }
+            self.collect_if_ownerless(&key);
         }
     }
 
     /// Deletes an object if none of the owners it names is there; drops references to owners that are gone.
-    pub(super) fn collect_if_ownerless(&self, key: &Key, owners: &[Owner]) {
+    pub(super) fn collect_if_ownerless(&self, key: &Key) {
+        let Some((resource, value)) = self.value_at(key) else {
+            return;
+        };
+        let owners = object::owners(&value);
         let gone: Vec<&Owner> = owners
             .iter()
             .filter(|o| !self.owner_lives(&key.namespace, o))
@@ -69,9 +71,6 @@ impl Core {
             }
             return;
         }
-        let Some((resource, value)) = self.value_at(key) else {
-            return;
-        };
         let finalizers = object::finalizers(&value);
         let propagation = if finalizers.contains(&ORPHAN) {
             Propagation::Orphan
@@ -111,7 +110,8 @@ impl Core {
         });
     }
 
-    fn drop_finalizer(&self, key: &Key, finalizer: &str) {
+    /// Takes a finalizer from an object.
+    pub(super) fn drop_finalizer(&self, key: &Key, finalizer: &str) {
         self.amend(key, |value| {
             let kept: Vec<Value> = object::finalizers(value)
                 .into_iter()
@@ -148,9 +148,12 @@ impl Core {
     }
 
     /// An object that is being deleted and held: does what its deletion finalizers wait for.
-    pub(super) fn follow_deletion(&self, key: &Key, value: &Value) {
-        let uid = object::meta(value, "uid");
-        let finalizers = object::finalizers(value);
+    pub(super) fn follow_deletion(&self, key: &Key) {
+        let Some((_, value)) = self.value_at(key).filter(|(_, v)| object::is_deleting(v)) else {
+            return;
+        };
+        let uid = object::meta(&value, "uid");
+        let finalizers = object::finalizers(&value);
         if finalizers.contains(&ORPHAN) {
             for dependent in self.owners.dependents(uid) {
                 self.drop_owner(&dependent, uid);

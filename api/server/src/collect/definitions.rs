@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     crd, object,
     server::Core,
-    store::Range,
+    store::{Key, Range, Record},
     verbs::{self, DeleteOptions},
 };
 
@@ -25,18 +25,16 @@ impl Core {
         );
     }
 
-    /// Follows a write of a definition.
+    /// Serves, or ceases to serve, what a definition defines after a write of it.
     pub(super) fn follow_definition(&self, old: Option<&Value>, new: Option<&Value>) {
         if let Some(new) = new {
-            self.serve_definition(new);
-            if object::is_deleting(new) {
-                self.empty_definition(new);
-            }
-            return;
+            return self.serve_definition(new);
         }
-        let Some(old) = old else { return };
-        self.empty_definition(old);
-        let text = |path: &[&str]| object::text(old, path).unwrap_or_default().to_owned();
+        let text = |path: &[&str]| {
+            old.and_then(|o| object::text(o, path))
+                .unwrap_or_default()
+                .to_owned()
+        };
         self.registry.set_custom(
             &text(&["spec", "group"]),
             &text(&["spec", "names", "plural"]),
@@ -44,25 +42,42 @@ impl Core {
         );
     }
 
-    /// Deletes every object of a definition. Objects that finalizers hold stay until those let go.
-    fn empty_definition(&self, definition: &Value) {
-        let Some(resource) = crd::resources(definition).into_iter().next() else {
-            return;
-        };
+    fn objects_of(&self, table: &str, limit: usize) -> Vec<(Key, Record)> {
         let range = Range {
-            table: resource.table.clone(),
+            table: table.into(),
             namespace: None,
             after: None,
-            limit: usize::MAX,
+            limit,
             revision: None,
         };
-        for (key, record) in self.store.list(&range).map(|l| l.records).unwrap_or_default() {
-            if object::is_deleting(&object::decode(&record.bytes)) {
-                continue;
+        self.store.list(&range).map(|l| l.records).unwrap_or_default()
+    }
+
+    /// Deletes every object of a definition that is being deleted, and the definition if that leaves none.
+    pub(super) fn empty_definition(&self, key: &Key) {
+        // The table of the objects goes by the name of their definition.
+        if let Some(resource) = self.resource_of(&key.name) {
+            for (key, record) in self.objects_of(&key.name, usize::MAX) {
+                if object::is_deleting(&object::decode(&record.bytes)) {
+                    continue;
+                }
+                if let Err(error) = verbs::remove(self, &resource, &key, &DeleteOptions::default()) {
+                    tracing::debug!(%error, name = %key.name, "object of a deleted definition was not deleted");
+                }
             }
-            if let Err(error) = verbs::remove(self, &resource, &key, &DeleteOptions::default()) {
-                tracing::debug!(%error, name = %key.name, "object of a deleted definition was not deleted");
-            }
+        }
+        self.finish_definition(&key.name);
+    }
+
+    /// Lets a definition that is being deleted go, once no object of it is left.
+    pub(super) fn finish_definition(&self, table: &str) {
+        let key = Key::new(&crd::TABLE.into(), "", table);
+        let deleting = self
+            .store
+            .get(&key)
+            .is_some_and(|r| object::is_deleting(&object::decode(&r.bytes)));
+        if deleting && self.objects_of(table, 1).is_empty() {
+            self.drop_finalizer(&key, crd::CLEANUP);
         }
     }
 

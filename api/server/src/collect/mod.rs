@@ -1,7 +1,8 @@
 //! What follows from a write: custom kinds, dependents of deleted owners, contents of deleted namespaces.
 //!
-//! It runs on the writing task, right after the write: no task of its own, so that a thousand servers in one process
-//! cost no task each, and a test that saw the answer sees the consequences.
+//! Every write leaves notes of what may follow; the request that wrote works them off before it answers. No task of its
+//! own, so that a thousand servers in one process cost no task each, and whoever saw the answer sees the consequences.
+//! A queue rather than recursion, so that the length of a chain of owners does not matter.
 
 mod cascade;
 mod definitions;
@@ -10,12 +11,50 @@ mod owners;
 
 pub(crate) use owners::Owners;
 
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::{crd, kinds::Resource, object, server::Core, store::Key};
+use crate::{
+    crd,
+    kinds::Resource,
+    object::{self, Owner},
+    server::Core,
+    store::Key,
+};
+
+/// Something to look at after a write.
+#[derive(Debug)]
+enum Note {
+    /// The object with this uid is gone.
+    OwnerGone(String),
+    /// The owners of this object changed.
+    OwnersChanged(Key),
+    /// An object with these owners is gone from this namespace.
+    DependentGone(String, Vec<Owner>),
+    /// This object is being deleted and held.
+    Held(Key),
+    /// This namespace is being deleted.
+    NamespaceHeld(String),
+    /// Something is gone from this namespace.
+    NamespaceLost(String),
+    /// This definition is being deleted.
+    DefinitionHeld(Key),
+    /// A custom object is gone from this table.
+    DefinitionLost(String),
+}
+
+/// What is left to follow up.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    queue: Mutex<VecDeque<Note>>,
+    /// Held while notes are worked off: who gets it finds its own notes done or still in the queue.
+    working: Mutex<()>,
+}
 
 impl Core {
-    /// Follows up on a stored write. `new` is `None` if the object was removed.
+    /// Notes what follows from a stored write. `new` is `None` if the object was removed.
     pub(crate) fn after_write(
         &self,
         resource: &Resource,
@@ -28,26 +67,60 @@ impl Core {
         if !refs.is_empty() || !had.is_empty() {
             self.owners.note(key, &refs);
         }
-        if &*key.table == crd::TABLE {
+        let is_definition = &*key.table == crd::TABLE;
+        if is_definition {
             self.follow_definition(old, new);
         }
-        if key.table.as_ref() == "namespaces"
-            && let Some(new) = new.filter(|n| object::is_deleting(n))
-        {
-            self.empty_namespace(object::meta(new, "name"));
-        }
+        let mut notes = vec![];
         match new {
             None => {
-                let uid = old.map(|o| object::meta(o, "uid")).unwrap_or_default();
-                self.collect_dependents(uid);
-                self.release_owners(&key.namespace, &had);
+                notes.push(Note::OwnerGone(
+                    old.map(|o| object::meta(o, "uid")).unwrap_or_default().to_owned(),
+                ));
+                if !had.is_empty() {
+                    notes.push(Note::DependentGone(key.namespace.to_string(), had));
+                }
+                if resource.custom.is_some() {
+                    notes.push(Note::DefinitionLost(key.table.to_string()));
+                }
                 if resource.namespaced {
-                    self.finish_namespace(&key.namespace);
+                    notes.push(Note::NamespaceLost(key.namespace.to_string()));
                 }
             }
-            Some(new) if object::is_deleting(new) => self.follow_deletion(key, new),
-            Some(_) if !refs.is_empty() && refs != had => self.collect_if_ownerless(key, &refs),
+            Some(new) if object::is_deleting(new) => {
+                notes.push(Note::Held(key.clone()));
+                if &*key.table == "namespaces" {
+                    notes.push(Note::NamespaceHeld(key.name.to_string()));
+                }
+                if is_definition {
+                    notes.push(Note::DefinitionHeld(key.clone()));
+                }
+            }
+            Some(_) if !refs.is_empty() && refs != had => notes.push(Note::OwnersChanged(key.clone())),
             Some(_) => {}
+        }
+        if !notes.is_empty() {
+            self.notes.queue.lock().extend(notes);
+        }
+    }
+
+    /// Works off every note, those that come up on the way included.
+    pub(crate) fn follow_up(&self) {
+        let _working = self.notes.working.lock();
+        loop {
+            let Some(note) = self.notes.queue.lock().pop_front() else {
+                return;
+            };
+            match note {
+                Note::OwnerGone(uid) => self.collect_dependents(&uid),
+                Note::OwnersChanged(key) => self.collect_if_ownerless(&key),
+                Note::DependentGone(namespace, owners) => self.release_owners(&namespace, &owners),
+                Note::Held(key) => self.follow_deletion(&key),
+                Note::NamespaceHeld(name) => self.empty_namespace(&name),
+                Note::NamespaceLost(name) => self.finish_namespace(&name),
+                Note::DefinitionHeld(key) => self.empty_definition(&key),
+                Note::DefinitionLost(table) => self.finish_definition(&table),
+            }
         }
     }
 }

@@ -75,10 +75,10 @@ impl Core {
         };
         let key = Key::new(&resource.table, "", namespace);
         self.amend_part(&key, verbs::Part::Finalize, |value| {
-            if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
-                if let Some(list) = spec.get_mut("finalizers").and_then(Value::as_array_mut) {
-                    list.retain(|f| f != "kubernetes");
-                }
+            if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut)
+                && let Some(list) = spec.get_mut("finalizers").and_then(Value::as_array_mut)
+            {
+                list.retain(|f| f != "kubernetes");
             }
         });
     }

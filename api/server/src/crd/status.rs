@@ -69,6 +69,14 @@ pub(crate) fn establish(definition: &mut Value, conflict: Option<&str>, now: &st
     } else {
         Map::new()
     };
+    if !object::is_deleting(definition) && !object::finalizers(definition).contains(&super::CLEANUP) {
+        let mut finalizers: Vec<Value> = object::finalizers(definition)
+            .into_iter()
+            .map(Value::from)
+            .collect();
+        finalizers.push(super::CLEANUP.into());
+        object::set_meta(definition, "finalizers", Some(finalizers.into()));
+    }
     let Some(map) = definition.as_object_mut() else {
         return;
     };

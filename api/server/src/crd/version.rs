@@ -29,7 +29,7 @@ pub(crate) struct Column {
 
 /// What a definition says about one version of its kind.
 #[derive(Debug)]
-pub struct CustomVersion {
+pub(crate) struct CustomVersion {
     pub(crate) schema: Schema,
     pub(crate) rules: Option<Rules>,
     pub(crate) columns: Vec<Column>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::groups::{SUB_VERBS, VERBS, by_group};
+use super::groups::{SUB_VERBS, by_group, verbs_of};
 use crate::{kinds::Resource, object::set, server::Core};
 
 /// `/api`.
@@ -25,7 +25,7 @@ fn list(core: &Core, wanted: impl Fn(&str) -> bool) -> Value {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|(version, all)| {
-                    let resources: Vec<Value> = all.iter().map(|r| resource(r)).collect();
+                    let resources: Vec<Value> = all.iter().map(resource).collect();
                     json!({"version": version, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
@@ -43,7 +43,7 @@ fn list(core: &Core, wanted: impl Fn(&str) -> bool) -> Value {
 fn resource(r: &Arc<Resource>) -> Value {
     let kind = json!({"group": r.group, "version": r.version, "kind": r.kind});
     let mut entry = json!({
-        "resource": r.plural, "responseKind": kind, "singularResource": r.singular, "verbs": VERBS,
+        "resource": r.plural, "responseKind": kind, "singularResource": r.singular, "verbs": verbs_of(r),
         "scope": if r.namespaced { "Namespaced" } else { "Cluster" },
     });
     if !r.short_names.is_empty() {

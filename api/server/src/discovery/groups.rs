@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{kinds::Resource, server::Core};
 
 /// The verbs of every resource.
-pub(super) const VERBS: [&str; 8] = [
+const VERBS: [&str; 8] = [
     "create",
     "delete",
     "deletecollection",
@@ -17,11 +17,23 @@ pub(super) const VERBS: [&str; 8] = [
     "update",
     "watch",
 ];
+/// The verbs of a resource.
+pub(super) fn verbs_of(resource: &Resource) -> &'static [&'static str] {
+    if resource.quirks.review {
+        &["create"]
+    } else {
+        &VERBS
+    }
+}
+
 /// The verbs of subresources.
 pub(super) const SUB_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// The resources of a group by version.
+type Versions = Vec<(String, Vec<Arc<Resource>>)>;
+
 /// Resources by group and version; built-in groups first, in the order of the table, then custom ones by name.
-pub(super) fn by_group(core: &Core) -> Vec<(String, Vec<(String, Vec<Arc<Resource>>)>)> {
+pub(super) fn by_group(core: &Core) -> Vec<(String, Versions)> {
     let mut order: Vec<String> = vec![];
     let mut groups: BTreeMap<String, BTreeMap<Priority, Vec<Arc<Resource>>>> = BTreeMap::new();
     for resource in core.registry.all() {
@@ -79,7 +91,7 @@ impl Priority {
     }
 }
 
-fn group_value(name: &str, versions: &[(String, Vec<Arc<Resource>>)]) -> Value {
+fn group_value(name: &str, versions: &Versions) -> Value {
     let entry = |version: &str| json!({"groupVersion": format!("{name}/{version}"), "version": version});
     let all: Vec<Value> = versions.iter().map(|(v, _)| entry(v)).collect();
     let preferred = all.first().cloned().unwrap_or_default();
@@ -119,7 +131,7 @@ pub(super) fn resources(core: &Core, group: &str, version: &str) -> Option<Value
     let group_version = all.first()?.api_version();
     let mut list = vec![];
     for r in &all {
-        let mut entry = json!({"name": r.plural, "singularName": r.singular, "namespaced": r.namespaced, "kind": r.kind, "verbs": VERBS});
+        let mut entry = json!({"name": r.plural, "singularName": r.singular, "namespaced": r.namespaced, "kind": r.kind, "verbs": verbs_of(r)});
         if !r.short_names.is_empty() {
             crate::object::set(&mut entry, "shortNames", Some(json!(r.short_names)));
         }

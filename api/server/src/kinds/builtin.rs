@@ -24,6 +24,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
         version_required: false,
         returns_deleted: false,
         keeps_status_on_create: false,
+        review: false,
     };
     Row {
         group,
@@ -77,6 +78,11 @@ impl Row {
         self.quirks.returns_deleted = true;
         self
     }
+    const fn review(mut self) -> Self {
+        self.quirks.review = true;
+        self.namespaced = false;
+        self
+    }
     const fn keeps_status(mut self) -> Self {
         self.quirks.keeps_status_on_create = true;
         self
@@ -116,6 +122,9 @@ const ROWS: &[Row] = &[
     kind("apps", "v1", "Deployment", "deployments").short(&["deploy"]).all().status().scale().generation(),
     kind("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).all().status().scale().generation(),
     kind("apps", "v1", "StatefulSet", "statefulsets").short(&["sts"]).all().status().scale().generation(),
+    kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews").review(),
+    kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews").review(),
+    kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews").review(),
     kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers").short(&["hpa"]).all().status(),
     kind("batch", "v1", "CronJob", "cronjobs").short(&["cj"]).all().status().generation(),
     kind("batch", "v1", "Job", "jobs").all().status().generation(),

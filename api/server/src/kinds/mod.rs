@@ -6,4 +6,4 @@ mod resource;
 
 pub(crate) use builtin::BUILTIN;
 pub(crate) use registry::Registry;
-pub use resource::{GenerationRule, Quirks, Resource, ScalePaths, Text};
+pub(crate) use resource::{GenerationRule, Quirks, Resource, ScalePaths, Text};

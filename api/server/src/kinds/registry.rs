@@ -52,11 +52,6 @@ impl Registry {
             .collect()
     }
 
-    /// Custom kinds only.
-    pub(crate) fn custom(&self) -> Vec<Arc<Resource>> {
-        self.custom.read().values().cloned().collect()
-    }
-
     /// Replaces the versions served for one definition; an empty list withdraws it.
     pub(crate) fn set_custom(&self, group: &str, plural: &str, versions: Vec<Arc<Resource>>) {
         let mut custom = self.custom.write();

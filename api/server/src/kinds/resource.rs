@@ -8,22 +8,22 @@ use crate::{
 };
 
 /// Text that is static for built-in kinds and owned for custom ones.
-pub type Text = Cow<'static, str>;
+pub(crate) type Text = Cow<'static, str>;
 
 /// Where the `scale` subresource finds its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScalePaths {
+pub(crate) struct ScalePaths {
     /// Keys from the root to the desired count.
-    pub spec: Vec<String>,
+    pub(crate) spec: Vec<String>,
     /// Keys from the root to the observed count.
-    pub status: Vec<String>,
+    pub(crate) status: Vec<String>,
     /// Keys from the root to the selector in text form; `None` for built-in kinds, whose `spec.selector` is rendered.
-    pub selector: Option<Vec<String>>,
+    pub(crate) selector: Option<Vec<String>>,
 }
 
 /// Which changes raise `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GenerationRule {
+pub(crate) enum GenerationRule {
     /// The kind has no generation.
     None,
     /// A change of `spec` (or, for webhook configurations, of `webhooks`).
@@ -34,55 +34,57 @@ pub enum GenerationRule {
 
 /// Deviations of a built-in kind from the common path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quirks {
+pub(crate) struct Quirks {
     /// `PUT` to an absent name creates.
-    pub create_on_update: bool,
+    pub(crate) create_on_update: bool,
     /// `PUT` must carry a resourceVersion.
-    pub version_required: bool,
+    pub(crate) version_required: bool,
     /// `DELETE` answers with the object rather than a `Status`.
-    pub returns_deleted: bool,
+    pub(crate) returns_deleted: bool,
     /// The status sent with a create is kept.
-    pub keeps_status_on_create: bool,
+    pub(crate) keeps_status_on_create: bool,
+    /// Creating one asks a question; nothing is stored.
+    pub(crate) review: bool,
 }
 
 /// A kind in one version, with all that serving it takes.
 #[derive(Debug)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// API group; empty for core.
-    pub group: Text,
+    pub(crate) group: Text,
     /// Version, such as `v1`.
-    pub version: Text,
+    pub(crate) version: Text,
     /// Kind, such as `Deployment`.
-    pub kind: Text,
+    pub(crate) kind: Text,
     /// Kind of its lists.
-    pub list_kind: Text,
+    pub(crate) list_kind: Text,
     /// Resource name in paths.
-    pub plural: Text,
+    pub(crate) plural: Text,
     /// Name for one.
-    pub singular: Text,
+    pub(crate) singular: Text,
     /// Whether objects live in namespaces.
-    pub namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Short names for kubectl.
-    pub short_names: Vec<Text>,
+    pub(crate) short_names: Vec<Text>,
     /// Categories for kubectl, such as `all`.
-    pub categories: Vec<Text>,
+    pub(crate) categories: Vec<Text>,
     /// Whether `status` is a subresource.
-    pub status: bool,
+    pub(crate) status: bool,
     /// The `scale` subresource.
-    pub scale: Option<ScalePaths>,
+    pub(crate) scale: Option<ScalePaths>,
     /// What raises `metadata.generation`.
-    pub generation: GenerationRule,
+    pub(crate) generation: GenerationRule,
     /// Deviations.
-    pub quirks: Quirks,
+    pub(crate) quirks: Quirks,
     /// Name of the table objects are stored in: `plural.group`, or `plural` for core.
-    pub table: Arc<str>,
+    pub(crate) table: Arc<str>,
     /// Schema and columns of a custom resource; `None` for built-in kinds.
-    pub custom: Option<Arc<CustomVersion>>,
+    pub(crate) custom: Option<Arc<CustomVersion>>,
 }
 
 impl Resource {
     /// `apiVersion` of objects.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()
         } else {
@@ -154,7 +156,7 @@ impl Resource {
             many => format!("[{}]", many.join(", ")),
         };
         let mut error = ApiError::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {list}"));
-        error.causes = causes;
+        error.details.causes = causes;
         error.about(&self.group, &self.kind, name)
     }
 }

@@ -1,8 +1,5 @@
 //! The path grammar of the Kubernetes API.
 
-/// Longest path and query taken.
-const MAX_URI: usize = 16 << 10;
-
 /// A path below a group version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ResourcePath {
@@ -40,9 +37,6 @@ pub(crate) enum Path {
 impl Path {
     /// Reads a path; `None` if it names nothing.
     pub(crate) fn parse(path: &str) -> Option<Self> {
-        if path.len() > MAX_URI {
-            return None;
-        }
         let parts: Vec<String> = path
             .split('/')
             .filter(|p| !p.is_empty())

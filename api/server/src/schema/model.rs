@@ -201,8 +201,7 @@ fn checks(json: &Value, left: usize) -> Option<Box<Checks>> {
     let text = |key: &str| json.get(key).and_then(Value::as_str);
     let list = |key: &str| -> Vec<Schema> {
         let all = json.get(key).and_then(Value::as_array).into_iter().flatten();
-        all.filter_map(|v| (left > 0).then(|| compile(v, left - 1)))
-            .collect()
+        all.filter(|_| left > 0).map(|v| compile(v, left - 1)).collect()
     };
     Some(Box::new(Checks {
         enumeration: json

@@ -43,7 +43,7 @@ fn walk(
             }
             for (key, v) in map
                 .iter_mut()
-                .filter(|(k, _)| !(meta(k) && schema.properties.get(k.as_str()).is_none()))
+                .filter(|(k, _)| !meta(k) || schema.properties.contains_key(k.as_str()))
             {
                 if let Some(property) = schema.properties.get(key.as_str()) {
                     walk(v, property, definitions, &join(path, key), false, dropped);

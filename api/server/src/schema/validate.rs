@@ -266,8 +266,8 @@ mod tests {
 
     use super::*;
 
-    fn causes(schema: Value, value: &Value) -> Vec<(&'static str, String)> {
-        let found = validate(value, &Schema::compile(&schema), &Definitions::new(), "");
+    fn causes(schema: &Value, value: &Value) -> Vec<(&'static str, String)> {
+        let found = validate(value, &Schema::compile(schema), &Definitions::new(), "");
         found.into_iter().map(|c| (c.reason, c.field)).collect()
     }
 
@@ -335,7 +335,7 @@ mod tests {
         ];
         for (value, want) in table {
             let want: Vec<_> = want.into_iter().map(|(r, f)| (r, f.to_owned())).collect();
-            assert_eq!(causes(schema.clone(), &value), want, "{value}");
+            assert_eq!(causes(&schema, &value), want, "{value}");
         }
     }
 

@@ -57,13 +57,6 @@ impl FieldSelector {
         )
     }
 
-    /// The one name that can match, if the selector asks for one.
-    pub(crate) fn name(&self) -> Option<&str> {
-        let named =
-            |t: &&Term| t.equal && matches!(t.path.as_slice(), [m, n] if m == "metadata" && n == "name");
-        self.0.iter().find(named).map(|t| t.value.as_str())
-    }
-
     /// Whether the object is selected; `object` is asked for only if the key does not decide.
     pub(crate) fn matches(&self, key: &Key, object: impl FnOnce() -> Value) -> bool {
         if self.is_empty() {

@@ -124,7 +124,7 @@ impl Columns {
 pub(crate) fn table(
     columns: &Columns,
     values: &[Value],
-    list_meta: Value,
+    list_meta: &Value,
     include: &str,
     now: Timestamp,
 ) -> Value {

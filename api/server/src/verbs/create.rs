@@ -32,7 +32,7 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    let stored = store_new(core, resource, call.namespace(), value, call.query.dry_run)?;
+    let stored = store_new(core, resource, call.namespace(), &value, call.query.dry_run)?;
     Ok(shaped(core, call, 201, stored).warn(warnings))
 }
 
@@ -44,10 +44,10 @@ pub(crate) fn store_new(
     core: &Core,
     resource: &Resource,
     namespace: &str,
-    value: Value,
+    value: &Value,
     dry_run: bool,
 ) -> Result<Value, ApiError> {
-    let generated = meta(&value, "name").is_empty() && !meta(&value, "generateName").is_empty();
+    let generated = meta(value, "name").is_empty() && !meta(value, "generateName").is_empty();
     let mut tries = 0;
     loop {
         tries += 1;

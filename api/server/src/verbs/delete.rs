@@ -25,6 +25,9 @@ pub(crate) const ORPHAN: &str = "orphan";
 /// Held until dependents that block are gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
+/// Namespaces that may not be deleted (Kubernetes: admission plugin NamespaceLifecycle).
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// How to delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
@@ -129,13 +132,16 @@ pub(super) fn delete_collection(core: &Core, call: &Call, body: &Bytes) -> Resul
 /// Deletes an object: at once, or when nothing holds it any longer.
 ///
 /// # Errors
-/// 404 if it is not there, 409 if a precondition does not hold.
+/// 404 if it is not there, 409 if a precondition does not hold, 403 if it may never be deleted.
 pub(crate) fn remove(
     core: &Core,
     resource: &Resource,
     key: &Key,
     options: &DeleteOptions,
 ) -> Result<Deleted, ApiError> {
+    if &*resource.table == "namespaces" && IMMORTAL.contains(&&*key.name) {
+        return Err(resource.forbidden(&key.name, "this namespace may not be deleted"));
+    }
     for _ in 0..TRIES {
         let record = core.store.get(key).ok_or_else(|| resource.not_found(&key.name))?;
         if let Some(deleted) = attempt(core, resource, key, options, &record)? {
@@ -210,7 +216,7 @@ fn preconditions(
             );
             let mut error = resource.conflict_because(name, &why);
             // Kubernetes names the kind rather than the resource here.
-            error.kind = resource.kind.to_string();
+            error.details.kind = resource.kind.to_string();
             return Err(error);
         }
     }

@@ -42,7 +42,7 @@ pub(super) fn shaped(core: &Core, call: &Call, code: u16, value: serde_json::Val
             table(
                 &Columns::of(call.resource.clone()),
                 &[value],
-                meta,
+                &meta,
                 &call.query.include_object,
                 (core.clock)(),
             )

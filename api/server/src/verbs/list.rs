@@ -139,7 +139,7 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
             Reply::ok(table(
                 &columns,
                 &values(),
-                meta,
+                &meta,
                 &call.query.include_object,
                 (core.clock)(),
             ))

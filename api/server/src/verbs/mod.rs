@@ -5,6 +5,7 @@ mod delete;
 mod get;
 mod list;
 mod patch;
+mod review;
 mod scale;
 mod stored;
 mod update;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
+    auth::Identity,
     error::ApiError,
     kinds::Resource,
     request::{Output, Query, ResourcePath},
@@ -37,6 +39,7 @@ pub(crate) struct Call {
     pub(crate) output: Output,
     pub(crate) media: String,
     pub(crate) verb: &'static str,
+    pub(crate) identity: Identity,
 }
 
 impl Call {
@@ -56,11 +59,25 @@ impl Call {
     }
 }
 
-/// Answers a request on a resource.
+/// Answers a request on a resource, when all that follows from it is done.
 pub(crate) fn dispatch(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
+    let reply = route(core, call, body);
+    if !matches!(call.verb, "get" | "list" | "watch") {
+        core.follow_up();
+    }
+    reply
+}
+
+fn route(core: &Arc<Core>, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
     if !resource.namespaced && call.path.namespace.is_some() {
         return Err(ApiError::no_such_path());
+    }
+    if resource.quirks.review {
+        return match (call.verb, &call.path.name) {
+            ("create", None) => review::review(core, call, body),
+            _ => Err(ApiError::method_not_allowed()),
+        };
     }
     let across = resource.namespaced && call.path.namespace.is_none();
     if across && !matches!(call.verb, "list" | "watch") {

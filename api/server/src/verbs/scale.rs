@@ -150,8 +150,8 @@ fn invalid(resource: &Resource, name: &str) -> ApiError {
             "must be a number from 0 to 2147483647",
         )],
     );
-    error.kind = "Scale".to_owned();
-    error.group = "autoscaling".to_owned();
+    error.details.kind = "Scale".to_owned();
+    error.details.group = "autoscaling".to_owned();
     error
 }
 

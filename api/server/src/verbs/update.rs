@@ -49,7 +49,7 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
         tries += 1;
         let Some(record) = core.store.get(&key) else {
             if resource.quirks.create_on_update && part == Part::Main {
-                let stored = super::store_new(core, resource, call.namespace(), value, call.query.dry_run)?;
+                let stored = super::store_new(core, resource, call.namespace(), &value, call.query.dry_run)?;
                 return Ok(shaped(core, call, 201, stored).warn(warnings));
             }
             return Err(resource.not_found(call.name()));
@@ -97,7 +97,7 @@ pub(super) fn check_precondition(
         let why = "Invalid value: 0: must be specified for an update";
         let mut error = resource.invalid(name, vec![Cause::invalid("metadata.resourceVersion", why)]);
         // Kubernetes names the resource rather than the kind here.
-        error.kind = resource.plural.to_string();
+        error.details.kind = resource.plural.to_string();
         return Err(error);
     }
     if !version.is_empty() && version != "0" && version.parse() != Ok(record.revision) {

@@ -48,7 +48,7 @@ pub(super) fn watch(core: &Arc<Core>, call: &Call) -> Result<Reply, ApiError> {
     {
         Ok(subscription) => ApiBody::watch(WatchStream::new(core.clone(), lines, subscription)),
         // The watch opens and ends with an error event, as in Kubernetes.
-        Err(too_old) => ApiBody::full(lines.error(&ApiError::expired(too_old.to_string()))),
+        Err(too_old) => ApiBody::full(Lines::error(&ApiError::expired(too_old.to_string()))),
     };
     Ok(Reply {
         code: 200,

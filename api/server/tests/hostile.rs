@@ -1,0 +1,264 @@
+//! Whatever is sent, there is an answer in Kubernetes' terms.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod raw;
+
+use http::{Method, Request, header};
+use http_body_util::{BodyExt, Full};
+use proptest::prelude::*;
+use raw::{MERGE, Raw};
+use roundhouse_apiserver::{Identity, Server};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+#[tokio::test]
+async fn bounds() {
+    let raw = Raw::new(&Server::builder().build());
+    let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+    let deeper = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let cases = [
+        (
+            json!({"metadata": {"name": "a"}, "data": {"a": "v".repeat(3 << 20)}}).to_string(),
+            413,
+        ),
+        (
+            format!("{{\"metadata\":{{\"name\":\"a\"}},\"data\":{deep}}}"),
+            400,
+        ),
+        (deeper, 400),
+        (
+            json!({"metadata": {"name": "a", "annotations": {"a": "v".repeat(300_000)}}}).to_string(),
+            422,
+        ),
+        (json!({"metadata": {"name": "a".repeat(254)}}).to_string(), 422),
+        (json!({"metadata": []}).to_string(), 400),
+        (json!([]).to_string(), 400),
+        ("null".to_owned(), 400),
+        ("\u{0}".to_owned(), 400),
+    ];
+    for (body, want) in cases {
+        let short: String = body.chars().take(60).collect();
+        let (code, status) = raw.ask(Method::POST, MAPS, "application/json", body).await;
+        assert_eq!(
+            (code, &status["kind"], &status["code"]),
+            (want, &json!("Status"), &json!(want)),
+            "{short}"
+        );
+    }
+    let (code, _) = raw.get(&format!("{MAPS}/{}", "a".repeat(20_000))).await;
+    assert_eq!(code, 414);
+    let (code, status) = raw
+        .ask(Method::POST, MAPS, "application/vnd.kubernetes.protobuf", "k8s\0")
+        .await;
+    assert_eq!((code, &status["reason"]), (415, &json!("UnsupportedMediaType")));
+    let bomb = format!(
+        "a: &a [x,x]\nb: &b [{}]\nc: [{}]",
+        ["*a"; 200].join(","),
+        ["*b"; 20_000].join(",")
+    );
+    let (code, _) = raw.ask(Method::POST, MAPS, "application/yaml", bomb).await;
+    assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn too_many_at_once_are_told_to_come_back() {
+    let raw = Raw::new(&Server::builder().build());
+    // Bodies that never come hold their place.
+    let mut waiting = vec![];
+    for _ in 0..1_024 {
+        let mut pending = Box::pin(raw.stalled(MAPS));
+        assert!(futures::poll!(&mut pending).is_pending());
+        waiting.push(pending);
+    }
+    let response = raw.send(Method::GET, MAPS, "", "").await;
+    assert_eq!(response.status(), 429);
+    assert_eq!(response.headers()["retry-after"], "1");
+    waiting.pop();
+    assert_eq!(raw.get(MAPS).await.0, 200);
+}
+
+#[tokio::test]
+async fn identities() {
+    let server = Server::builder().build();
+    let nobody = Raw::as_somebody(&server, None);
+    assert_eq!(nobody.get("/healthz").await, (200, json!("ok")));
+    for path in [MAPS, "/version", "/apis", "/openapi/v3", "/nope"] {
+        let (code, status) = nobody.get(path).await;
+        assert_eq!((code, &status["reason"]), (401, &json!("Unauthorized")), "{path}");
+    }
+    let agent = Raw::as_somebody(&server, Some(Identity::agent("east")));
+    assert_eq!(agent.get("/apis").await.0, 200);
+    let (code, status) = agent.get(MAPS).await;
+    assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+    Raw::new(&server)
+        .post(
+            "/api/v1/namespaces",
+            json!({"metadata": {"name": "cluster-east"}}),
+        )
+        .await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/cluster-east/leases";
+    assert_eq!(
+        agent.post(leases, json!({"metadata": {"name": "east"}})).await.0,
+        201
+    );
+    assert_eq!(agent.delete(&format!("{leases}/east"), json!({})).await.0, 403);
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let ask = |namespace: &str| {
+        json!({"spec": {"resourceAttributes":
+            {"verb": "list", "group": "roundhouse.dev", "resource": "bundles", "namespace": namespace}}})
+    };
+    assert_eq!(
+        agent.post(reviews, ask("cluster-east")).await.1["status"]["allowed"],
+        true
+    );
+    assert_eq!(
+        agent.post(reviews, ask("cluster-west")).await.1["status"]["allowed"],
+        false
+    );
+}
+
+#[tokio::test]
+async fn answers_name_code_and_reason() {
+    let raw = Raw::new(&Server::builder().build());
+    raw.post(MAPS, json!({"metadata": {"name": "a"}})).await;
+    let one = format!("{MAPS}/a");
+    let table = [
+        (Method::POST, "/api/v1/configmaps", "application/json", "{}", 405),
+        (Method::PUT, MAPS, "application/json", "{}", 405),
+        (Method::PATCH, one.as_str(), MERGE, "[]", 400),
+        (Method::PATCH, one.as_str(), MERGE, "{\"kind\": \"Secret\"}", 400),
+        (Method::PATCH, one.as_str(), MERGE, "{\"data\": {\"a\": 1}}", 400),
+        (
+            Method::PATCH,
+            one.as_str(),
+            "application/json-patch+json",
+            "{}",
+            400,
+        ),
+        (
+            Method::PATCH,
+            one.as_str(),
+            "application/json-patch+json",
+            "[{\"op\": \"remove\", \"path\": \"/none\"}]",
+            422,
+        ),
+        (
+            Method::PATCH,
+            one.as_str(),
+            "application/json-patch+json",
+            "[{\"op\": \"replace\", \"path\": \"\", \"value\": 1}]",
+            400,
+        ),
+        (
+            Method::DELETE,
+            one.as_str(),
+            "application/json",
+            "{\"kind\": \"Pod\"}",
+            400,
+        ),
+        (
+            Method::DELETE,
+            one.as_str(),
+            "application/json",
+            "{\"propagationPolicy\": \"Up\"}",
+            400,
+        ),
+        (
+            Method::GET,
+            "/api/v1/namespaces/default/configmaps/a/status",
+            "",
+            "",
+            404,
+        ),
+        (
+            Method::GET,
+            "/apis/apps/v1/namespaces/default/deployments?limit=x",
+            "",
+            "",
+            400,
+        ),
+        (Method::TRACE, MAPS, "", "", 405),
+    ];
+    for (method, path, media, body, want) in table {
+        let (code, status) = raw.ask(method.clone(), path, media, body).await;
+        assert_eq!(
+            (code, &status["kind"]),
+            (want, &json!("Status")),
+            "{method} {path} {body} {status}"
+        );
+    }
+}
+
+fn json_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z/.-]{0,8}|\\PC{0,6}".prop_map(Value::from),
+    ];
+    let key = "metadata|spec|status|data|name|namespace|labels|annotations|finalizers|ownerReferences|template|containers|\
+        selector|matchLabels|ports|port|replicas|versions|schema|openAPIV3Schema|group|names|kind|apiVersion|\\$patch|\
+        \\$setElementOrder/containers|resourceVersion|generateName|stringData|deletionTimestamp|op|path|value|[a-c]";
+    leaf.prop_recursive(6, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key, inner, 0..8)
+                .prop_map(|m| Value::Object(m.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+    #[test]
+    fn any_request_is_answered(
+        method in prop::sample::select(vec!["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        plural in prop::sample::select(vec![
+            "api/v1/namespaces/default/configmaps", "api/v1/namespaces/default/secrets", "api/v1/namespaces/default/services",
+            "api/v1/namespaces/default/pods", "api/v1/namespaces", "apis/apps/v1/namespaces/default/deployments",
+            "apis/apps/v1/namespaces/default/statefulsets", "apis/batch/v1/namespaces/default/jobs",
+            "apis/apiextensions.k8s.io/v1/customresourcedefinitions", "apis/authorization.k8s.io/v1/subjectaccessreviews",
+        ]),
+        tail in "|/a|/a/status|/a/scale|/[a-z%]{0,4}",
+        query in "|labelSelector=[a-z=!,() ]{0,8}|dryRun=All|fieldManager=x&force=true|limit=[0-9]{1,3}&continue=[a-zA-Z0-9]{0,8}",
+        media in prop::sample::select(vec![
+            "application/json", "application/yaml", "application/merge-patch+json", "application/json-patch+json",
+            "application/strategic-merge-patch+json", "application/apply-patch+yaml", "text/plain",
+        ]),
+        accept in prop::sample::select(vec!["application/json", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"]),
+        seed in json_value(),
+        body in json_value(),
+    ) {
+        let server = Server::builder().seed(1).build();
+        let mut object = json!({"metadata": {"name": "a"}});
+        for (value, method, media) in [(seed, "POST", "application/json"), (body, method, media)] {
+            if let (Value::Object(map), Some(whole)) = (&value, object.as_object_mut()) {
+                whole.extend(map.clone());
+                whole.entry("metadata").or_insert_with(|| json!({"name": "a"}));
+            }
+            let payload = if method == "POST" { object.to_string() } else { value.to_string() };
+            let path = if method == "POST" { format!("/{plural}") } else { format!("/{plural}{tail}") };
+            let uri = format!("{path}?{}", query.replace(' ', "%20"));
+            let Ok(uri) = uri.parse::<http::Uri>() else { continue };
+            let request = Request::builder().method(method).uri(uri)
+                .header(header::CONTENT_TYPE, media).header(header::ACCEPT, accept)
+                .body(Full::from(payload)).expect("parts are valid");
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+            let code = runtime.block_on(async {
+                let response = server.service().oneshot(request).await.expect("never fails");
+                let code = response.status().as_u16();
+                let bytes = response.into_body().collect().await.expect("never fails").to_bytes();
+                assert!(!bytes.is_empty());
+                code
+            });
+            prop_assert!(code != 500, "{method} {path}: internal error");
+        }
+    }
+}

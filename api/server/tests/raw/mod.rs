@@ -1,0 +1,95 @@
+//! Requests as they are on the wire, without a client library between.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "every test binary uses its own part"
+)]
+
+use bytes::Bytes;
+use http::{Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use roundhouse_apiserver::{ApiBody, ApiService, Identity, Server};
+use serde_json::Value;
+use tower::ServiceExt;
+
+pub const MERGE: &str = "application/merge-patch+json";
+
+pub struct Raw(ApiService);
+
+impl Raw {
+    pub fn new(server: &Server) -> Self {
+        Self(server.service())
+    }
+
+    pub fn as_somebody(server: &Server, identity: Option<Identity>) -> Self {
+        Self(server.service_as(identity))
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        media: &str,
+        body: impl Into<Bytes>,
+    ) -> Response<ApiBody> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, media);
+        let request = request.body(Full::from(body.into())).unwrap();
+        self.0.clone().oneshot(request).await.unwrap()
+    }
+
+    pub async fn ask(&self, method: Method, path: &str, media: &str, body: impl Into<Bytes>) -> (u16, Value) {
+        let response = self.send(method, path, media, body).await;
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (
+            code,
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned().into()),
+        )
+    }
+
+    /// A create whose body never comes.
+    pub async fn stalled(&self, path: &str) -> Response<ApiBody> {
+        let body = http_body_util::StreamBody::new(futures::stream::pending::<
+            Result<http_body::Frame<Bytes>, std::io::Error>,
+        >());
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .unwrap();
+        self.0.clone().oneshot(request).await.unwrap()
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        self.ask(Method::GET, path, "", "").await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::POST, path, "application/json", body.to_string())
+            .await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::PUT, path, "application/json", body.to_string())
+            .await
+    }
+
+    pub async fn merge(&self, path: &str, body: Value) -> (u16, Value) {
+        self.ask(Method::PATCH, path, MERGE, body.to_string()).await
+    }
+
+    pub async fn delete(&self, path: &str, options: Value) -> (u16, Value) {
+        self.ask(Method::DELETE, path, "application/json", options.to_string())
+            .await
+    }
+
+    /// The next line of a watch.
+    pub async fn line(body: &mut ApiBody) -> Option<Value> {
+        let frame = body.frame().await?.unwrap();
+        Some(serde_json::from_slice(&frame.into_data().unwrap()).unwrap())
+    }
+}

@@ -1,0 +1,179 @@
+//! Watches: resuming, falling behind, bookmarks, ends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod raw;
+
+use http::Method;
+use raw::Raw;
+use roundhouse_apiserver::{ApiBody, MemoryLimits, Server};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn watch(raw: &Raw, query: &str) -> ApiBody {
+    let response = raw
+        .send(Method::GET, &format!("{MAPS}?watch=true&{query}"), "", "")
+        .await;
+    assert_eq!(response.status(), 200);
+    response.into_body()
+}
+
+async fn make(raw: &Raw, name: &str) -> String {
+    let (code, made) = raw.post(MAPS, json!({"metadata": {"name": name}})).await;
+    assert_eq!(code, 201);
+    made["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}
+
+fn shown(line: &Value) -> (&str, &str) {
+    (
+        line["type"].as_str().unwrap(),
+        line["object"]["metadata"]["name"].as_str().unwrap_or_default(),
+    )
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_is_cut_off_and_others_are_not() {
+    let limits = MemoryLimits {
+        watch_buffer: 4,
+        ..MemoryLimits::default()
+    };
+    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let (mut slow, mut quick) = (
+        watch(&raw, "resourceVersion=0").await,
+        watch(&raw, "resourceVersion=0").await,
+    );
+    for i in 0..10 {
+        make(&raw, &format!("m{i}")).await;
+        assert_eq!(
+            shown(&Raw::line(&mut quick).await.unwrap()),
+            ("ADDED", format!("m{i}").as_str())
+        );
+    }
+    for i in 0..4 {
+        assert_eq!(
+            shown(&Raw::line(&mut slow).await.unwrap()),
+            ("ADDED", format!("m{i}").as_str())
+        );
+    }
+    let end = Raw::line(&mut slow).await.unwrap();
+    assert_eq!(
+        (&end["type"], &end["object"]["code"]),
+        (&json!("ERROR"), &json!(410))
+    );
+    assert!(Raw::line(&mut slow).await.is_none());
+}
+
+#[tokio::test]
+async fn history_is_bounded_and_what_it_lost_is_gone() {
+    let limits = MemoryLimits {
+        history_events: 8,
+        ..MemoryLimits::default()
+    };
+    let raw = Raw::new(&Server::builder().limits(limits).build());
+    let first = make(&raw, "first").await;
+    for i in 0..8 {
+        make(&raw, &format!("m{i}")).await;
+    }
+    let mut resumed = watch(&raw, &format!("resourceVersion={first}")).await;
+    assert_eq!(shown(&Raw::line(&mut resumed).await.unwrap()), ("ADDED", "m0"));
+    make(&raw, "one-more").await;
+    let mut late = watch(&raw, &format!("resourceVersion={first}")).await;
+    assert_eq!(Raw::line(&mut late).await.unwrap()["object"]["reason"], "Expired");
+    let page = raw.get(&format!("{MAPS}?limit=1")).await.1;
+    for i in 0..9 {
+        make(&raw, &format!("n{i}")).await;
+    }
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let (code, gone) = raw.get(&format!("{MAPS}?limit=1&continue={token}")).await;
+    assert_eq!((code, &gone["reason"]), (410, &json!("Expired")));
+}
+
+#[tokio::test]
+async fn pages_are_of_one_revision() {
+    let raw = Raw::new(&Server::builder().build());
+    for name in ["a", "b", "c", "d"] {
+        make(&raw, name).await;
+    }
+    let (_, first) = raw.get(&format!("{MAPS}?limit=2")).await;
+    raw.delete(&format!("{MAPS}/c"), json!({})).await;
+    raw.merge(&format!("{MAPS}/d"), json!({"data": {"new": "1"}}))
+        .await;
+    make(&raw, "e").await;
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let (_, second) = raw.get(&format!("{MAPS}?limit=2&continue={token}")).await;
+    let names: Vec<&str> = second["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (names.as_slice(), &second["items"][1]["data"]),
+        (["c", "d"].as_slice(), &Value::Null)
+    );
+    assert_eq!(
+        second["metadata"]["resourceVersion"],
+        first["metadata"]["resourceVersion"]
+    );
+    assert_eq!(second["metadata"]["continue"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_name_what_was_seen() {
+    let raw = Raw::new(&Server::builder().build());
+    let mut body = watch(
+        &raw,
+        "resourceVersion=0&allowWatchBookmarks=true&labelSelector=none&timeoutSeconds=90",
+    )
+    .await;
+    let last = make(&raw, "unseen").await;
+    for _ in ["after a minute", "at the end"] {
+        let mark = Raw::line(&mut body).await.unwrap();
+        assert_eq!(
+            (&mark["type"], &mark["object"]["metadata"]["resourceVersion"]),
+            (&json!("BOOKMARK"), &json!(last))
+        );
+    }
+    assert!(Raw::line(&mut body).await.is_none());
+}
+
+#[tokio::test]
+async fn watches_of_other_namespaces_and_kinds_are_not_disturbed() {
+    let server = Server::builder().build();
+    let raw = Raw::new(&server);
+    let here = watch(&raw, "resourceVersion=0").await;
+    let elsewhere = raw
+        .send(
+            Method::GET,
+            "/api/v1/namespaces/other/configmaps?watch=1&resourceVersion=0",
+            "",
+            "",
+        )
+        .await;
+    let all = raw
+        .send(
+            Method::GET,
+            "/api/v1/configmaps?watch=1&resourceVersion=0",
+            "",
+            "",
+        )
+        .await;
+    let secrets = raw
+        .send(Method::GET, "/api/v1/secrets?watch=1&resourceVersion=0", "", "")
+        .await;
+    make(&raw, "a").await;
+    server.close_watches();
+    let mut counts = vec![];
+    for mut body in [here, elsewhere.into_body(), all.into_body(), secrets.into_body()] {
+        let mut count = 0;
+        while Raw::line(&mut body).await.is_some() {
+            count += 1;
+        }
+        counts.push(count);
+    }
+    assert_eq!(counts, [1, 0, 1, 0]);
+}
