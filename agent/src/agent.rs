@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 /// First and longest delay while the agent waits for its hub and its member at the start.
 const START_MIN: Duration = Duration::from_millis(200);
-const START_MAX: Duration = Duration::from_secs(15);
+const START_MAX: Duration = Duration::from_secs(5);
 
 /// What the workers of one agent share.
 pub(crate) struct Shared {
@@ -95,12 +95,19 @@ pub async fn run(
 
 fn defect(config: &Config, task: &'static str) -> AgentError {
     let cluster = config.cluster.to_string();
-    AgentError::Defect { cluster, task, reason: "it ended although it never should".to_owned() }
+    AgentError::Defect {
+        cluster,
+        task,
+        reason: "it ended although it never should".to_owned(),
+    }
 }
 
 /// Waits until the hub has made the Lease and written its id there.
 async fn hub_id(heartbeat: &Heartbeat<'_>, config: &Config) -> String {
-    patiently(config, "the Lease of this cluster on the hub", || heartbeat.hub_id()).await
+    patiently(config, "the Lease of this cluster on the hub", || {
+        heartbeat.hub_id()
+    })
+    .await
 }
 
 /// Tries until there is an answer.
@@ -134,9 +141,11 @@ async fn serve(
     tracker: &TaskTracker,
 ) {
     let timeout = config.call_timeout;
-    patiently(config, "the definition of AppliedBundle in the member", || async {
-        install::definitions(member, timeout).await.map(Some)
-    })
+    patiently(
+        config,
+        "the definition of AppliedBundle in the member",
+        || async { install::definitions(member, timeout).await.map(Some) },
+    )
     .await;
     // The ledger first: what is not known to be ours is never removed.
     let mut ledgers = patiently(config, "the ledgers in the member", || async {
@@ -156,7 +165,12 @@ async fn serve(
         let stop = stop.clone();
         tracker.spawn(Box::pin(worker.run(stop)));
     };
-    let begin = || watcher(shared.hub_bundles.clone(), watcher::Config::default().page_size(PAGE));
+    let begin = || {
+        watcher(
+            shared.hub_bundles.clone(),
+            watcher::Config::default().page_size(PAGE),
+        )
+    };
     steady(policy, begin, |event| {
         let change = bundles.take(event);
         for (name, presence) in change.presences {

@@ -96,14 +96,22 @@ mod tests {
     #[test]
     fn failures_are_sorted_by_code() {
         let fault = |code: u16, message: &str| {
-            let status = Status { code, message: message.to_owned(), ..Status::default() };
+            let status = Status {
+                code,
+                message: message.to_owned(),
+                ..Status::default()
+            };
             CallError::Kube(kube::Error::Api(Box::new(status))).fault()
         };
         for (code, message, expected) in [
             (404, "", Fault::NotFound),
             (409, "", Fault::Conflict),
             (410, "", Fault::Gone),
-            (422, "spec.selector: field is immutable", Fault::Lasting("Immutable")),
+            (
+                422,
+                "spec.selector: field is immutable",
+                Fault::Lasting("Immutable"),
+            ),
             (422, "bad", Fault::Lasting("Invalid")),
             (403, "", Fault::Lasting("Forbidden")),
             (503, "", Fault::Passing("ServerError")),
@@ -111,6 +119,9 @@ mod tests {
         ] {
             assert_eq!(fault(code, message), expected, "{code} {message}");
         }
-        assert_eq!(CallError::Timeout(Duration::from_secs(1)).fault(), Fault::Passing("Timeout"));
+        assert_eq!(
+            CallError::Timeout(Duration::from_secs(1)).fault(),
+            Fault::Passing("Timeout")
+        );
     }
 }

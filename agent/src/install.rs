@@ -16,18 +16,22 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
     for wanted in crds::member() {
         let name = wanted.name_any();
         let Some(live) = found(within(timeout, api.get(&name)).await)? else {
-            let params = PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+            let params = PostParams {
+                field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
             match within(timeout, api.create(&params, &wanted)).await {
                 Err(error) if error.fault() != Fault::Conflict => return Err(error),
                 _ => continue,
             }
         };
-        let value = |definition: &CustomResourceDefinition| {
-            json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.spec})
-        };
+        let value = |definition: &CustomResourceDefinition| json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.spec});
         let wanted = value(&wanted);
         if !contains(&value(&live), &wanted) {
-            let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+            let params = PatchParams {
+                field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
             within(timeout, api.patch(&name, &params, &Patch::Merge(&wanted))).await?;
         }
     }
@@ -37,11 +41,15 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
 /// Whether `live` has everything that `wanted` says; a server adds defaults of its own.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)) || value.is_null())
-        }
+        (Value::Object(live), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)) || value.is_null()),
         (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(live, wanted))
         }
         _ => live == wanted,
     }
@@ -55,7 +63,10 @@ mod tests {
     fn defaults_of_the_server_are_no_difference() {
         let wanted = json!({"a": 1, "list": [{"x": 1}], "absent": null});
         for (live, expected) in [
-            (json!({"a": 1, "list": [{"x": 1, "default": true}], "more": 2}), true),
+            (
+                json!({"a": 1, "list": [{"x": 1, "default": true}], "more": 2}),
+                true,
+            ),
             (json!({"a": 2, "list": [{"x": 1}]}), false),
             (json!({"a": 1, "list": [{"x": 1}, {"x": 2}]}), false),
             (json!({"list": [{"x": 1}]}), false),

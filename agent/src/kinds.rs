@@ -43,7 +43,12 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     pub(crate) fn new(client: Client, timeout: Duration) -> Self {
-        Kinds { client, timeout, served: Mutex::default(), asking: tokio::sync::Mutex::default() }
+        Kinds {
+            client,
+            timeout,
+            served: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+        }
     }
 
     /// A kind; `None` if the member does not serve it.
@@ -63,7 +68,14 @@ impl Kinds {
             (Some(_), _) => 0,
             (None, before) => before.map_or(0, |before| before.misses.saturating_add(1)),
         };
-        served.insert(key, Served { kinds, asked: Instant::now(), misses });
+        served.insert(
+            key,
+            Served {
+                kinds,
+                asked: Instant::now(),
+                misses,
+            },
+        );
         Ok(found)
     }
 
@@ -82,7 +94,11 @@ impl Kinds {
             return Ok(None);
         }
         let groups = within(self.timeout, self.client.list_api_groups()).await?;
-        let versions = groups.groups.into_iter().filter(|g| g.name == group).flat_map(|g| g.versions);
+        let versions = groups
+            .groups
+            .into_iter()
+            .filter(|g| g.name == group)
+            .flat_map(|g| g.versions);
         for other in versions.map(|v| v.version).filter(|other| other != version) {
             if let Some(found) = self.resolve(&GroupVersionKind::gvk(group, &other, kind)).await? {
                 return Ok(Some(found));
@@ -111,7 +127,12 @@ impl Kinds {
         let answer = if group.is_empty() {
             within(self.timeout, self.client.list_core_api_resources(version)).await
         } else {
-            within(self.timeout, self.client.list_api_group_resources(&format!("{group}/{version}"))).await
+            within(
+                self.timeout,
+                self.client
+                    .list_api_group_resources(&format!("{group}/{version}")),
+            )
+            .await
         };
         let resources = match answer {
             Ok(list) => list.resources,
@@ -119,12 +140,20 @@ impl Kinds {
             Err(error) => return Err(error),
         };
         // Sub-resources are listed beside their resource, as `deployments/status`.
-        let main = resources.into_iter().filter(|resource| !resource.name.contains('/'));
+        let main = resources
+            .into_iter()
+            .filter(|resource| !resource.name.contains('/'));
         Ok(main
             .map(|found| {
                 let gvk = GroupVersionKind::gvk(group, version, &found.kind);
                 let resource = ApiResource::from_gvk_with_plural(&gvk, &found.name);
-                (found.kind, Arc::new(Kind { resource, namespaced: found.namespaced }))
+                (
+                    found.kind,
+                    Arc::new(Kind {
+                        resource,
+                        namespaced: found.namespaced,
+                    }),
+                )
             })
             .collect())
     }

@@ -25,7 +25,11 @@ pub(crate) struct Heartbeat<'a> {
 
 impl<'a> Heartbeat<'a> {
     pub(crate) fn new(hub: Client, config: &'a Config, clock: SharedClock) -> Self {
-        Heartbeat { api: Api::namespaced(hub, &config.cluster.namespace()), config, clock }
+        Heartbeat {
+            api: Api::namespaced(hub, &config.cluster.namespace()),
+            config,
+            clock,
+        }
     }
 
     /// The hub id, if the hub has made the Lease and written it there.
@@ -36,10 +40,18 @@ impl<'a> Heartbeat<'a> {
 
     /// Renews for ever: one write per interval. Ends only when the hub has become another one.
     pub(crate) async fn beat(&self, expected: &str) -> AgentError {
-        let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams {
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
         loop {
             let patch = Patch::Merge(renewal(self.config, self.clock.now()));
-            match within(self.config.call_timeout, self.api.patch(AGENT_LEASE, &params, &patch)).await {
+            match within(
+                self.config.call_timeout,
+                self.api.patch(AGENT_LEASE, &params, &patch),
+            )
+            .await
+            {
                 Ok(lease) => {
                     if let Some(found) = hub_id(&lease).filter(|found| *found != expected) {
                         return AgentError::HubChanged {
@@ -54,14 +66,22 @@ impl<'a> Heartbeat<'a> {
                     tracing::warn!(cluster = %self.config.cluster, error = error.message(), "the Lease was not renewed");
                 }
             }
-            tokio::time::sleep(spread(self.config.lease_interval, JITTER, self.config.jitter.unit())).await;
+            tokio::time::sleep(spread(
+                self.config.lease_interval,
+                JITTER,
+                self.config.jitter.unit(),
+            ))
+            .await;
         }
     }
 }
 
 fn hub_id(lease: &Lease) -> Option<&str> {
     let annotations = lease.metadata.annotations.as_ref()?;
-    annotations.get(annotation::HUB_ID).map(String::as_str).filter(|id| !id.is_empty())
+    annotations
+        .get(annotation::HUB_ID)
+        .map(String::as_str)
+        .filter(|id| !id.is_empty())
 }
 
 fn renewal(config: &Config, now: Timestamp) -> Value {

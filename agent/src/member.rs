@@ -32,7 +32,10 @@ impl Member {
         Request::new(DynamicObject::url_path(&kind.resource, namespace))
     }
 
-    async fn call(&self, request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> Result<Value, CallError> {
+    async fn call(
+        &self,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Value, CallError> {
         let request = request.map_err(kube::Error::BuildRequest)?;
         within(self.timeout, self.client.request::<Value>(request)).await
     }
@@ -44,8 +47,16 @@ impl Member {
     }
 
     /// Makes an object.
-    pub(crate) async fn create(&self, kind: &Kind, key: &ObjectKey, object: &Value) -> Result<Value, CallError> {
-        let params = PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    pub(crate) async fn create(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        object: &Value,
+    ) -> Result<Value, CallError> {
+        let params = PostParams {
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         self.call(Self::request(kind, key).create(&params, body)).await
     }
@@ -58,20 +69,29 @@ impl Member {
         patch: &Value,
         patch_type: PatchType,
     ) -> Result<Value, CallError> {
-        let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let params = PatchParams {
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
         let patch = match patch_type {
             PatchType::Strategic => Patch::Strategic(patch),
             PatchType::Merge => Patch::Merge(patch),
         };
-        self.call(Self::request(kind, key).patch(&key.name, &params, &patch)).await
+        self.call(Self::request(kind, key).patch(&key.name, &params, &patch))
+            .await
     }
 
     /// Deletes an object if it still has this uid; what it owns goes in the background. A missing object and one with
     /// another uid are both as wanted.
     pub(crate) async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), CallError> {
-        let params = DeleteParams::background()
-            .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        match self.call(Self::request(kind, key).delete(&key.name, &params)).await {
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: None,
+        });
+        match self
+            .call(Self::request(kind, key).delete(&key.name, &params))
+            .await
+        {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.fault(), Fault::NotFound | Fault::Conflict) => Ok(()),
             Err(error) => Err(error),

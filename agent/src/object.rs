@@ -57,7 +57,8 @@ impl fmt::Display for ObjectKey {
 /// Splits `apiVersion` into group and version; `None` if it has no version or too many parts.
 pub(crate) fn split_api_version(api_version: &str) -> Option<(&str, &str)> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let well_formed = !version.is_empty() && !version.contains('/') && (group.is_empty() != api_version.contains('/'));
+    let well_formed =
+        !version.is_empty() && !version.contains('/') && (group.is_empty() != api_version.contains('/'));
     well_formed.then_some((group, version))
 }
 
@@ -104,7 +105,9 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
 /// The condition of a type, if the object has one.
 pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     let conditions = object.pointer("/status/conditions")?.as_array()?;
-    conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(type_))
+    conditions
+        .iter()
+        .find(|c| c.get("type").and_then(Value::as_str) == Some(type_))
 }
 
 #[cfg(test)]

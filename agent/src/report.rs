@@ -2,6 +2,7 @@
 //! pass applied and about no other.
 
 mod send;
+mod tally;
 
 pub(crate) use send::send;
 
@@ -10,10 +11,11 @@ use crate::observe::Readiness;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE, MAX_WORKLOADS,
-    ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
+    MAX_WORKLOADS, ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
+use tally::Tally;
 
 /// Condition type of a single manifest: it is as the bundle wants it.
 const MANIFEST_APPLIED: &str = "Applied";
@@ -91,7 +93,12 @@ pub(crate) fn refused(
 ) -> BundleStatus {
     let mut status = base(subject, BundlePhase::Failed, before);
     for (type_, holds) in [(APPLIED, false), (PROGRESSING, false), (DEGRADED, true)] {
-        let verdict = Verdict { type_, status: holds.into(), reason, message: cut(message) };
+        let verdict = Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: cut(message),
+        };
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -108,7 +115,12 @@ pub(crate) fn held(
 ) -> BundleStatus {
     let mut status = before.cloned().unwrap_or_default();
     status.epoch = epoch;
-    let verdict = Verdict { type_: PROGRESSING, status: Status::False, reason, message: cut(message) };
+    let verdict = Verdict {
+        type_: PROGRESSING,
+        status: Status::False,
+        reason,
+        message: cut(message),
+    };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
     status
 }
@@ -120,13 +132,25 @@ pub(crate) fn removing(
     before: Option<&BundleStatus>,
     now: Timestamp,
 ) -> BundleStatus {
-    let phase = if leaving.is_empty() { BundlePhase::Cleaned } else { BundlePhase::Progressing };
+    let phase = if leaving.is_empty() {
+        BundlePhase::Cleaned
+    } else {
+        BundlePhase::Progressing
+    };
     let mut status = base(subject, phase, before);
-    status.counts = Some(Counts { total: count(leaving.len()), ..Counts::default() });
+    status.counts = Some(Counts {
+        total: count(leaving.len()),
+        ..Counts::default()
+    });
     let (reason, message) = match leaving.first() {
         None => ("Cleaned", String::new()),
         Some(first) => {
-            let message = format!("{} objects are left, {}: {}", leaving.len(), first.meta.name, first.message);
+            let message = format!(
+                "{} objects are left, {}: {}",
+                leaving.len(),
+                first.meta.name,
+                first.message
+            );
             ("Removing", cut(&message))
         }
     };
@@ -135,13 +159,27 @@ pub(crate) fn removing(
             .iter()
             .map(|leaving| {
                 let message = cut(&leaving.message);
-                let verdict = Verdict { type_: REMOVED, status: Status::False, reason: "Removing", message };
+                let verdict = Verdict {
+                    type_: REMOVED,
+                    status: Status::False,
+                    reason: "Removing",
+                    message,
+                };
                 manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
             })
             .collect(),
     );
-    for (type_, holds) in [(APPLIED, false), (AVAILABLE, false), (PROGRESSING, !leaving.is_empty())] {
-        let verdict = Verdict { type_, status: holds.into(), reason, message: message.clone() };
+    for (type_, holds) in [
+        (APPLIED, false),
+        (AVAILABLE, false),
+        (PROGRESSING, !leaving.is_empty()),
+    ] {
+        let verdict = Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: message.clone(),
+        };
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -158,94 +196,6 @@ fn base(subject: Subject<'_>, phase: BundlePhase, before: Option<&BundleStatus>)
     }
 }
 
-/// Counts and the first of each trouble, for the conditions.
-#[derive(Debug, Default)]
-struct Tally {
-    counts: Counts,
-    first_unapplied: Option<(&'static str, String)>,
-    first_waiting: Option<String>,
-    first_broken: Option<String>,
-    drifted: u32,
-}
-
-impl Tally {
-    fn count(&mut self, observation: &Observation) {
-        self.counts.total += 1;
-        let outcome = &observation.outcome;
-        if outcome.reason() == "Drifted" {
-            self.drifted += 1;
-        }
-        if !outcome.is_applied() {
-            self.counts.failed += u32::from(outcome.is_failed());
-            self.first_unapplied.get_or_insert_with(|| {
-                (outcome.reason(), format!("manifest {}: {}", observation.meta.ordinal, outcome.message()))
-            });
-            return;
-        }
-        self.counts.applied += 1;
-        match &observation.readiness {
-            Readiness::Ready => self.counts.ready += 1,
-            Readiness::Progressing(why) => {
-                self.first_waiting.get_or_insert_with(|| describe(&observation.meta, why));
-            }
-            Readiness::Failed { reason, message } => {
-                self.counts.failed += 1;
-                self.first_broken
-                    .get_or_insert_with(|| describe(&observation.meta, &format!("{reason} {message}")));
-            }
-        }
-    }
-
-    fn phase(&self) -> BundlePhase {
-        if self.counts.failed > 0 {
-            BundlePhase::Failed
-        } else if self.counts.ready == self.counts.total {
-            BundlePhase::Ready
-        } else {
-            BundlePhase::Progressing
-        }
-    }
-
-    fn verdicts(&self, phase: BundlePhase, leaving: usize) -> [Verdict; 4] {
-        let verdict = |type_, holds: bool, reason, message: String| Verdict {
-            type_,
-            status: holds.into(),
-            reason,
-            message: cut(&message),
-        };
-        let counts = self.counts;
-        let applied = match &self.first_unapplied {
-            Some((reason, message)) => verdict(APPLIED, false, reason, message.clone()),
-            None if self.drifted > 0 => {
-                verdict(APPLIED, true, "Drifted", format!("{} objects differ and drift is Report", self.drifted))
-            }
-            None => verdict(APPLIED, true, "Applied", String::new()),
-        };
-        let ready = counts.ready == counts.total;
-        let waiting = self.first_broken.clone().or_else(|| self.first_waiting.clone()).unwrap_or_default();
-        let available = if ready {
-            verdict(AVAILABLE, true, "Ready", String::new())
-        } else {
-            let message = format!("{} of {} objects are ready {waiting}", counts.ready, counts.total);
-            verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
-        };
-        let progressing = match phase {
-            BundlePhase::Progressing => {
-                verdict(PROGRESSING, true, "WaitingForObjects", self.first_waiting.clone().unwrap_or_default())
-            }
-            _ if leaving > 0 => verdict(PROGRESSING, true, "Removing", format!("{leaving} objects are being removed")),
-            BundlePhase::Failed => verdict(PROGRESSING, false, "Failed", String::new()),
-            BundlePhase::Ready | BundlePhase::Cleaned => verdict(PROGRESSING, false, "Ready", String::new()),
-        };
-        let degraded = if counts.failed > 0 {
-            verdict(DEGRADED, true, "ObjectsFailed", format!("{} of {} objects failed", counts.failed, counts.total))
-        } else {
-            verdict(DEGRADED, false, "NoFailure", String::new())
-        };
-        [applied, available, progressing, degraded]
-    }
-}
-
 /// The entry of a manifest that is not as it should be; `None` for a healthy one and for one that is on its way.
 fn failure(
     observation: &Observation,
@@ -258,7 +208,12 @@ fn failure(
             return None;
         };
         let message = cut(&format!("{reason}: {message}"));
-        Verdict { type_: MANIFEST_AVAILABLE, status: Status::False, reason: "Failed", message }
+        Verdict {
+            type_: MANIFEST_AVAILABLE,
+            status: Status::False,
+            reason: "Failed",
+            message,
+        }
     } else {
         Verdict {
             type_: MANIFEST_APPLIED,
@@ -267,7 +222,13 @@ fn failure(
             message: cut(&observation.outcome.message()),
         }
     };
-    Some(manifest_condition(&observation.meta, verdict, generation, before, now))
+    Some(manifest_condition(
+        &observation.meta,
+        verdict,
+        generation,
+        before,
+        now,
+    ))
 }
 
 fn manifest_condition(
@@ -282,10 +243,20 @@ fn manifest_condition(
         .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
     // Only the condition of this type is carried over: a manifest has one trouble at a time.
     let mut conditions: Vec<Condition> = before
-        .map(|before| before.conditions.iter().filter(|c| c.type_ == verdict.type_).cloned().collect())
+        .map(|before| {
+            before
+                .conditions
+                .iter()
+                .filter(|c| c.type_ == verdict.type_)
+                .cloned()
+                .collect()
+        })
         .unwrap_or_default();
     condition::set(&mut conditions, verdict, Some(generation), now);
-    ManifestCondition { resource_meta: meta.clone(), conditions }
+    ManifestCondition {
+        resource_meta: meta.clone(),
+        conditions,
+    }
 }
 
 fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
@@ -295,11 +266,10 @@ fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
     failures.sort_by_key(|failure| failure.resource_meta.ordinal);
     let omitted = failures.len().saturating_sub(MAX_FAILURES);
     failures.truncate(MAX_FAILURES);
-    Some(ResourceStatus { manifests: failures, omitted: (omitted > 0).then(|| count(omitted)) })
-}
-
-fn describe(meta: &ResourceMeta, why: &str) -> String {
-    format!("{} {}: {why}", meta.kind, meta.name)
+    Some(ResourceStatus {
+        manifests: failures,
+        omitted: (omitted > 0).then(|| count(omitted)),
+    })
 }
 
 fn count(n: usize) -> u32 {

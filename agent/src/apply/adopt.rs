@@ -25,7 +25,9 @@ pub(crate) enum Refused {
     OwnedByAnotherBundle { owner: String, us: String },
     #[error("the object is controlled by {owner}: set allowCoOwnership to apply it for {us} all the same")]
     ControlledByThirdParty { owner: String, us: String },
-    #[error("the object exists and is not ours; adopt is Never: remove it, or set adopt to IfNoDiff or Always")]
+    #[error(
+        "the object exists and is not ours; adopt is Never: remove it, or set adopt to IfNoDiff or Always"
+    )]
     NotAdopted,
     #[error(
         "the object exists, is not ours and differs in {paths}: set adopt to Always to take it over with our content"
@@ -75,7 +77,10 @@ pub(crate) fn adoption(live: &Value, claim: Claim<'_>) -> Adoption {
         return Adoption::Ours;
     }
     if let (Some(owner), false) = (controller(live), claim.allow_co_ownership) {
-        return Adoption::Refuse(Refused::ControlledByThirdParty { owner, us: claim.marker.to_owned() });
+        return Adoption::Refuse(Refused::ControlledByThirdParty {
+            owner,
+            us: claim.marker.to_owned(),
+        });
     }
     match claim.adopt {
         Adopt::Always => Adoption::Adopt,
@@ -87,7 +92,9 @@ pub(crate) fn adoption(live: &Value, claim: Claim<'_>) -> Adoption {
 /// Kind and name of the owner reference that says `controller: true`.
 fn controller(live: &Value) -> Option<String> {
     let owners = live.pointer("/metadata/ownerReferences")?.as_array()?;
-    let owner = owners.iter().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))?;
+    let owner = owners
+        .iter()
+        .find(|o| o.get("controller").and_then(Value::as_bool) == Some(true))?;
     let read = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or("?");
     Some(format!("{} {}", read("kind"), read("name")))
 }
@@ -98,7 +105,15 @@ mod tests {
     use serde_json::json;
 
     fn check(live: &Value, known_uid: Option<&str>, adopt: Adopt, allow_co_ownership: bool) -> String {
-        match adoption(live, Claim { marker: "h/b", known_uid, adopt, allow_co_ownership }) {
+        match adoption(
+            live,
+            Claim {
+                marker: "h/b",
+                known_uid,
+                adopt,
+                allow_co_ownership,
+            },
+        ) {
             Adoption::Refuse(refused) => refused.reason().to_owned(),
             other => format!("{other:?}"),
         }
@@ -111,7 +126,8 @@ mod tests {
         let controlled = json!({"metadata": {"uid": "1", "ownerReferences": [
             {"kind": "Note", "name": "n", "uid": "x"},
             {"kind": "Operator", "name": "op", "uid": "y", "controller": true}]}});
-        let owned_only = json!({"metadata": {"uid": "1", "ownerReferences": [{"kind": "Note", "name": "n"}]}});
+        let owned_only =
+            json!({"metadata": {"uid": "1", "ownerReferences": [{"kind": "Note", "name": "n"}]}});
         for (live, known, adopt, co, expected) in [
             (&plain, None, Adopt::IfNoDiff, false, "AdoptIfEqual"),
             (&plain, None, Adopt::Always, false, "Adopt"),
@@ -119,23 +135,43 @@ mod tests {
             (&plain, Some("1"), Adopt::Never, false, "Ours"),
             (&plain, Some("2"), Adopt::Never, false, "NotAdopted"),
             (&marked("h/b"), None, Adopt::Never, false, "Ours"),
-            (&marked("h/other"), Some("1"), Adopt::Always, true, "OwnedByAnotherBundle"),
+            (
+                &marked("h/other"),
+                Some("1"),
+                Adopt::Always,
+                true,
+                "OwnedByAnotherBundle",
+            ),
             (&marked(""), None, Adopt::Always, false, "Adopt"),
             (&controlled, None, Adopt::Always, false, "ControlledByThirdParty"),
             (&controlled, None, Adopt::Always, true, "Adopt"),
             (&controlled, Some("1"), Adopt::Always, false, "Ours"),
             (&owned_only, None, Adopt::Always, false, "Adopt"),
         ] {
-            assert_eq!(check(live, known, adopt, co), expected, "{live} {known:?} {adopt:?} {co}");
+            assert_eq!(
+                check(live, known, adopt, co),
+                expected,
+                "{live} {known:?} {adopt:?} {co}"
+            );
         }
     }
 
     #[test]
     fn a_refusal_names_both_owners() {
         let live = json!({"metadata": {"annotations": {"roundhouse.dev/owned-by": "h/other"}}});
-        let claim = Claim { marker: "h/b", known_uid: None, adopt: Adopt::Always, allow_co_ownership: false };
-        let Adoption::Refuse(refused) = adoption(&live, claim) else { panic!("adopted") };
+        let claim = Claim {
+            marker: "h/b",
+            known_uid: None,
+            adopt: Adopt::Always,
+            allow_co_ownership: false,
+        };
+        let Adoption::Refuse(refused) = adoption(&live, claim) else {
+            panic!("adopted")
+        };
         let message = refused.to_string();
-        assert!(message.contains("h/other") && message.contains("h/b"), "{message}");
+        assert!(
+            message.contains("h/other") && message.contains("h/b"),
+            "{message}"
+        );
     }
 }

@@ -77,7 +77,9 @@ pub(crate) enum DecodeError {
     Missing { field: &'static str },
     #[error("apiVersion {api_version:?} is not `version` or `group/version`")]
     ApiVersion { api_version: String },
-    #[error("metadata.generateName without metadata.name: an object that is applied again needs a fixed name")]
+    #[error(
+        "metadata.generateName without metadata.name: an object that is applied again needs a fixed name"
+    )]
     GenerateName,
     #[error("{key} is already manifest {first} of this bundle: remove one of them")]
     Duplicate { key: ObjectKey, first: u32 },
@@ -89,9 +91,9 @@ impl DecodeError {
     /// The reason in a condition.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            DecodeError::NotAnObject { .. } | DecodeError::Missing { .. } | DecodeError::ApiVersion { .. } => {
-                "DecodingFailed"
-            }
+            DecodeError::NotAnObject { .. }
+            | DecodeError::Missing { .. }
+            | DecodeError::ApiVersion { .. } => "DecodingFailed",
             DecodeError::GenerateName => "FoundGenerateName",
             DecodeError::Duplicate { .. } => "Duplicated",
             DecodeError::TooLarge { .. } => "TooLarge",
@@ -116,7 +118,10 @@ pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
             Ok(manifest) => match seen.get(&manifest.key) {
                 Some(&first) => decoded.failed.push(Undecodable {
                     ordinal,
-                    error: DecodeError::Duplicate { key: manifest.key, first },
+                    error: DecodeError::Duplicate {
+                        key: manifest.key,
+                        first,
+                    },
                     identity,
                 }),
                 None => {
@@ -124,7 +129,11 @@ pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
                     decoded.manifests.push(manifest);
                 }
             },
-            Err(error) => decoded.failed.push(Undecodable { ordinal, error, identity }),
+            Err(error) => decoded.failed.push(Undecodable {
+                ordinal,
+                error,
+                identity,
+            }),
         }
     }
     decoded
@@ -137,7 +146,9 @@ fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
     }
     let digest = hash::of_manifest(&manifest);
     let Value::Object(mut object) = manifest else {
-        return Err(DecodeError::NotAnObject { found: type_name(&manifest) });
+        return Err(DecodeError::NotAnObject {
+            found: type_name(&manifest),
+        });
     };
     let api_version = required(&object, "apiVersion", "apiVersion")?;
     let kind = required(&object, "kind", "kind")?;
@@ -155,7 +166,11 @@ fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
     let namespace = match metadata.get("namespace") {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(namespace)) => namespace.clone(),
-        Some(_) => return Err(DecodeError::Missing { field: "metadata.namespace" }),
+        Some(_) => {
+            return Err(DecodeError::Missing {
+                field: "metadata.namespace",
+            });
+        }
     };
     for field in SERVER_METADATA {
         metadata.remove(field);
@@ -163,11 +178,22 @@ fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
     metadata.remove("generateName");
     drop_foreign_stamps(metadata);
     object.remove("status");
-    let key = ObjectKey { group: group.to_owned(), kind, namespace, name };
+    let key = ObjectKey {
+        group: group.to_owned(),
+        kind,
+        namespace,
+        name,
+    };
     if key.is("", "Secret") {
         encode_string_data(&mut object);
     }
-    Ok(Manifest { ordinal, version: version.to_owned(), key, digest, object: Value::Object(object) })
+    Ok(Manifest {
+        ordinal,
+        version: version.to_owned(),
+        key,
+        digest,
+        object: Value::Object(object),
+    })
 }
 
 /// Stamps that a manifest copied from a live object brings along are not the user's wish, and a last-applied copy inside
@@ -176,7 +202,11 @@ fn drop_foreign_stamps(metadata: &mut Map<String, Value>) {
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
         return;
     };
-    for stamp in [annotation::OWNED_BY, annotation::DESIRED_HASH, annotation::KUBECTL_LAST_APPLIED] {
+    for stamp in [
+        annotation::OWNED_BY,
+        annotation::DESIRED_HASH,
+        annotation::KUBECTL_LAST_APPLIED,
+    ] {
         annotations.remove(stamp);
     }
     let opts_out = |copy: &Value| matches!(copy.as_str(), Some("-" | "skip"));
@@ -216,9 +246,16 @@ fn required(map: &Map<String, Value>, key: &str, field: &'static str) -> Result<
 }
 
 fn identity(manifest: &Value) -> PartialIdentity {
-    let read = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).filter(|t| !t.is_empty());
+    let read = |pointer: &str| {
+        manifest
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .filter(|t| !t.is_empty())
+    };
     PartialIdentity {
-        group: read("/apiVersion").and_then(split_api_version).map(|(group, _)| group.to_owned()),
+        group: read("/apiVersion")
+            .and_then(split_api_version)
+            .map(|(group, _)| group.to_owned()),
         kind: read("/kind").map(str::to_owned),
         namespace: read("/metadata/namespace").map(str::to_owned),
         name: read("/metadata/name").map(str::to_owned),
@@ -243,14 +280,24 @@ mod tests {
 
     #[test]
     fn each_bad_manifest_fails_alone_by_ordinal() {
-        let good = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x"}});
+        let good =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x"}});
         let named = |name: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name});
         let cases = [
             (json!("text"), "DecodingFailed"),
             (Value::Null, "DecodingFailed"),
-            (json!({"kind": "ConfigMap", "metadata": {"name": "b"}}), "DecodingFailed"),
-            (json!({"apiVersion": "v1", "metadata": {"name": "b"}}), "DecodingFailed"),
-            (json!({"apiVersion": "a/b/c", "kind": "X", "metadata": {"name": "b"}}), "DecodingFailed"),
+            (
+                json!({"kind": "ConfigMap", "metadata": {"name": "b"}}),
+                "DecodingFailed",
+            ),
+            (
+                json!({"apiVersion": "v1", "metadata": {"name": "b"}}),
+                "DecodingFailed",
+            ),
+            (
+                json!({"apiVersion": "a/b/c", "kind": "X", "metadata": {"name": "b"}}),
+                "DecodingFailed",
+            ),
             (json!({"apiVersion": "v1", "kind": "ConfigMap"}), "DecodingFailed"),
             (named(json!({})), "DecodingFailed"),
             (named(json!({"name": 7})), "DecodingFailed"),
@@ -269,7 +316,12 @@ mod tests {
             assert_eq!(decoded.manifests[0].ordinal, 0);
             assert_eq!(decoded.failed.len(), 1, "{reason}");
             assert_eq!(decoded.failed[0].ordinal, 1);
-            assert_eq!(decoded.failed[0].error.reason(), reason, "{}", decoded.failed[0].error);
+            assert_eq!(
+                decoded.failed[0].error.reason(),
+                reason,
+                "{}",
+                decoded.failed[0].error
+            );
         }
     }
 
@@ -290,9 +342,14 @@ mod tests {
 
     #[test]
     fn string_data_of_a_secret_becomes_data() {
-        let decoded = decode(vec![json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
-            "data": {"a": "b25l"}, "stringData": {"a": "two", "b": "three"}})]);
-        assert_eq!(decoded.manifests[0].object["data"], json!({"a": "dHdv", "b": "dGhyZWU="}));
+        let decoded = decode(vec![
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+            "data": {"a": "b25l"}, "stringData": {"a": "two", "b": "three"}}),
+        ]);
+        assert_eq!(
+            decoded.manifests[0].object["data"],
+            json!({"a": "dHdv", "b": "dGhyZWU="})
+        );
         assert!(decoded.manifests[0].object.get("stringData").is_none());
     }
 
@@ -310,7 +367,10 @@ mod tests {
             (json!({"kind": "ConfigMap"}), false),
             (json!({"kind": "Deployment", "metadata": {"name": "a"}}), true),
             (json!({"kind": "Deployment", "metadata": {"name": "b"}}), false),
-            (json!({"apiVersion": "batch/v1", "metadata": {"name": "a"}}), false),
+            (
+                json!({"apiVersion": "batch/v1", "metadata": {"name": "a"}}),
+                false,
+            ),
             (json!({"metadata": {"name": "a", "namespace": "y"}}), false),
         ];
         for (manifest, expected) in cases {

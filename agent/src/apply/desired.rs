@@ -25,7 +25,10 @@ pub(crate) enum Copy {
 
 /// Whether the manifest opts out of keeping a last-applied copy.
 fn opted_out(manifest: &Value) -> bool {
-    matches!(object::annotation(manifest, annotation::LAST_APPLIED), Some("-" | "skip"))
+    matches!(
+        object::annotation(manifest, annotation::LAST_APPLIED),
+        Some("-" | "skip")
+    )
 }
 
 /// The object to send, stamped with owner, desired hash and (unless it lives elsewhere) its last-applied copy.
@@ -51,14 +54,21 @@ pub(crate) fn desired(manifest: &Manifest, marker: &str, others: usize) -> (Valu
 
 /// Weight of the annotations of `live` that `manifest` and our stamps do not overwrite.
 pub(crate) fn weight_of_others(manifest: &Manifest, live: &Value) -> usize {
-    let ours = manifest.object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let ours = manifest
+        .object
+        .pointer("/metadata/annotations")
+        .and_then(Value::as_object);
     let Some(theirs) = live.pointer("/metadata/annotations").and_then(Value::as_object) else {
         return 0;
     };
     theirs
         .iter()
         .filter(|(key, _)| {
-            let stamped = [annotation::OWNED_BY, annotation::DESIRED_HASH, annotation::LAST_APPLIED];
+            let stamped = [
+                annotation::OWNED_BY,
+                annotation::DESIRED_HASH,
+                annotation::LAST_APPLIED,
+            ];
             !stamped.contains(&key.as_str()) && !ours.is_some_and(|ours| ours.contains_key(*key))
         })
         .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
@@ -89,7 +99,10 @@ fn parse(text: &str) -> Option<Value> {
 fn secret_outline(secret: &Value) -> Value {
     let keys = |pointer: &str| -> Map<String, Value> {
         let map = secret.pointer(pointer).and_then(Value::as_object);
-        map.into_iter().flat_map(Map::keys).map(|key| (key.clone(), json!(""))).collect()
+        map.into_iter()
+            .flat_map(Map::keys)
+            .map(|key| (key.clone(), json!("")))
+            .collect()
     };
     json!({
         "apiVersion": "v1",
@@ -118,7 +131,11 @@ fn stamp(object: &mut Value, key: &str, value: &str) {
 
 fn weight_of_annotations(object: &Value) -> usize {
     let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
-    annotations.into_iter().flatten().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+    annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum()
 }
 
 #[cfg(test)]
@@ -132,44 +149,68 @@ mod tests {
 
     #[test]
     fn stamps_go_to_the_object_and_never_into_the_pod_template() {
-        let manifest = manifest(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
-            "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}));
+        let manifest = manifest(
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"template": {"metadata": {"labels": {"a": "b"}}}}}),
+        );
         let (object, copy) = desired(&manifest, "h/b", 0);
         assert_eq!(copy, Copy::Annotation);
         assert_eq!(object["spec"], manifest.object["spec"]);
         assert_eq!(object::annotation(&object, annotation::OWNED_BY), Some("h/b"));
-        assert_eq!(object::annotation(&object, annotation::DESIRED_HASH), Some(manifest.digest.as_str()));
+        assert_eq!(
+            object::annotation(&object, annotation::DESIRED_HASH),
+            Some(manifest.digest.as_str())
+        );
         assert_eq!(last_applied(&manifest, &object, None), Some(manifest.object));
     }
 
     #[test]
     fn a_secret_keeps_its_keys_in_the_ledger_and_its_values_nowhere() {
-        let manifest = manifest(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
-            "stringData": {"password": "hunter2"}}));
+        let manifest = manifest(
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"},
+            "stringData": {"password": "hunter2"}}),
+        );
         let (object, copy) = desired(&manifest, "h/b", 0);
         assert_eq!(object::annotation(&object, annotation::LAST_APPLIED), None);
-        let Copy::Ledger(outline) = copy else { panic!("not in the ledger") };
+        let Copy::Ledger(outline) = copy else {
+            panic!("not in the ledger")
+        };
         assert_eq!(outline["data"], json!({"password": ""}));
-        let entry = LedgerEntry { last_applied: Some(outline.clone()), ..LedgerEntry::default() };
+        let entry = LedgerEntry {
+            last_applied: Some(outline.clone()),
+            ..LedgerEntry::default()
+        };
         assert_eq!(last_applied(&manifest, &object, Some(&entry)), Some(outline));
     }
 
     #[test]
     fn heavy_annotations_move_the_copy_to_the_ledger() {
-        let manifest = manifest(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
-            "data": {"x": "y".repeat(1000)}}));
+        let manifest = manifest(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
+            "data": {"x": "y".repeat(1000)}}),
+        );
         assert_eq!(desired(&manifest, "h/b", 0).1, Copy::Annotation);
         let (object, copy) = desired(&manifest, "h/b", MAX_ANNOTATIONS - 1000);
-        let Copy::Ledger(text) = copy else { panic!("not in the ledger") };
+        let Copy::Ledger(text) = copy else {
+            panic!("not in the ledger")
+        };
         assert_eq!(object::annotation(&object, annotation::LAST_APPLIED), None);
-        let entry = LedgerEntry { last_applied: Some(text), ..LedgerEntry::default() };
-        assert_eq!(last_applied(&manifest, &object, Some(&entry)), Some(manifest.object));
+        let entry = LedgerEntry {
+            last_applied: Some(text),
+            ..LedgerEntry::default()
+        };
+        assert_eq!(
+            last_applied(&manifest, &object, Some(&entry)),
+            Some(manifest.object)
+        );
     }
 
     #[test]
     fn annotations_of_others_count_and_ours_do_not() {
-        let manifest = manifest(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c",
-            "annotations": {"mine": "1"}}}));
+        let manifest = manifest(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c",
+            "annotations": {"mine": "1"}}}),
+        );
         let live = json!({"metadata": {"annotations": {"mine": "1234", "theirs": "1234",
             "roundhouse.dev/owned-by": "h/b"}}});
         assert_eq!(weight_of_others(&manifest, &live), "theirs".len() + 4);
@@ -178,8 +219,10 @@ mod tests {
     #[test]
     fn the_words_that_opt_out_and_the_copies_that_do_not_parse() {
         let with = |value: &str| {
-            manifest(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c",
-                "annotations": {"app.oam.dev/last-applied-configuration": value}}}))
+            manifest(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c",
+                "annotations": {"app.oam.dev/last-applied-configuration": value}}}),
+            )
         };
         for word in ["-", "skip"] {
             let (object, copy) = desired(&with(word), "h/b", 0);
@@ -188,9 +231,16 @@ mod tests {
         }
         let plain = manifest(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}));
         let live = |key: &str, value: &str| json!({"metadata": {"annotations": {key: value}}});
-        assert_eq!(last_applied(&plain, &live(annotation::LAST_APPLIED, "{"), None), None);
         assert_eq!(
-            last_applied(&plain, &live(annotation::KUBECTL_LAST_APPLIED, r#"{"a":1}"#), None),
+            last_applied(&plain, &live(annotation::LAST_APPLIED, "{"), None),
+            None
+        );
+        assert_eq!(
+            last_applied(
+                &plain,
+                &live(annotation::KUBECTL_LAST_APPLIED, r#"{"a":1}"#),
+                None
+            ),
             Some(json!({"a": 1}))
         );
     }

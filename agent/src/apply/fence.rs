@@ -37,9 +37,10 @@ impl Fenced {
 pub(crate) fn check_hash(declared: Option<&str>, manifests: &[Value]) -> Result<String, Fenced> {
     let actual = hash::of_manifests(manifests);
     match declared {
-        Some(declared) if declared != actual => {
-            Err(Fenced::HashMismatch { declared: declared.to_owned(), actual })
-        }
+        Some(declared) if declared != actual => Err(Fenced::HashMismatch {
+            declared: declared.to_owned(),
+            actual,
+        }),
         _ => Ok(actual),
     }
 }
@@ -60,7 +61,10 @@ pub(crate) fn check_order(
         return Err(Fenced::OldEpoch { found, obeyed });
     }
     if found == obeyed && generation < ledger.generation {
-        return Err(Fenced::OldGeneration { found: generation, obeyed: ledger.generation });
+        return Err(Fenced::OldGeneration {
+            found: generation,
+            obeyed: ledger.generation,
+        });
     }
     Ok(())
 }
@@ -98,7 +102,9 @@ mod tests {
             ("other", Some(1), 1, None),
         ];
         for (uid, epoch, generation, expected) in cases {
-            let got = check_order(uid, epoch, generation, &ledger).err().map(|fenced| fenced.reason());
+            let got = check_order(uid, epoch, generation, &ledger)
+                .err()
+                .map(|fenced| fenced.reason());
             assert_eq!(got, expected, "{uid} {epoch:?} {generation}");
         }
     }

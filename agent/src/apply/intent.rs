@@ -25,7 +25,12 @@ pub(crate) enum Intent {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sight<'a> {
     /// It is on the hub.
-    Present { uid: &'a str, generation: i64, deleting: bool, spec: &'a BundleSpec },
+    Present {
+        uid: &'a str,
+        generation: i64,
+        deleting: bool,
+        spec: &'a BundleSpec,
+    },
     /// The hub said that it was deleted; `confirmed` when the hub was asked and its namespace stands.
     Deleted { spec: &'a BundleSpec, confirmed: bool },
     /// It is not on the hub.
@@ -35,12 +40,20 @@ pub(crate) enum Sight<'a> {
 /// Decides.
 pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
     match sight {
-        Sight::Present { uid, generation, deleting, spec } => {
+        Sight::Present {
+            uid,
+            generation,
+            deleting,
+            spec,
+        } => {
             if let Err(fenced) = fence::check_order(uid, spec.epoch, generation, ledger) {
                 Intent::Ignore(fenced)
             } else if spec.paused == Some(true) {
                 let message = "spec.paused is true: nothing is applied, pruned or deleted".to_owned();
-                Intent::Hold { reason: "Paused", message }
+                Intent::Hold {
+                    reason: "Paused",
+                    message,
+                }
             } else if !deleting {
                 Intent::Apply
             } else if has_evidence(spec) {
@@ -48,13 +61,24 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
             } else {
                 let message = "the Bundle is being deleted, but spec.deletion was not written first: \
                      its objects are held on the cluster";
-                Intent::Hold { reason: "DeletionNotConfirmed", message: message.to_owned() }
+                Intent::Hold {
+                    reason: "DeletionNotConfirmed",
+                    message: message.to_owned(),
+                }
             }
         }
         Sight::Deleted { spec, confirmed } => {
             let dispatched = spec.application_ref.is_some();
-            let evidence = if dispatched { spec.deletion.is_some() } else { confirmed };
-            if spec.paused != Some(true) && evidence { gone(ledger, Intent::Remove) } else { missing(ledger) }
+            let evidence = if dispatched {
+                spec.deletion.is_some()
+            } else {
+                confirmed
+            };
+            if spec.paused != Some(true) && evidence {
+                gone(ledger, Intent::Remove)
+            } else {
+                missing(ledger)
+            }
         }
         Sight::Missing => missing(ledger),
     }
@@ -76,7 +100,11 @@ fn missing(ledger: &AppliedBundleSpec) -> Intent {
 }
 
 fn gone(ledger: &AppliedBundleSpec, otherwise: Intent) -> Intent {
-    if ledger.objects.is_empty() { Intent::Forget } else { otherwise }
+    if ledger.objects.is_empty() {
+        Intent::Forget
+    } else {
+        otherwise
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +128,13 @@ mod tests {
             bundle_uid: "u".into(),
             generation: 5,
             epoch: Some(3),
-            objects: outcomes.iter().map(|&outcome| LedgerEntry { outcome, ..LedgerEntry::default() }).collect(),
+            objects: outcomes
+                .iter()
+                .map(|&outcome| LedgerEntry {
+                    outcome,
+                    ..LedgerEntry::default()
+                })
+                .collect(),
             ..AppliedBundleSpec::default()
         }
     }
@@ -128,13 +162,30 @@ mod tests {
             (true, true, true, true, "Paused"),
         ] {
             let spec = spec(dispatched, deletion, paused);
-            let sight = Sight::Present { uid: "u", generation: 5, deleting, spec: &spec };
+            let sight = Sight::Present {
+                uid: "u",
+                generation: 5,
+                deleting,
+                spec: &spec,
+            };
             let got = intent(sight, &ledger(&[LedgerOutcome::Applied]));
-            assert_eq!(word(&got), expected, "{dispatched} {deletion} {paused} {deleting}");
+            assert_eq!(
+                word(&got),
+                expected,
+                "{dispatched} {deletion} {paused} {deleting}"
+            );
         }
         let spec = spec(true, true, false);
-        let old = Sight::Present { uid: "u", generation: 4, deleting: true, spec: &spec };
-        assert_eq!(word(&intent(old, &ledger(&[LedgerOutcome::Applied]))), "OldGeneration");
+        let old = Sight::Present {
+            uid: "u",
+            generation: 4,
+            deleting: true,
+            spec: &spec,
+        };
+        assert_eq!(
+            word(&intent(old, &ledger(&[LedgerOutcome::Applied]))),
+            "OldGeneration"
+        );
     }
 
     #[test]
@@ -150,8 +201,18 @@ mod tests {
             (true, false, true, &[], "forget"),
         ] {
             let spec = spec(dispatched, deletion, false);
-            let got = intent(Sight::Deleted { spec: &spec, confirmed }, &ledger(outcomes));
-            assert_eq!(word(&got), expected, "{dispatched} {deletion} {confirmed} {outcomes:?}");
+            let got = intent(
+                Sight::Deleted {
+                    spec: &spec,
+                    confirmed,
+                },
+                &ledger(outcomes),
+            );
+            assert_eq!(
+                word(&got),
+                expected,
+                "{dispatched} {deletion} {confirmed} {outcomes:?}"
+            );
         }
         for (outcomes, expected) in [
             (&[][..], "forget"),
@@ -159,7 +220,11 @@ mod tests {
             (&[Removing, Applied], "orphan"),
             (&[Removing, Removing], "remove"),
         ] {
-            assert_eq!(word(&intent(Sight::Missing, &ledger(outcomes))), expected, "{outcomes:?}");
+            assert_eq!(
+                word(&intent(Sight::Missing, &ledger(outcomes))),
+                expected,
+                "{outcomes:?}"
+            );
         }
     }
 }

@@ -102,9 +102,14 @@ impl Engine {
     pub(crate) async fn apply(&self, tasks: Vec<Task<'_>>, order: Order<'_>) -> Vec<Done> {
         let mut all = Vec::with_capacity(tasks.len());
         for wave in order::waves(tasks, |task| &task.manifest.key) {
-            let writes: Vec<_> = wave.into_iter().map(|task| self.apply_one(task, order).boxed()).collect();
-            let mut done: Vec<Done> =
-                futures::stream::iter(writes).buffer_unordered(self.concurrent.max(1)).collect().await;
+            let writes: Vec<_> = wave
+                .into_iter()
+                .map(|task| self.apply_one(task, order).boxed())
+                .collect();
+            let mut done: Vec<Done> = futures::stream::iter(writes)
+                .buffer_unordered(self.concurrent.max(1))
+                .collect()
+                .await;
             self.wait_for_definitions(&mut done).await;
             all.append(&mut done);
         }

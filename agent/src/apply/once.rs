@@ -23,7 +23,8 @@ pub(crate) enum Once {
 pub(crate) fn same_stamps(manifest: &Manifest, live: &Value) -> bool {
     let desired = &manifest.object;
     object::annotation(live, annotation::DESIRED_HASH) == Some(manifest.digest.as_str())
-        && object::annotation(live, annotation::GENERATION) == object::annotation(desired, annotation::GENERATION)
+        && object::annotation(live, annotation::GENERATION)
+            == object::annotation(desired, annotation::GENERATION)
         && object::label(live, label::REVISION) == object::label(desired, label::REVISION)
 }
 
@@ -54,9 +55,11 @@ mod tests {
     use serde_json::json;
 
     fn manifest(generation: &str, revision: &str, replicas: u32) -> Manifest {
-        let mut decoded = decode(vec![json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a",
+        let mut decoded = decode(vec![
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a",
             "annotations": {"app.oam.dev/generation": generation}, "labels": {"app.oam.dev/revision": revision}},
-            "spec": {"replicas": replicas}})]);
+            "spec": {"replicas": replicas}}),
+        ]);
         decoded.manifests.remove(0)
     }
 
@@ -75,12 +78,32 @@ mod tests {
             (ApplyOnce::Never, &present, Some(&live), Once::Apply),
             (ApplyOnce::Once, &present, Some(&live), Once::Leave),
             (ApplyOnce::Once, &present, None, Once::Apply),
-            (ApplyOnce::Once, &manifest("2", "a-v1", 2), Some(&live), Once::Apply),
-            (ApplyOnce::Once, &manifest("1", "a-v2", 2), Some(&live), Once::Apply),
+            (
+                ApplyOnce::Once,
+                &manifest("2", "a-v1", 2),
+                Some(&live),
+                Once::Apply,
+            ),
+            (
+                ApplyOnce::Once,
+                &manifest("1", "a-v2", 2),
+                Some(&live),
+                Once::Apply,
+            ),
             // Divided anew: neither generation nor revision moved.
-            (ApplyOnce::Once, &manifest("1", "a-v1", 3), Some(&live), Once::Apply),
+            (
+                ApplyOnce::Once,
+                &manifest("1", "a-v1", 3),
+                Some(&live),
+                Once::Apply,
+            ),
         ] {
-            assert_eq!(once(mode, desired, live, None), expected, "{mode:?} {}", desired.object);
+            assert_eq!(
+                once(mode, desired, live, None),
+                expected,
+                "{mode:?} {}",
+                desired.object
+            );
         }
     }
 
@@ -93,12 +116,31 @@ mod tests {
             ..LedgerEntry::default()
         };
         for (mode, outcome, digest, expected) in [
-            (ApplyOnce::Once, LedgerOutcome::Completed, job.digest.as_str(), Once::Finished),
-            (ApplyOnce::Never, LedgerOutcome::Completed, job.digest.as_str(), Once::Apply),
-            (ApplyOnce::Once, LedgerOutcome::Applied, job.digest.as_str(), Once::Apply),
+            (
+                ApplyOnce::Once,
+                LedgerOutcome::Completed,
+                job.digest.as_str(),
+                Once::Finished,
+            ),
+            (
+                ApplyOnce::Never,
+                LedgerOutcome::Completed,
+                job.digest.as_str(),
+                Once::Apply,
+            ),
+            (
+                ApplyOnce::Once,
+                LedgerOutcome::Applied,
+                job.digest.as_str(),
+                Once::Apply,
+            ),
             (ApplyOnce::Once, LedgerOutcome::Completed, "another", Once::Apply),
         ] {
-            assert_eq!(once(mode, &job, None, Some(&entry(outcome, digest))), expected, "{mode:?} {outcome:?}");
+            assert_eq!(
+                once(mode, &job, None, Some(&entry(outcome, digest))),
+                expected,
+                "{mode:?} {outcome:?}"
+            );
         }
     }
 }

@@ -16,8 +16,13 @@ pub(crate) fn wave(key: &ObjectKey) -> usize {
         | ("storage.k8s.io", "StorageClass") => 0,
         (
             "",
-            "ServiceAccount" | "Secret" | "ConfigMap" | "PersistentVolume" | "PersistentVolumeClaim"
-            | "ResourceQuota" | "LimitRange",
+            "ServiceAccount"
+            | "Secret"
+            | "ConfigMap"
+            | "PersistentVolume"
+            | "PersistentVolumeClaim"
+            | "ResourceQuota"
+            | "LimitRange",
         )
         | ("rbac.authorization.k8s.io", "Role" | "RoleBinding" | "ClusterRole" | "ClusterRoleBinding")
         | ("networking.k8s.io", "NetworkPolicy" | "IngressClass")
@@ -71,20 +76,35 @@ mod tests {
             ("serving.knative.dev", "Service", 4),
         ];
         for (group, kind, expected) in cases {
-            let key = ObjectKey { group: group.into(), kind: kind.into(), ..ObjectKey::default() };
+            let key = ObjectKey {
+                group: group.into(),
+                kind: kind.into(),
+                ..ObjectKey::default()
+            };
             assert_eq!(wave(&key), expected, "{group}/{kind}");
         }
     }
 
     #[test]
     fn the_order_of_the_bundle_is_kept_within_a_wave() {
-        let key = |kind: &str, name: &str| ObjectKey { kind: kind.into(), name: name.into(), ..ObjectKey::default() };
+        let key = |kind: &str, name: &str| ObjectKey {
+            kind: kind.into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        };
         let waves = waves(
-            vec![key("Service", "b"), key("ConfigMap", "z"), key("Namespace", "n"), key("ConfigMap", "a")],
+            vec![
+                key("Service", "b"),
+                key("ConfigMap", "z"),
+                key("Namespace", "n"),
+                key("ConfigMap", "a"),
+            ],
             |key| key,
         );
-        let names: Vec<Vec<&str>> =
-            waves.iter().map(|wave| wave.iter().map(|key| key.name.as_str()).collect()).collect();
+        let names: Vec<Vec<&str>> = waves
+            .iter()
+            .map(|wave| wave.iter().map(|key| key.name.as_str()).collect())
+            .collect();
         assert_eq!(names, [vec!["n"], vec!["z", "a"], vec!["b"], vec![], vec![]]);
     }
 }

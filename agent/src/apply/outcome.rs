@@ -73,9 +73,9 @@ impl Outcome {
             Outcome::Applied(_) => String::new(),
             Outcome::Undecodable(error) => error.to_string(),
             Outcome::Refused(refused) => refused.to_string(),
-            Outcome::NoKind { message } | Outcome::Failed { message, .. } | Outcome::Delayed { message, .. } => {
-                message.clone()
-            }
+            Outcome::NoKind { message }
+            | Outcome::Failed { message, .. }
+            | Outcome::Delayed { message, .. } => message.clone(),
         }
     }
 }

@@ -42,7 +42,9 @@ pub(crate) fn fate(key: &ObjectKey, inventory: &Inventory<'_>) -> Fate {
     } else if inventory.moved.contains(key) {
         Fate::Moved
     } else if inventory.undecodable.iter().any(|identity| identity.may_be(key))
-        || inventory.unknown_kinds.contains(&(key.group.as_str(), key.kind.as_str()))
+        || inventory
+            .unknown_kinds
+            .contains(&(key.group.as_str(), key.kind.as_str()))
     {
         Fate::Held
     } else {
@@ -73,7 +75,9 @@ pub(crate) fn removal(
     delete_option: Option<&DeleteOption>,
 ) -> Removal {
     let Some(live) = live else { return Removal::Gone };
-    let Some(uid) = object::uid(live) else { return Removal::NotOurs };
+    let Some(uid) = object::uid(live) else {
+        return Removal::NotOurs;
+    };
     let owner = object::annotation(live, annotation::OWNED_BY);
     let ours = match (&entry.uid, owner) {
         (_, Some(owner)) if owner != marker => false,
@@ -86,8 +90,14 @@ pub(crate) fn removal(
     }
     if object::is_deleting(live) {
         let finalizers = live.pointer("/metadata/finalizers").and_then(Value::as_array);
-        let names = finalizers.into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>();
-        return Removal::Waiting { finalizers: names.join(", ") };
+        let names = finalizers
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>();
+        return Removal::Waiting {
+            finalizers: names.join(", "),
+        };
     }
     let policy = delete_option.map(|option| option.propagation_policy);
     if policy == Some(PropagationPolicy::Orphan) {
@@ -98,7 +108,11 @@ pub(crate) fn removal(
         ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
     );
     let told = policy.is_some() || object::annotation(live, annotation::PRUNE) == Some("true");
-    if precious && !told { Removal::Release } else { Removal::Delete { uid: uid.to_owned() } }
+    if precious && !told {
+        Removal::Release
+    } else {
+        Removal::Delete { uid: uid.to_owned() }
+    }
 }
 
 #[cfg(test)]
@@ -107,13 +121,20 @@ mod tests {
     use serde_json::json;
 
     fn key(kind: &str, name: &str) -> ObjectKey {
-        ObjectKey { kind: kind.into(), name: name.into(), ..ObjectKey::default() }
+        ObjectKey {
+            kind: kind.into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        }
     }
 
     #[test]
     fn only_what_is_surely_missing_from_the_bundle_is_surplus() {
         let (wanted, moved) = (key("ConfigMap", "a"), key("ConfigMap", "m"));
-        let broken = PartialIdentity { kind: Some("Secret".into()), ..PartialIdentity::default() };
+        let broken = PartialIdentity {
+            kind: Some("Secret".into()),
+            ..PartialIdentity::default()
+        };
         let inventory = Inventory {
             wanted: BTreeSet::from([&wanted]),
             undecodable: vec![&broken],
@@ -130,7 +151,10 @@ mod tests {
             assert_eq!(fate(key, &inventory), expected, "{key}");
         }
         let anything = PartialIdentity::default();
-        let inventory = Inventory { undecodable: vec![&anything], ..Inventory::default() };
+        let inventory = Inventory {
+            undecodable: vec![&anything],
+            ..Inventory::default()
+        };
         assert_eq!(fate(&key("ConfigMap", "b"), &inventory), Fate::Held);
     }
 
@@ -141,12 +165,18 @@ mod tests {
             uid: uid.map(str::to_owned),
             ..LedgerEntry::default()
         };
-        let live = |uid: &str, owner: Option<&str>| json!({"metadata": {"uid": uid, "annotations": owner.map_or(
-            json!({}), |owner| json!({"roundhouse.dev/owned-by": owner}))}});
+        let live = |uid: &str, owner: Option<&str>| {
+            json!({"metadata": {"uid": uid, "annotations": owner.map_or(
+            json!({}), |owner| json!({"roundhouse.dev/owned-by": owner}))}})
+        };
         let delete = Removal::Delete { uid: "1".into() };
         let (orphan, foreground) = (
-            DeleteOption { propagation_policy: PropagationPolicy::Orphan },
-            DeleteOption { propagation_policy: PropagationPolicy::Foreground },
+            DeleteOption {
+                propagation_policy: PropagationPolicy::Orphan,
+            },
+            DeleteOption {
+                propagation_policy: PropagationPolicy::Foreground,
+            },
         );
         let mut going = live("1", Some("h/b"));
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -155,19 +185,87 @@ mod tests {
         told["metadata"]["annotations"]["roundhouse.dev/prune"] = json!("true");
         for (kind, known, live, option, expected) in [
             ("ConfigMap", Some("1"), None, None, Removal::Gone),
-            ("ConfigMap", Some("1"), Some(&live("1", Some("h/b"))), None, delete.clone()),
-            ("ConfigMap", Some("1"), Some(&live("1", None)), None, delete.clone()),
-            ("ConfigMap", Some("1"), Some(&live("2", None)), None, Removal::NotOurs),
-            ("ConfigMap", Some("1"), Some(&live("2", Some("h/b"))), None, Removal::NotOurs),
-            ("ConfigMap", Some("1"), Some(&live("1", Some("h/other"))), None, Removal::NotOurs),
-            ("ConfigMap", None, Some(&live("1", Some("h/b"))), None, delete.clone()),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("1", Some("h/b"))),
+                None,
+                delete.clone(),
+            ),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("1", None)),
+                None,
+                delete.clone(),
+            ),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("2", None)),
+                None,
+                Removal::NotOurs,
+            ),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("2", Some("h/b"))),
+                None,
+                Removal::NotOurs,
+            ),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("1", Some("h/other"))),
+                None,
+                Removal::NotOurs,
+            ),
+            (
+                "ConfigMap",
+                None,
+                Some(&live("1", Some("h/b"))),
+                None,
+                delete.clone(),
+            ),
             ("ConfigMap", None, Some(&live("1", None)), None, Removal::NotOurs),
-            ("ConfigMap", Some("1"), Some(&going), None, Removal::Waiting { finalizers: "x/y".into() }),
-            ("ConfigMap", Some("1"), Some(&live("1", None)), Some(&orphan), Removal::Release),
-            ("Namespace", Some("1"), Some(&live("1", None)), None, Removal::Release),
-            ("PersistentVolumeClaim", Some("1"), Some(&live("1", None)), None, Removal::Release),
-            ("Namespace", Some("1"), Some(&live("1", None)), Some(&foreground), delete.clone()),
-            ("Namespace", Some("1"), Some(&told), None, delete.clone()),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&going),
+                None,
+                Removal::Waiting {
+                    finalizers: "x/y".into(),
+                },
+            ),
+            (
+                "ConfigMap",
+                Some("1"),
+                Some(&live("1", None)),
+                Some(&orphan),
+                Removal::Release,
+            ),
+            (
+                "Namespace",
+                Some("1"),
+                Some(&live("1", None)),
+                None,
+                Removal::Release,
+            ),
+            (
+                "PersistentVolumeClaim",
+                Some("1"),
+                Some(&live("1", None)),
+                None,
+                Removal::Release,
+            ),
+            (
+                "Namespace",
+                Some("1"),
+                Some(&live("1", None)),
+                Some(&foreground),
+                delete.clone(),
+            ),
+            ("Namespace", Some("1"), Some(&told), None, delete),
         ] {
             let got = removal(&entry(kind, known), live, "h/b", option);
             assert_eq!(got, expected, "{kind} {known:?} {live:?}");

@@ -38,7 +38,10 @@ pub(crate) struct Farewell<'a> {
 impl Engine {
     /// Removes objects, the last wave first; a wave is begun when those after it are gone.
     pub(crate) async fn remove(&self, entries: Vec<LedgerEntry>, farewell: Farewell<'_>) -> Removed {
-        let keyed: Vec<_> = entries.into_iter().map(|entry| (ObjectKey::of_entry(&entry), entry)).collect();
+        let keyed: Vec<_> = entries
+            .into_iter()
+            .map(|entry| (ObjectKey::of_entry(&entry), entry))
+            .collect();
         let mut waves = waves(keyed, |(key, _)| key);
         let mut removed = Removed::default();
         let mut ordinal = farewell.ordinal;
@@ -47,7 +50,10 @@ impl Engine {
             if !removed.leaving.is_empty() {
                 for (key, entry) in wave {
                     let message = "waits for objects that depend on it".to_owned();
-                    removed.leaving.push(Leaving { meta: meta(&key, &entry, None, ordinal), message });
+                    removed.leaving.push(Leaving {
+                        meta: meta(&key, &entry, None, ordinal),
+                        message,
+                    });
                     ordinal += 1;
                 }
                 continue;
@@ -62,8 +68,10 @@ impl Engine {
                     removal.boxed()
                 })
                 .collect();
-            let mut results: Vec<_> =
-                futures::stream::iter(removals).buffer_unordered(self.concurrent.max(1)).collect().await;
+            let mut results: Vec<_> = futures::stream::iter(removals)
+                .buffer_unordered(self.concurrent.max(1))
+                .collect()
+                .await;
             results.sort_by(|a, b| a.0.cmp(&b.0));
             for (key, entry, kind, message) in results {
                 match message {
@@ -88,7 +96,11 @@ impl Engine {
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> (Option<Arc<Kind>>, Option<String>) {
-        let kind = match self.kinds.resolve_any_version(&key.group, &key.kind, &entry.version).await {
+        let kind = match self
+            .kinds
+            .resolve_any_version(&key.group, &key.kind, &entry.version)
+            .await
+        {
             Ok(Some(kind)) => kind,
             // No object outlives its definition.
             Ok(None) => return (None, None),
@@ -119,7 +131,9 @@ impl Engine {
         let live = self.member.get(kind, target).await?;
         match removal(entry, live.as_ref(), farewell.marker, farewell.delete_option) {
             Removal::Gone | Removal::NotOurs => Ok(None),
-            Removal::Waiting { finalizers } => Ok(Some(format!("is being deleted; held by finalizers: {finalizers}"))),
+            Removal::Waiting { finalizers } => Ok(Some(format!(
+                "is being deleted; held by finalizers: {finalizers}"
+            ))),
             Removal::Release => {
                 let patch = json!({"metadata": {
                     "resourceVersion": live.as_ref().and_then(crate::object::resource_version),

@@ -28,19 +28,27 @@ mod tests {
 
     #[test]
     fn the_first_match_wins() {
-        let config = |group: &str, resource: &str, name: &str, type_: Option<UpdateStrategyType>| ManifestConfig {
-            resource_identifier: ResourceIdentifier {
-                group: group.into(),
-                resource: resource.into(),
-                namespace: "*".into(),
-                name: name.into(),
-            },
-            update_strategy: type_.map(|type_| UpdateStrategy { type_ }),
-        };
+        let config =
+            |group: &str, resource: &str, name: &str, type_: Option<UpdateStrategyType>| ManifestConfig {
+                resource_identifier: ResourceIdentifier {
+                    group: group.into(),
+                    resource: resource.into(),
+                    namespace: "*".into(),
+                    name: name.into(),
+                },
+                update_strategy: type_.map(|type_| UpdateStrategy { type_ }),
+            };
         let gvk = GroupVersionKind::gvk("apps", "v1", "Deployment");
-        let kind =
-            Kind { resource: ApiResource::from_gvk_with_plural(&gvk, "deployments"), namespaced: true };
-        let key = ObjectKey { group: "apps".into(), kind: "Deployment".into(), namespace: "x".into(), name: "a".into() };
+        let kind = Kind {
+            resource: ApiResource::from_gvk_with_plural(&gvk, "deployments"),
+            namespaced: true,
+        };
+        let key = ObjectKey {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            namespace: "x".into(),
+            name: "a".into(),
+        };
         use UpdateStrategyType::{CreateOnly, ReadOnly, Update};
         let exact = config("apps", "deployments", "a", Some(CreateOnly));
         let any = config("*", "*", "*", Some(ReadOnly));

@@ -35,7 +35,12 @@ struct Ended {
 
 impl Ended {
     fn with(outcome: Outcome, live: Option<Value>) -> Self {
-        Ended { outcome, live, copy: None, quiet: None }
+        Ended {
+            outcome,
+            live,
+            copy: None,
+            quiet: None,
+        }
     }
 }
 
@@ -61,7 +66,10 @@ impl Engine {
             target.namespace.clear();
         } else if target.namespace.is_empty() {
             let message = format!("{} lives in a namespace: set metadata.namespace", manifest.key);
-            let outcome = Outcome::Failed { reason: "NoNamespace", message };
+            let outcome = Outcome::Failed {
+                reason: "NoNamespace",
+                message,
+            };
             return done(task, Some(kind), None, Ended::with(outcome, None));
         }
         let ended = self.attempt(task, order, &kind, &target).await;
@@ -81,20 +89,36 @@ impl Engine {
             let sent = match decide(task.manifest, live.as_ref(), task.entry, strategy, order.terms) {
                 Step::Done(outcome) => return looked_at(task, order, outcome, live),
                 Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
-                Step::Patch { patch, patch_type, copy } => {
+                Step::Patch {
+                    patch,
+                    patch_type,
+                    copy,
+                } => {
                     let Some(live) = live else { continue };
                     let quiet = quiet(&patch, &live);
                     if task.quiet == Some(quiet.as_str()) {
                         let outcome = Outcome::Applied(Applied::Unchanged);
-                        return Ended { quiet: Some(quiet), copy: Some(copy), ..Ended::with(outcome, Some(live)) };
+                        return Ended {
+                            quiet: Some(quiet),
+                            copy: Some(copy),
+                            ..Ended::with(outcome, Some(live))
+                        };
                     }
                     let guarded = guarded(patch, &live);
                     match self.member.patch(kind, target, &guarded, patch_type).await {
                         Ok(after) => {
                             let still = object::resource_version(&after) == object::resource_version(&live);
-                            let applied = if still { Applied::Unchanged } else { Applied::Changed };
+                            let applied = if still {
+                                Applied::Unchanged
+                            } else {
+                                Applied::Changed
+                            };
                             let ended = Ended::with(Outcome::Applied(applied), Some(after));
-                            return Ended { copy: Some(copy), quiet: still.then_some(quiet), ..ended };
+                            return Ended {
+                                copy: Some(copy),
+                                quiet: still.then_some(quiet),
+                                ..ended
+                            };
                         }
                         Err(error) => Err(error),
                     }
@@ -108,7 +132,13 @@ impl Engine {
             }
         }
         let message = format!("{target} changed during each of {TRIES} tries");
-        Ended::with(Outcome::Delayed { reason: "Conflict", message }, None)
+        Ended::with(
+            Outcome::Delayed {
+                reason: "Conflict",
+                message,
+            },
+            None,
+        )
     }
 
     /// Makes the object; `None` when it is to be tried again.
@@ -128,12 +158,16 @@ impl Engine {
         match self.member.create(kind, target, &object).await {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
-                Ok(Some(Ended { copy: Some(copy), ..ended }))
+                Ok(Some(Ended {
+                    copy: Some(copy),
+                    ..ended
+                }))
             }
             // Not the object is missing, it is about to be made: its namespace is, or its kind.
-            Err(error) if error.fault() == Fault::NotFound => {
-                Ok(self.make_room(kind, target, order).await?.map(|outcome| Ended::with(outcome, None)))
-            }
+            Err(error) if error.fault() == Fault::NotFound => Ok(self
+                .make_room(kind, target, order)
+                .await?
+                .map(|outcome| Ended::with(outcome, None))),
             Err(error) => Err(error),
         }
     }
@@ -145,7 +179,11 @@ impl Engine {
         target: &ObjectKey,
         order: Order<'_>,
     ) -> Result<Option<Outcome>, CallError> {
-        let key = ObjectKey { kind: "Namespace".to_owned(), name: target.namespace.clone(), ..ObjectKey::default() };
+        let key = ObjectKey {
+            kind: "Namespace".to_owned(),
+            name: target.namespace.clone(),
+            ..ObjectKey::default()
+        };
         let namespaces = self.kinds.resolve(&key.gvk("v1")).await?;
         let Some(namespaces) = namespaces.filter(|_| kind.namespaced) else {
             return Ok(Some(self.kind_is_gone(target)));
@@ -159,7 +197,10 @@ impl Engine {
                  without being asked for",
                 target.namespace
             );
-            return Ok(Some(Outcome::Failed { reason: "NamespaceNotFound", message }));
+            return Ok(Some(Outcome::Failed {
+                reason: "NamespaceNotFound",
+                message,
+            }));
         }
         let namespace = json!({
             "apiVersion": "v1",
@@ -175,7 +216,9 @@ impl Engine {
 
     fn kind_is_gone(&self, target: &ObjectKey) -> Outcome {
         self.kinds.forget();
-        Outcome::NoKind { message: format!("the cluster no longer serves the kind of {target}") }
+        Outcome::NoKind {
+            message: format!("the cluster no longer serves the kind of {target}"),
+        }
     }
 }
 
@@ -186,11 +229,21 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
         (Outcome::Applied(Applied::Unchanged), Some(live))
             if object::annotation(live, annotation::LAST_APPLIED).is_none() =>
         {
-            Some(desired(task.manifest, &order.terms.marker, weight_of_others(task.manifest, live)).1)
+            Some(
+                desired(
+                    task.manifest,
+                    &order.terms.marker,
+                    weight_of_others(task.manifest, live),
+                )
+                .1,
+            )
         }
         _ => None,
     };
-    Ended { copy, ..Ended::with(outcome, live) }
+    Ended {
+        copy,
+        ..Ended::with(outcome, live)
+    }
 }
 
 /// The patch with the resource version it was computed on: the member refuses it if the object changed meanwhile, or is
@@ -222,15 +275,25 @@ fn failed(error: &CallError) -> Outcome {
     let message = error.message();
     match error.fault() {
         Fault::Passing(reason) => Outcome::Delayed { reason, message },
-        Fault::Conflict => Outcome::Delayed { reason: "Conflict", message },
-        Fault::NotFound | Fault::Gone => Outcome::Delayed { reason: "NotFound", message },
+        Fault::Conflict => Outcome::Delayed {
+            reason: "Conflict",
+            message,
+        },
+        Fault::NotFound | Fault::Gone => Outcome::Delayed {
+            reason: "NotFound",
+            message,
+        },
         Fault::Lasting(reason) => Outcome::Failed { reason, message },
     }
 }
 
 fn api_version(task: Task<'_>) -> String {
     let (group, version) = (&task.manifest.key.group, &task.manifest.version);
-    if group.is_empty() { version.clone() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.clone()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 /// Everything that is remembered of an attempt.
@@ -249,7 +312,10 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
             group: key.group.clone(),
             version: manifest.version.clone(),
             kind: key.kind.clone(),
-            resource: kind.as_ref().map(|kind| kind.resource.plural.clone()).unwrap_or_default(),
+            resource: kind
+                .as_ref()
+                .map(|kind| kind.resource.plural.clone())
+                .unwrap_or_default(),
             namespace: key.namespace.clone(),
             name: key.name.clone(),
         },
@@ -259,10 +325,19 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
         outcome: ended.outcome,
         readiness,
         workload,
-        seen: ended.live.as_ref().and_then(object::resource_version).map(str::to_owned),
+        seen: ended
+            .live
+            .as_ref()
+            .and_then(object::resource_version)
+            .map(str::to_owned),
         quiet: ended.quiet,
     };
-    Done { key: key.clone(), ordinal: manifest.ordinal, observation, settled }
+    Done {
+        key: key.clone(),
+        ordinal: manifest.ordinal,
+        observation,
+        settled,
+    }
 }
 
 /// What the ledger is told.

@@ -31,7 +31,11 @@ pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
             }
             Err(error) => {
                 let cluster = config.cluster.as_str();
-                tracing::warn!(cluster, error = error.message(), "the ClusterReport was not written");
+                tracing::warn!(
+                    cluster,
+                    error = error.message(),
+                    "the ClusterReport was not written"
+                );
                 let delay = backoff(failures, config.retry_min, config.retry_max);
                 failures = failures.saturating_add(1);
                 delay
@@ -44,15 +48,22 @@ pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
 async fn once(api: &Api<ClusterReport>, member: &Client, config: &Config) -> Result<(), CallError> {
     let spec = gather(member, config).await?;
     let timeout = config.call_timeout;
-    let params = PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    let params = PostParams {
+        field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
     let name = config.cluster.as_str();
     match found(within(timeout, api.get(name)).await)? {
         Some(report) if report.spec == spec => Ok(()),
         Some(mut report) => {
             report.spec = spec;
-            within(timeout, api.replace(name, &params, &report)).await.map(|_| ())
+            within(timeout, api.replace(name, &params, &report))
+                .await
+                .map(|_| ())
         }
-        None => within(timeout, api.create(&params, &ClusterReport::new(name, spec))).await.map(|_| ()),
+        None => within(timeout, api.create(&params, &ClusterReport::new(name, spec)))
+            .await
+            .map(|_| ()),
     }
 }
 
@@ -65,7 +76,11 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         Err(error) => return Err(error),
     };
     let (count, capacity, allocatable) = nodes.map_or_else(Default::default, |nodes| {
-        (Some(nodes.count), quantity::texts(&nodes.capacity), quantity::texts(&nodes.allocatable))
+        (
+            Some(nodes.count),
+            quantity::texts(&nodes.capacity),
+            quantity::texts(&nodes.allocatable),
+        )
     });
     Ok(ClusterReportSpec {
         kubernetes_version: Some(version.git_version),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 /// A quantity in thousandths; `None` if it is none.
 pub(super) fn milli(text: &str) -> Option<i128> {
-    let split = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(split)?;
     let (scale_up, scale_down): (i128, i128) = match suffix {
         "n" => (1, 1_000_000),
@@ -29,7 +31,9 @@ pub(super) fn milli(text: &str) -> Option<i128> {
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let divisor = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?.checked_mul(scale_down)?;
+    let divisor = 10_i128
+        .checked_pow(u32::try_from(fraction.len()).ok()?)?
+        .checked_mul(scale_down)?;
     let scaled = digits.checked_mul(scale_up)?;
     let rest = i128::from(scaled.rem_euclid(divisor) != 0);
     Some(scaled.div_euclid(divisor) + rest)
@@ -38,9 +42,15 @@ pub(super) fn milli(text: &str) -> Option<i128> {
 /// Thousandths as quantities.
 pub(super) fn texts(sums: &BTreeMap<String, i128>) -> BTreeMap<String, String> {
     let text = |milli: i128| {
-        if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+        if milli % 1000 == 0 {
+            (milli / 1000).to_string()
+        } else {
+            format!("{milli}m")
+        }
     };
-    sums.iter().map(|(resource, &milli)| (resource.clone(), text(milli))).collect()
+    sums.iter()
+        .map(|(resource, &milli)| (resource.clone(), text(milli)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -70,7 +80,10 @@ mod tests {
     #[test]
     fn sums_are_written_whole_where_they_are() {
         let sums = BTreeMap::from([("cpu".to_owned(), 7840), ("memory".to_owned(), 1_024_000)]);
-        let expected = BTreeMap::from([("cpu".to_owned(), "7840m".to_owned()), ("memory".to_owned(), "1024".to_owned())]);
+        let expected = BTreeMap::from([
+            ("cpu".to_owned(), "7840m".to_owned()),
+            ("memory".to_owned(), "1024".to_owned()),
+        ]);
         assert_eq!(texts(&sums), expected);
     }
 }

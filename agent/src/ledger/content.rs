@@ -97,40 +97,55 @@ pub(crate) fn settle(
     whole: bool,
 ) -> AppliedBundleSpec {
     let mut after = before.clone();
-    after.objects.retain_mut(|entry| match outcomes.get(&ObjectKey::of_entry(entry)) {
-        Some(Settled::Released) => false,
-        Some(Settled::NotOurs) => {
-            entry.uid = None;
-            entry.last_applied = None;
-            entry.digest = None;
-            entry.written_generation = None;
-            entry.outcome = LedgerOutcome::Failed;
-            true
-        }
-        Some(Settled::Failed) => {
-            if entry.uid.is_none() {
+    after
+        .objects
+        .retain_mut(|entry| match outcomes.get(&ObjectKey::of_entry(entry)) {
+            Some(Settled::Released) => false,
+            Some(Settled::NotOurs) => {
+                entry.uid = None;
+                entry.last_applied = None;
+                entry.digest = None;
+                entry.written_generation = None;
                 entry.outcome = LedgerOutcome::Failed;
+                true
             }
-            true
-        }
-        Some(Settled::Ours { version, uid, digest, revision, generation, written, completed, copy }) => {
-            let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
-            // A repaired drift is not worth a second write: the record is of the content, not of each repair.
-            if *written && new_content {
-                entry.written_generation = Some(*generation);
+            Some(Settled::Failed) => {
+                if entry.uid.is_none() {
+                    entry.outcome = LedgerOutcome::Failed;
+                }
+                true
             }
-            version.clone_into(&mut entry.version);
-            entry.uid = Some(uid.clone());
-            entry.digest = Some(digest.clone());
-            revision.clone_into(&mut entry.revision);
-            if let Some(copy) = copy {
-                entry.last_applied.clone_from(copy);
+            Some(Settled::Ours {
+                version,
+                uid,
+                digest,
+                revision,
+                generation,
+                written,
+                completed,
+                copy,
+            }) => {
+                let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
+                // A repaired drift is not worth a second write: the record is of the content, not of each repair.
+                if *written && new_content {
+                    entry.written_generation = Some(*generation);
+                }
+                version.clone_into(&mut entry.version);
+                entry.uid = Some(uid.clone());
+                entry.digest = Some(digest.clone());
+                revision.clone_into(&mut entry.revision);
+                if let Some(copy) = copy {
+                    entry.last_applied.clone_from(copy);
+                }
+                entry.outcome = if *completed {
+                    LedgerOutcome::Completed
+                } else {
+                    LedgerOutcome::Applied
+                };
+                true
             }
-            entry.outcome = if *completed { LedgerOutcome::Completed } else { LedgerOutcome::Applied };
-            true
-        }
-        None => true,
-    });
+            None => true,
+        });
     if whole {
         after.state = LedgerState::Applied;
     }
@@ -139,7 +154,10 @@ pub(crate) fn settle(
 
 /// The ledger of a bundle that vanished without evidence for deletion.
 pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
-    AppliedBundleSpec { state: LedgerState::Orphaned, ..before.clone() }
+    AppliedBundleSpec {
+        state: LedgerState::Orphaned,
+        ..before.clone()
+    }
 }
 
 /// The ledger of a bundle whose deletion is confirmed.
@@ -159,7 +177,12 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> ObjectKey {
-        ObjectKey { kind: "ConfigMap".into(), namespace: "x".into(), name: name.into(), ..ObjectKey::default() }
+        ObjectKey {
+            kind: "ConfigMap".into(),
+            namespace: "x".into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        }
     }
 
     fn intentions<'a>(generation: i64, wanted: &'a [ObjectKey], surplus: &[ObjectKey]) -> Intentions<'a> {
@@ -189,7 +212,10 @@ mod tests {
     }
 
     fn names(spec: &AppliedBundleSpec) -> Vec<(String, LedgerOutcome)> {
-        spec.objects.iter().map(|entry| (entry.name.clone(), entry.outcome)).collect()
+        spec.objects
+            .iter()
+            .map(|entry| (entry.name.clone(), entry.outcome))
+            .collect()
     }
 
     #[test]
@@ -207,7 +233,14 @@ mod tests {
 
         let second = [key("b"), key("c")];
         let spec = intend(&spec, &intentions(2, &second, &[key("a")]));
-        assert_eq!(names(&spec), [("a".into(), Removing), ("b".into(), Applied), ("c".into(), Intended)]);
+        assert_eq!(
+            names(&spec),
+            [
+                ("a".into(), Removing),
+                ("b".into(), Applied),
+                ("c".into(), Intended)
+            ]
+        );
         let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Released)]), true);
         assert_eq!(names(&spec), [("b".into(), Applied), ("c".into(), Intended)]);
     }
@@ -216,7 +249,11 @@ mod tests {
     fn a_pass_that_intends_and_finds_nothing_new_changes_nothing() {
         let wanted = [key("a")];
         let outcomes = BTreeMap::from([(key("a"), ours("1", "d"))]);
-        let spec = settle(&intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])), &outcomes, true);
+        let spec = settle(
+            &intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])),
+            &outcomes,
+            true,
+        );
         let again = intend(&spec, &intentions(1, &wanted, &[]));
         assert_eq!(again, spec);
         assert_eq!(settle(&again, &outcomes, true), spec);
@@ -227,7 +264,10 @@ mod tests {
     #[test]
     fn what_is_wanted_again_is_no_longer_removed() {
         let wanted = [key("a")];
-        let removing = remove_all(&intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[])));
+        let removing = remove_all(&intend(
+            &AppliedBundleSpec::default(),
+            &intentions(1, &wanted, &[]),
+        ));
         assert_eq!(names(&removing), [("a".into(), LedgerOutcome::Removing)]);
         assert_eq!(remove_all(&removing), removing);
         let spec = intend(&removing, &intentions(2, &wanted, &[]));
@@ -259,6 +299,9 @@ mod tests {
         let held = orphan(&applied);
         assert_eq!(held.state, LedgerState::Orphaned);
         assert_eq!(held.objects, applied.objects);
-        assert_eq!(intend(&held, &intentions(1, &wanted, &[])).state, LedgerState::Applying);
+        assert_eq!(
+            intend(&held, &intentions(1, &wanted, &[])).state,
+            LedgerState::Applying
+        );
     }
 }

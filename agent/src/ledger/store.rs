@@ -27,7 +27,10 @@ pub(crate) async fn list(
     let mut ledgers = BTreeMap::new();
     loop {
         let page = within(timeout, api.list(&params)).await?;
-        let ours = page.items.into_iter().filter(|ledger| ledger.spec.hub_id == hub_id);
+        let ours = page
+            .items
+            .into_iter()
+            .filter(|ledger| ledger.spec.hub_id == hub_id);
         ledgers.extend(ours.map(|ledger| (ledger.spec.bundle.clone(), ledger)));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
@@ -58,7 +61,13 @@ impl Ledger {
             bundle: bundle.to_owned(),
             ..AppliedBundleSpec::default()
         };
-        Ledger { api: Api::all(client), timeout, name: ledger_name(hub_id, bundle), empty, stored }
+        Ledger {
+            api: Api::all(client),
+            timeout,
+            name: ledger_name(hub_id, bundle),
+            empty,
+            stored,
+        }
     }
 
     /// What it says; for a bundle without a ledger, nothing.
@@ -73,7 +82,10 @@ impl Ledger {
 
     /// The entry of an object.
     pub(crate) fn entry(&self, key: &ObjectKey) -> Option<&LedgerEntry> {
-        self.spec().objects.iter().find(|entry| ObjectKey::of_entry(entry) == *key)
+        self.spec()
+            .objects
+            .iter()
+            .find(|entry| ObjectKey::of_entry(entry) == *key)
     }
 
     /// Reads it again. A ledger that is being deleted is let go: the next write makes it again.
@@ -135,7 +147,11 @@ impl Ledger {
             return Ok(());
         }
         self.let_go().await?;
-        let deleted = within(self.timeout, self.api.delete(&self.name, &DeleteParams::default())).await;
+        let deleted = within(
+            self.timeout,
+            self.api.delete(&self.name, &DeleteParams::default()),
+        )
+        .await;
         found(deleted)?;
         self.stored = None;
         Ok(())
@@ -143,8 +159,15 @@ impl Ledger {
 
     async fn let_go(&mut self) -> Result<(), CallError> {
         let patch = json!({"metadata": {"finalizers": null}});
-        let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let patched = within(self.timeout, self.api.patch(&self.name, &params, &Patch::Merge(&patch))).await;
+        let params = PatchParams {
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patched = within(
+            self.timeout,
+            self.api.patch(&self.name, &params, &Patch::Merge(&patch)),
+        )
+        .await;
         found(patched)?;
         Ok(())
     }
@@ -162,7 +185,11 @@ impl Ledger {
         self.stored = found(within(self.timeout, self.api.get(&self.name)).await)?;
         if let Some(stored) = &self.stored {
             let known: BTreeSet<ObjectKey> = spec.objects.iter().map(ObjectKey::of_entry).collect();
-            let missing = stored.spec.objects.iter().filter(|entry| !known.contains(&ObjectKey::of_entry(entry)));
+            let missing = stored
+                .spec
+                .objects
+                .iter()
+                .filter(|entry| !known.contains(&ObjectKey::of_entry(entry)));
             spec.objects.extend(missing.cloned());
             spec.objects.sort_by_cached_key(ObjectKey::of_entry);
         }
@@ -171,5 +198,8 @@ impl Ledger {
 }
 
 fn write_params() -> PostParams {
-    PostParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PostParams::default() }
+    PostParams {
+        field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
 }

@@ -29,7 +29,9 @@ pub(super) fn service(live: &Value) -> Readiness {
     if text(live, "/spec/type") != Some("LoadBalancer") {
         return Readiness::Ready;
     }
-    let ingress = live.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
+    let ingress = live
+        .pointer("/status/loadBalancer/ingress")
+        .and_then(Value::as_array);
     if ingress.is_some_and(|ingress| !ingress.is_empty()) {
         Readiness::Ready
     } else {
@@ -72,7 +74,13 @@ pub(super) fn ready_once_applied(key: &ObjectKey) -> bool {
         (key.group.as_str(), key.kind.as_str()),
         (
             "",
-            "ConfigMap" | "Secret" | "ServiceAccount" | "LimitRange" | "ResourceQuota" | "Endpoints" | "PersistentVolume"
+            "ConfigMap"
+                | "Secret"
+                | "ServiceAccount"
+                | "LimitRange"
+                | "ResourceQuota"
+                | "Endpoints"
+                | "PersistentVolume"
         ) | ("rbac.authorization.k8s.io", _)
             | ("networking.k8s.io", "NetworkPolicy" | "IngressClass" | "Ingress")
             | ("storage.k8s.io", "StorageClass" | "CSIDriver")
@@ -91,19 +99,45 @@ mod tests {
 
     #[test]
     fn built_in_kinds() {
-        let conditions = |type_: &str, status: &str| json!([{"type": type_, "status": status, "reason": "Why"}]);
+        let conditions =
+            |type_: &str, status: &str| json!([{"type": type_, "status": status, "reason": "Why"}]);
         for (group, kind, live, expected) in [
             ("", "Pod", json!({"status": {"phase": "Succeeded"}}), "ready"),
-            ("", "Pod", json!({"status": {"phase": "Failed", "reason": "Evicted"}}), "Evicted"),
+            (
+                "",
+                "Pod",
+                json!({"status": {"phase": "Failed", "reason": "Evicted"}}),
+                "Evicted",
+            ),
             ("", "Pod", json!({"status": {"phase": "Failed"}}), "Failed"),
-            ("", "Pod", json!({"status": {"phase": "Running", "conditions": conditions("Ready", "True")}}), "ready"),
+            (
+                "",
+                "Pod",
+                json!({"status": {"phase": "Running", "conditions": conditions("Ready", "True")}}),
+                "ready",
+            ),
             ("", "Pod", json!({"status": {"phase": "Running"}}), "progressing"),
             ("", "Pod", json!({}), "progressing"),
-            ("", "PersistentVolumeClaim", json!({"status": {"phase": "Bound"}}), "ready"),
-            ("", "PersistentVolumeClaim", json!({"status": {"phase": "Lost"}}), "Lost"),
+            (
+                "",
+                "PersistentVolumeClaim",
+                json!({"status": {"phase": "Bound"}}),
+                "ready",
+            ),
+            (
+                "",
+                "PersistentVolumeClaim",
+                json!({"status": {"phase": "Lost"}}),
+                "Lost",
+            ),
             ("", "PersistentVolumeClaim", json!({}), "progressing"),
             ("", "Service", json!({"spec": {"type": "ClusterIP"}}), "ready"),
-            ("", "Service", json!({"spec": {"type": "LoadBalancer"}}), "progressing"),
+            (
+                "",
+                "Service",
+                json!({"spec": {"type": "LoadBalancer"}}),
+                "progressing",
+            ),
             (
                 "",
                 "Service",
@@ -111,8 +145,18 @@ mod tests {
                 "ready",
             ),
             ("", "Namespace", json!({"status": {"phase": "Active"}}), "ready"),
-            ("", "Namespace", json!({"status": {"phase": "Terminating"}}), "progressing"),
-            ("apiextensions.k8s.io", "CustomResourceDefinition", json!({}), "progressing"),
+            (
+                "",
+                "Namespace",
+                json!({"status": {"phase": "Terminating"}}),
+                "progressing",
+            ),
+            (
+                "apiextensions.k8s.io",
+                "CustomResourceDefinition",
+                json!({}),
+                "progressing",
+            ),
             (
                 "apiextensions.k8s.io",
                 "CustomResourceDefinition",
@@ -125,8 +169,18 @@ mod tests {
                 json!({"status": {"conditions": conditions("NamesAccepted", "False")}}),
                 "Why",
             ),
-            ("policy", "PodDisruptionBudget", json!({"status": {"currentHealthy": 1, "desiredHealthy": 2}}), "progressing"),
-            ("policy", "PodDisruptionBudget", json!({"status": {"currentHealthy": 2, "desiredHealthy": 2}}), "ready"),
+            (
+                "policy",
+                "PodDisruptionBudget",
+                json!({"status": {"currentHealthy": 1, "desiredHealthy": 2}}),
+                "progressing",
+            ),
+            (
+                "policy",
+                "PodDisruptionBudget",
+                json!({"status": {"currentHealthy": 2, "desiredHealthy": 2}}),
+                "ready",
+            ),
             ("", "ConfigMap", json!({}), "ready"),
             ("rbac.authorization.k8s.io", "Role", json!({}), "ready"),
             ("batch", "CronJob", json!({}), "ready"),

@@ -18,7 +18,8 @@ fn by_conditions(live: &Value) -> Readiness {
     if let Some(failed) = true_condition(live, "Failed").or_else(|| true_condition(live, "Stalled")) {
         return Readiness::failed(field(failed, "reason"), field(failed, "message"));
     }
-    let Some(condition) = object::condition(live, "Ready").or_else(|| object::condition(live, "Available")) else {
+    let Some(condition) = object::condition(live, "Ready").or_else(|| object::condition(live, "Available"))
+    else {
         return Readiness::Ready;
     };
     let observed = condition.get("observedGeneration").and_then(Value::as_i64);
@@ -29,8 +30,16 @@ fn by_conditions(live: &Value) -> Readiness {
         return Readiness::Ready;
     }
     let says = [field(condition, "reason"), field(condition, "message")];
-    let says = says.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
-    Readiness::Progressing(format!("{} is not True {says}", field(condition, "type")).trim_end().to_owned())
+    let says = says
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ");
+    Readiness::Progressing(
+        format!("{} is not True {says}", field(condition, "type"))
+            .trim_end()
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -41,8 +50,10 @@ mod tests {
     #[test]
     fn unknown_kinds_are_judged_by_their_conditions() {
         let conditions = |list: &[(&str, &str)]| {
-            let list: Vec<_> =
-                list.iter().map(|(t, s)| json!({"type": t, "status": s, "reason": "Why"})).collect();
+            let list: Vec<_> = list
+                .iter()
+                .map(|(t, s)| json!({"type": t, "status": s, "reason": "Why"}))
+                .collect();
             json!({"metadata": {"generation": 2}, "status": {"conditions": list}})
         };
         let mut stale = conditions(&[("Ready", "True")]);

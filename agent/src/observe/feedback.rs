@@ -10,13 +10,17 @@ pub(crate) fn workload(key: &ObjectKey, live: &Value) -> Option<WorkloadStatus> 
         u32::try_from(number(live, pointer).unwrap_or(absent).max(0)).unwrap_or(u32::MAX)
     };
     let (desired, updated, ready) = match (key.group.as_str(), key.kind.as_str()) {
-        ("apps", "Deployment" | "StatefulSet") => {
-            (read("/spec/replicas", 1), read("/status/updatedReplicas", 0), read("/status/readyReplicas", 0))
-        }
+        ("apps", "Deployment" | "StatefulSet") => (
+            read("/spec/replicas", 1),
+            read("/status/updatedReplicas", 0),
+            read("/status/readyReplicas", 0),
+        ),
         // All pods of a ReplicaSet are of its one revision.
-        ("apps", "ReplicaSet") => {
-            (read("/spec/replicas", 1), read("/status/replicas", 0), read("/status/readyReplicas", 0))
-        }
+        ("apps", "ReplicaSet") => (
+            read("/spec/replicas", 1),
+            read("/status/replicas", 0),
+            read("/status/readyReplicas", 0),
+        ),
         ("apps", "DaemonSet") => (
             read("/status/desiredNumberScheduled", 0),
             read("/status/updatedNumberScheduled", 0),
@@ -47,15 +51,24 @@ mod tests {
     #[test]
     fn replicas_of_workloads() {
         let counts = |group: &str, kind: &str, live: Value| {
-            let key = ObjectKey { group: group.into(), kind: kind.into(), ..ObjectKey::default() };
+            let key = ObjectKey {
+                group: group.into(),
+                kind: kind.into(),
+                ..ObjectKey::default()
+            };
             workload(&key, &live).map(|w| (w.desired, w.updated, w.ready))
         };
-        let deployment = json!({"spec": {"replicas": 3}, "status": {"updatedReplicas": 2, "readyReplicas": 1}});
+        let deployment =
+            json!({"spec": {"replicas": 3}, "status": {"updatedReplicas": 2, "readyReplicas": 1}});
         assert_eq!(counts("apps", "Deployment", deployment), Some((3, 2, 1)));
         assert_eq!(counts("apps", "Deployment", json!({})), Some((1, 0, 0)));
-        let daemons = json!({"status": {"desiredNumberScheduled": 4, "updatedNumberScheduled": 3, "numberReady": 2}});
+        let daemons =
+            json!({"status": {"desiredNumberScheduled": 4, "updatedNumberScheduled": 3, "numberReady": 2}});
         assert_eq!(counts("apps", "DaemonSet", daemons), Some((4, 3, 2)));
-        assert_eq!(counts("batch", "Job", json!({"status": {"succeeded": 1}})), Some((1, 1, 1)));
+        assert_eq!(
+            counts("batch", "Job", json!({"status": {"succeeded": 1}})),
+            Some((1, 1, 1))
+        );
         assert_eq!(counts("", "ConfigMap", json!({})), None);
         assert_eq!(counts("example.com", "Deployment", json!({})), None);
     }

@@ -31,7 +31,10 @@ impl Readiness {
 
     fn failed(reason: &str, message: &str) -> Self {
         let reason = if reason.is_empty() { "Failed" } else { reason };
-        Readiness::Failed { reason: reason.to_owned(), message: message.to_owned() }
+        Readiness::Failed {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        }
     }
 }
 
@@ -60,10 +63,14 @@ pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
 
 /// Waits for the controller to see the present generation, then judges.
 fn observed(live: &Value, judge: impl Fn(&Value) -> Readiness) -> Readiness {
-    let (generation, observed) =
-        (object::generation(live), object::number(live, "/status/observedGeneration").unwrap_or(0));
+    let (generation, observed) = (
+        object::generation(live),
+        object::number(live, "/status/observedGeneration").unwrap_or(0),
+    );
     if observed < generation {
-        return Readiness::Progressing(format!("generation {generation} is not observed yet, {observed} is"));
+        return Readiness::Progressing(format!(
+            "generation {generation} is not observed yet, {observed} is"
+        ));
     }
     judge(live)
 }
@@ -84,7 +91,11 @@ pub(crate) mod tests {
 
     /// `ready`, `progressing` or the reason of the failure.
     pub(crate) fn verdict(group: &str, kind: &str, live: &Value) -> String {
-        let key = ObjectKey { group: group.into(), kind: kind.into(), ..ObjectKey::default() };
+        let key = ObjectKey {
+            group: group.into(),
+            kind: kind.into(),
+            ..ObjectKey::default()
+        };
         match readiness(&key, live) {
             Readiness::Ready => "ready".into(),
             Readiness::Progressing(_) => "progressing".into(),

@@ -23,7 +23,11 @@ pub(super) fn deployment(live: &Value) -> Readiness {
     let (total, available) = (status(live, "replicas"), status(live, "availableReplicas"));
     if updated < wanted {
         let why = true_condition(live, "ReplicaFailure").map_or("", |condition| field(condition, "message"));
-        return Readiness::Progressing(format!("{updated} of {wanted} replicas are updated {why}").trim_end().into());
+        return Readiness::Progressing(
+            format!("{updated} of {wanted} replicas are updated {why}")
+                .trim_end()
+                .into(),
+        );
     }
     if total > updated {
         return Readiness::Progressing(format!("{} old replicas are still there", total - updated));
@@ -48,7 +52,8 @@ pub(super) fn stateful_set(live: &Value) -> Readiness {
         return Readiness::Progressing(format!("{updated} of {to_update} replicas are updated"));
     }
     let revision = |name: &str| object::text(live, &format!("/status/{name}"));
-    if let (0, Some(current), Some(update)) = (partition, revision("currentRevision"), revision("updateRevision"))
+    if let (0, Some(current), Some(update)) =
+        (partition, revision("currentRevision"), revision("updateRevision"))
         && current != update
     {
         return Readiness::progressing("the roll-out to the new revision is not finished");
@@ -57,7 +62,10 @@ pub(super) fn stateful_set(live: &Value) -> Readiness {
 }
 
 pub(super) fn daemon_set(live: &Value) -> Readiness {
-    let (wanted, available) = (status(live, "desiredNumberScheduled"), status(live, "numberAvailable"));
+    let (wanted, available) = (
+        status(live, "desiredNumberScheduled"),
+        status(live, "numberAvailable"),
+    );
     let on_delete = object::text(live, "/spec/updateStrategy/type") == Some("OnDelete");
     let updated = status(live, "updatedNumberScheduled");
     if updated < wanted && !on_delete {
@@ -108,7 +116,8 @@ mod tests {
 
     #[test]
     fn deployments() {
-        let full = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
+        let full =
+            json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
         let with = |field: &str, value: Value| {
             let mut status = full.clone();
             status[field] = value;
@@ -129,7 +138,7 @@ mod tests {
                 (spec.clone(), with("replicas", json!(3)), "progressing"),
                 (spec.clone(), with("availableReplicas", json!(1)), "progressing"),
                 (
-                    spec.clone(),
+                    spec,
                     with(
                         "conditions",
                         json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]),
@@ -157,7 +166,11 @@ mod tests {
                 (three.clone(), status(3, 3, "a", "b"), "progressing"),
                 (three.clone(), status(3, 2, "b", "b"), "progressing"),
                 (three.clone(), status(2, 3, "b", "b"), "progressing"),
-                (three, json!({"observedGeneration": 1, "readyReplicas": 3, "updatedReplicas": 3}), "progressing"),
+                (
+                    three,
+                    json!({"observedGeneration": 1, "readyReplicas": 3, "updatedReplicas": 3}),
+                    "progressing",
+                ),
                 (partition, status(3, 1, "a", "b"), "ready"),
                 (on_delete, status(3, 0, "a", "b"), "ready"),
             ],
@@ -179,7 +192,11 @@ mod tests {
                 (json!({}), status(3, 2, 3), "progressing"),
                 (json!({}), status(3, 3, 2), "progressing"),
                 (json!({}), json!({}), "progressing"),
-                (json!({"updateStrategy": {"type": "OnDelete"}}), status(3, 0, 3), "ready"),
+                (
+                    json!({"updateStrategy": {"type": "OnDelete"}}),
+                    status(3, 0, 3),
+                    "ready",
+                ),
             ],
         );
     }
@@ -190,8 +207,16 @@ mod tests {
             "apps",
             "ReplicaSet",
             &[
-                (json!({"replicas": 1}), json!({"observedGeneration": 2, "availableReplicas": 1}), "ready"),
-                (json!({"replicas": 2}), json!({"observedGeneration": 2, "availableReplicas": 1}), "progressing"),
+                (
+                    json!({"replicas": 1}),
+                    json!({"observedGeneration": 2, "availableReplicas": 1}),
+                    "ready",
+                ),
+                (
+                    json!({"replicas": 2}),
+                    json!({"observedGeneration": 2, "availableReplicas": 1}),
+                    "progressing",
+                ),
                 (
                     json!({"replicas": 2}),
                     json!({"observedGeneration": 2,

@@ -23,11 +23,18 @@ pub(crate) async fn send(
     status: &BundleStatus,
     timeout: Duration,
 ) -> Result<Option<String>, CallError> {
-    let params = PatchParams { field_manager: Some(AGENT_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
     let mut version = held.resource_version.clone();
     for _ in 0..TRIES {
         let patch = status_patch(status, &version);
-        let sent = within(timeout, api.patch_status(&held.name, &params, &Patch::Merge(&patch))).await;
+        let sent = within(
+            timeout,
+            api.patch_status(&held.name, &params, &Patch::Merge(&patch)),
+        )
+        .await;
         match sent {
             Ok(bundle) => return Ok(bundle.metadata.resource_version),
             Err(error) if error.fault() == Fault::NotFound => return Ok(None),
@@ -49,9 +56,16 @@ pub(crate) async fn send(
 fn status_patch(status: &BundleStatus, resource_version: &str) -> Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
-        for field in
-            ["hash", "observedGeneration", "epoch", "phase", "counts", "workloads", "conditions", "resourceStatus"]
-        {
+        for field in [
+            "hash",
+            "observedGeneration",
+            "epoch",
+            "phase",
+            "counts",
+            "workloads",
+            "conditions",
+            "resourceStatus",
+        ] {
             fields.entry(field).or_insert(Value::Null);
         }
         if let Some(resources) = fields.get_mut("resourceStatus").and_then(Value::as_object_mut) {
@@ -71,15 +85,27 @@ mod tests {
         let before = BundleStatus {
             hash: Some("h".into()),
             epoch: Some(1),
-            counts: Some(Counts { total: 3, ..Counts::default() }),
-            resource_status: Some(ResourceStatus { manifests: Vec::new(), omitted: Some(4) }),
+            counts: Some(Counts {
+                total: 3,
+                ..Counts::default()
+            }),
+            resource_status: Some(ResourceStatus {
+                manifests: Vec::new(),
+                omitted: Some(4),
+            }),
             ..BundleStatus::default()
         };
         let fewer = BundleStatus {
-            resource_status: Some(ResourceStatus { manifests: vec![Default::default()], omitted: None }),
+            resource_status: Some(ResourceStatus {
+                manifests: vec![Default::default()],
+                omitted: None,
+            }),
             ..before.clone()
         };
-        let other = BundleStatus { phase: Some(BundlePhase::Ready), ..BundleStatus::default() };
+        let other = BundleStatus {
+            phase: Some(BundlePhase::Ready),
+            ..BundleStatus::default()
+        };
         for after in [fewer, other] {
             let mut live = json!({"status": serde_json::to_value(&before).unwrap()});
             roundhouse_patch::json_merge(&mut live, &status_patch(&after, "7"));

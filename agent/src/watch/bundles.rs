@@ -1,8 +1,8 @@
 //! The watch of the Bundles in the agent's namespace on the hub.
 
 use crate::bundle::{Held, Presence};
-use kube::runtime::watcher;
 use kube::core::DynamicObject;
+use kube::runtime::watcher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -43,8 +43,12 @@ impl Bundles {
             }
             watcher::Event::InitDone => {
                 let seen = self.listing.take().unwrap_or_default();
-                let missing: Vec<String> =
-                    self.known.keys().filter(|name| !seen.contains(*name)).cloned().collect();
+                let missing: Vec<String> = self
+                    .known
+                    .keys()
+                    .filter(|name| !seen.contains(*name))
+                    .cloned()
+                    .collect();
                 for name in missing {
                     self.known.remove(&name);
                     change.presences.push((name, Presence::Missing));
@@ -53,7 +57,9 @@ impl Bundles {
                     self.complete = true;
                     // Nothing was passed on before the first list was complete.
                     let all = self.known.iter();
-                    change.presences = all.map(|(n, held)| (n.clone(), Presence::Present(Arc::clone(held)))).collect();
+                    change.presences = all
+                        .map(|(n, held)| (n.clone(), Presence::Present(Arc::clone(held))))
+                        .collect();
                 }
                 change.listed = true;
             }
@@ -61,10 +67,15 @@ impl Bundles {
             watcher::Event::Delete(object) => {
                 let held = Held::of(object);
                 // A late event about a predecessor says nothing about the Bundle that is there.
-                let current = self.known.get(&held.name).is_none_or(|known| known.uid == held.uid);
+                let current = self
+                    .known
+                    .get(&held.name)
+                    .is_none_or(|known| known.uid == held.uid);
                 if current {
                     self.known.remove(&held.name);
-                    change.presences.push((held.name.clone(), Presence::Deleted(Arc::new(held))));
+                    change
+                        .presences
+                        .push((held.name.clone(), Presence::Deleted(Arc::new(held))));
                 }
             }
         }
@@ -78,13 +89,18 @@ impl Bundles {
         let held = match self.known.get(&held.name) {
             // An older state than the one that is known, out of a stale cache.
             Some(known) if known.uid == held.uid && held.generation < known.generation => {
-                tracing::debug!(bundle = held.name, "an older generation than the one seen is ignored");
+                tracing::debug!(
+                    bundle = held.name,
+                    "an older generation than the one seen is ignored"
+                );
                 return;
             }
             _ => Arc::new(held),
         };
         self.known.insert(held.name.clone(), Arc::clone(&held));
-        change.presences.push((held.name.clone(), Presence::Present(held)));
+        change
+            .presences
+            .push((held.name.clone(), Presence::Present(held)));
     }
 }
 
@@ -107,7 +123,11 @@ mod tests {
             Presence::Deleted(_) => "deleted".to_owned(),
             Presence::Missing => "missing".to_owned(),
         };
-        change.presences.iter().map(|(name, presence)| format!("{name} {}", word(presence))).collect()
+        change
+            .presences
+            .iter()
+            .map(|(name, presence)| format!("{name} {}", word(presence)))
+            .collect()
     }
 
     fn listed(bundles: &mut Bundles, objects: &[DynamicObject]) -> Vec<String> {
@@ -122,7 +142,12 @@ mod tests {
     fn nothing_is_said_before_the_first_list_is_complete() {
         let mut bundles = Bundles::default();
         assert!(bundles.take(Event::Init).presences.is_empty());
-        assert!(bundles.take(Event::InitApply(object("a", "1", 1))).presences.is_empty());
+        assert!(
+            bundles
+                .take(Event::InitApply(object("a", "1", 1)))
+                .presences
+                .is_empty()
+        );
         let change = bundles.take(Event::InitDone);
         assert!(change.listed);
         assert_eq!(words(&change), ["a present 1"]);
@@ -134,7 +159,10 @@ mod tests {
         listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]);
         bundles.take(Event::Init);
         bundles.take(Event::InitApply(object("a", "1", 1)));
-        assert_eq!(listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]), [""; 0]);
+        assert_eq!(
+            listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]),
+            [""; 0]
+        );
         assert_eq!(listed(&mut bundles, &[object("a", "1", 1)]), ["b missing"]);
     }
 
@@ -142,9 +170,25 @@ mod tests {
     fn an_older_generation_and_a_late_delete_are_ignored() {
         let mut bundles = Bundles::default();
         listed(&mut bundles, &[object("a", "1", 5)]);
-        assert!(bundles.take(Event::Apply(object("a", "1", 4))).presences.is_empty());
-        assert_eq!(words(&bundles.take(Event::Apply(object("a", "2", 1)))), ["a present 1"]);
-        assert!(bundles.take(Event::Delete(object("a", "1", 5))).presences.is_empty());
-        assert_eq!(words(&bundles.take(Event::Delete(object("a", "2", 1)))), ["a deleted"]);
+        assert!(
+            bundles
+                .take(Event::Apply(object("a", "1", 4)))
+                .presences
+                .is_empty()
+        );
+        assert_eq!(
+            words(&bundles.take(Event::Apply(object("a", "2", 1)))),
+            ["a present 1"]
+        );
+        assert!(
+            bundles
+                .take(Event::Delete(object("a", "1", 5)))
+                .presences
+                .is_empty()
+        );
+        assert_eq!(
+            words(&bundles.take(Event::Delete(object("a", "2", 1)))),
+            ["a deleted"]
+        );
     }
 }

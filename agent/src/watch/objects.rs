@@ -85,7 +85,15 @@ impl Objects {
         jitter: SharedJitter,
         stop: CancellationToken,
     ) -> Self {
-        Objects { client, registry, kinds, retry, jitter, stop, running: Mutex::default() }
+        Objects {
+            client,
+            registry,
+            kinds,
+            retry,
+            jitter,
+            stop,
+            running: Mutex::default(),
+        }
     }
 
     /// Says what a bundle wants watched, instead of what it said before.
@@ -105,7 +113,13 @@ impl Objects {
             let token = self.stop.child_token();
             tokio::spawn(self.watch(scope.clone(), &kind, token.clone()));
             let users = BTreeSet::from([bundle.to_owned()]);
-            running.insert(scope, Running { users, _guard: token.drop_guard() });
+            running.insert(
+                scope,
+                Running {
+                    users,
+                    _guard: token.drop_guard(),
+                },
+            );
         }
     }
 
@@ -154,14 +168,20 @@ impl View {
             watcher::Event::Init => self.listing = Some(BTreeSet::new()),
             watcher::Event::InitApply(object) => {
                 let key = self.key(&object.metadata);
-                self.registry.touched(&key, object.metadata.resource_version.as_deref());
+                self.registry
+                    .touched(&key, object.metadata.resource_version.as_deref());
                 if let Some(listing) = &mut self.listing {
                     listing.insert(key);
                 }
             }
             watcher::Event::InitDone => {
                 let present = self.listing.take().unwrap_or_default();
-                let Scope { group, kind, namespace, .. } = &self.scope;
+                let Scope {
+                    group,
+                    kind,
+                    namespace,
+                    ..
+                } = &self.scope;
                 let seen = self.registry.seen_of_kind(group, kind, namespace.as_deref());
                 for gone in seen.difference(&present) {
                     self.registry.touched(gone, None);
@@ -170,7 +190,8 @@ impl View {
             }
             watcher::Event::Apply(object) => {
                 let key = self.key(&object.metadata);
-                self.registry.touched(&key, object.metadata.resource_version.as_deref());
+                self.registry
+                    .touched(&key, object.metadata.resource_version.as_deref());
                 self.definitions_changed();
             }
             watcher::Event::Delete(object) => {

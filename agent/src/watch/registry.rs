@@ -50,11 +50,6 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Whether a bundle has a worker.
-    pub(crate) fn knows(&self, bundle: &str) -> bool {
-        self.seats.lock().contains_key(bundle)
-    }
-
     /// Tells a bundle's worker what is known of its Bundle. If there is no worker yet, answers the inbox of the one that
     /// the caller has to start.
     pub(crate) fn tell(&self, bundle: &str, presence: Presence) -> Option<Arc<Inbox>> {
@@ -98,7 +93,10 @@ impl Registry {
             for key in keys {
                 let claims = claims.entry(key.clone()).or_default();
                 if !claims.iter().any(|claim| *claim.bundle == *bundle) {
-                    claims.push(Claim { bundle: Arc::clone(&name), seen: None });
+                    claims.push(Claim {
+                        bundle: Arc::clone(&name),
+                        seen: None,
+                    });
                 }
             }
         }
@@ -120,7 +118,9 @@ impl Registry {
     pub(crate) fn touched(&self, key: &ObjectKey, version: Option<&str>) {
         let to_wake: Vec<Arc<str>> = match self.claims.lock().get(key) {
             Some(claims) => {
-                let news = claims.iter().filter(|claim| version.is_none() || claim.seen.as_deref() != version);
+                let news = claims
+                    .iter()
+                    .filter(|claim| version.is_none() || claim.seen.as_deref() != version);
                 news.map(|claim| Arc::clone(&claim.bundle)).collect()
             }
             None => return,
@@ -132,8 +132,17 @@ impl Registry {
     }
 
     /// The objects of a kind and namespace that bundles have seen: those that a new list lacks are gone.
-    pub(crate) fn seen_of_kind(&self, group: &str, kind: &str, namespace: Option<&str>) -> BTreeSet<ObjectKey> {
-        let first = ObjectKey { group: group.to_owned(), kind: kind.to_owned(), ..ObjectKey::default() };
+    pub(crate) fn seen_of_kind(
+        &self,
+        group: &str,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> BTreeSet<ObjectKey> {
+        let first = ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            ..ObjectKey::default()
+        };
         self.claims
             .lock()
             .range(first..)
@@ -155,7 +164,10 @@ impl Registry {
             };
             let siblings = seats.iter().filter(|(name, seat)| {
                 name.as_str() != bundle
-                    && seat.part.as_ref().is_some_and(|part| part.application == mine.application)
+                    && seat
+                        .part
+                        .as_ref()
+                        .is_some_and(|part| part.application == mine.application)
             });
             let mut others = BTreeSet::new();
             for (name, seat) in siblings {
@@ -174,7 +186,9 @@ impl Registry {
             return Siblings::Read(BTreeSet::new());
         }
         let claims = self.claims.lock();
-        let theirs = claims.iter().filter(|(_, claims)| claims.iter().any(|claim| others.contains(&*claim.bundle)));
+        let theirs = claims
+            .iter()
+            .filter(|(_, claims)| claims.iter().any(|claim| others.contains(&*claim.bundle)));
         Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
     }
 
@@ -195,4 +209,92 @@ fn part(held: &Held) -> Option<Part> {
         uid: held.uid.clone(),
         generation: held.generation,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::DynamicObject;
+    use serde_json::json;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey {
+            kind: "ConfigMap".into(),
+            namespace: "x".into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        }
+    }
+
+    fn held(name: &str, application: &str, revision: &str, generation: i64) -> Arc<Held> {
+        let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
+            "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation},
+            "spec": {"applicationRef": {"uid": application}, "revision": revision}}))
+        .unwrap();
+        Arc::new(Held::of(object))
+    }
+
+    fn join(registry: &Registry, held: &Arc<Held>) -> Arc<Inbox> {
+        let inbox = registry
+            .tell(&held.name, Presence::Present(Arc::clone(held)))
+            .unwrap();
+        inbox.take();
+        inbox
+    }
+
+    #[test]
+    fn only_news_about_wanted_objects_wakes_a_bundle() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        registry.declare("a", &a, &BTreeSet::from([key("mine")]));
+        registry.saw("a", &key("mine"), Some("7"));
+        registry.touched(&key("mine"), Some("7"));
+        registry.touched(&key("other"), Some("9"));
+        assert!(!inbox.has_news());
+        registry.touched(&key("mine"), Some("8"));
+        assert_eq!(inbox.take().1.touched, BTreeSet::from([key("mine")]));
+        registry.touched(&key("mine"), None);
+        assert!(inbox.has_news());
+        assert_eq!(
+            registry.seen_of_kind("", "ConfigMap", Some("x")),
+            BTreeSet::from([key("mine")])
+        );
+        assert!(registry.seen_of_kind("", "ConfigMap", Some("y")).is_empty());
+        assert!(registry.seen_of_kind("", "Secret", None).is_empty());
+    }
+
+    #[test]
+    fn a_bundle_with_news_does_not_leave() {
+        let registry = Registry::default();
+        let inbox = join(&registry, &held("a", "app", "v1", 1));
+        inbox.touch(key("mine"));
+        assert!(!registry.leave("a"));
+        inbox.take();
+        assert!(registry.leave("a"));
+        assert!(
+            registry.tell("a", Presence::Missing).is_some(),
+            "a new worker is needed"
+        );
+    }
+
+    #[test]
+    fn parts_are_pruned_only_when_all_were_read_at_one_revision() {
+        let registry = Registry::default();
+        let (one, two) = (held("d.a", "app", "v2", 2), held("d.a.2", "app", "v1", 1));
+        let (_one, _two) = (join(&registry, &one), join(&registry, &two));
+        join(&registry, &held("d.b", "other", "v9", 1));
+        registry.declare("d.a", &one, &BTreeSet::from([key("left")]));
+        registry.declare("d.a.2", &two, &BTreeSet::new());
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        let two = held("d.a.2", "app", "v2", 2);
+        registry.tell("d.a.2", Presence::Present(Arc::clone(&two)));
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet, "told, but not read");
+        registry.declare("d.a.2", &two, &BTreeSet::from([key("moved")]));
+        assert_eq!(
+            registry.siblings("d.a"),
+            Siblings::Read(BTreeSet::from([key("moved")]))
+        );
+        assert_eq!(registry.siblings("d.b"), Siblings::Read(BTreeSet::new()));
+    }
 }

@@ -50,13 +50,18 @@ impl Worker {
                 Ok(hash) => self.hash = hash,
                 Err(fenced) => {
                     let message = fenced.to_string();
-                    self.refuse(held, spec.hash.as_deref(), spec.epoch, fenced.reason(), &message).await?;
+                    self.refuse(held, spec.hash.as_deref(), spec.epoch, fenced.reason(), &message)
+                        .await?;
                     return Ok(Next::Resync);
                 }
             }
         }
         let decoded = decode(manifests);
-        let keys: BTreeSet<ObjectKey> = decoded.manifests.iter().map(|manifest| manifest.key.clone()).collect();
+        let keys: BTreeSet<ObjectKey> = decoded
+            .manifests
+            .iter()
+            .map(|manifest| manifest.key.clone())
+            .collect();
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
@@ -69,10 +74,15 @@ impl Worker {
         let terms = self.terms(&spec);
         let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
         self.remove_surplus(&spec, &terms, total).await;
-        self.settle(outcomes, extent == Extent::Whole && !surplus.postponed).await?;
+        self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
+            .await?;
         self.watch(held, &keys);
         self.applied = Some(content);
-        let subject = Subject { hash: Some(&self.hash), generation: held.generation, epoch: spec.epoch };
+        let subject = Subject {
+            hash: Some(&self.hash),
+            generation: held.generation,
+            epoch: spec.epoch,
+        };
         let now = self.shared.clock.now();
         let before = self.reported.as_ref();
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
@@ -82,7 +92,10 @@ impl Worker {
 
     fn terms(&self, spec: &BundleSpec) -> Terms {
         // The parts of one application share one marker.
-        let owner = spec.application_ref.as_ref().map(|app| bundle_name(&app.namespace, &app.name, 1));
+        let owner = spec
+            .application_ref
+            .as_ref()
+            .map(|app| bundle_name(&app.namespace, &app.name, 1));
         Terms {
             marker: owner_marker(&self.shared.hub_id, owner.as_deref().unwrap_or(&self.name)),
             adopt: spec.adopt.unwrap_or_default(),
@@ -137,7 +150,11 @@ impl Worker {
             epoch: spec.epoch,
             revision: spec.revision.as_deref(),
             dispatched: spec.application_ref.is_some(),
-            wanted: decoded.manifests.iter().map(|m| (&m.key, m.version.as_str())).collect(),
+            wanted: decoded
+                .manifests
+                .iter()
+                .map(|m| (&m.key, m.version.as_str()))
+                .collect(),
             surplus: surplus.going.clone(),
             forgotten: surplus.moved.clone(),
         };
@@ -168,17 +185,37 @@ impl Worker {
             .map(|manifest| Task {
                 manifest,
                 entry: self.ledger.entry(&manifest.key),
-                quiet: self.observations.get(&manifest.ordinal).and_then(|known| known.quiet.as_deref()),
+                quiet: self
+                    .observations
+                    .get(&manifest.ordinal)
+                    .and_then(|known| known.quiet.as_deref()),
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
-        let done = self.shared.engine.apply(tasks, Order { terms, configs, app_namespace }).await;
+        let done = self
+            .shared
+            .engine
+            .apply(
+                tasks,
+                Order {
+                    terms,
+                    configs,
+                    app_namespace,
+                },
+            )
+            .await;
         for failed in &decoded.failed {
             self.observations.insert(failed.ordinal, undecodable(failed));
         }
         let mut outcomes = BTreeMap::new();
-        for Done { key, ordinal, observation, settled } in done {
+        for Done {
+            key,
+            ordinal,
+            observation,
+            settled,
+        } in done
+        {
             if let Some(settled) = settled {
                 outcomes.insert(key, settled);
             }
@@ -204,8 +241,11 @@ impl Worker {
             .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
             .cloned()
             .collect();
-        let wanted: BTreeSet<ObjectKey> =
-            self.observations.values().filter_map(|observation| observation.target.clone()).collect();
+        let wanted: BTreeSet<ObjectKey> = self
+            .observations
+            .values()
+            .filter_map(|observation| observation.target.clone())
+            .collect();
         let farewell = Farewell {
             marker: &terms.marker,
             delete_option: spec.delete_option.as_ref(),
@@ -217,7 +257,11 @@ impl Worker {
         self.leaving = removed.leaving;
     }
 
-    async fn settle(&mut self, mut outcomes: BTreeMap<ObjectKey, Settled>, whole: bool) -> Result<(), CallError> {
+    async fn settle(
+        &mut self,
+        mut outcomes: BTreeMap<ObjectKey, Settled>,
+        whole: bool,
+    ) -> Result<(), CallError> {
         let released = std::mem::take(&mut self.released);
         outcomes.extend(released.into_iter().map(|key| (key, Settled::Released)));
         let next = settle(self.ledger.spec(), &outcomes, whole);
@@ -229,7 +273,9 @@ impl Worker {
         let mut keys = keys.clone();
         let mut scopes = BTreeMap::new();
         for observation in self.observations.values() {
-            let Some(target) = &observation.target else { continue };
+            let Some(target) = &observation.target else {
+                continue;
+            };
             keys.insert(target.clone());
             if let Some(kind) = &observation.kind {
                 scopes.insert(Scope::of(target, kind, observation.labelled), Arc::clone(kind));
@@ -238,11 +284,15 @@ impl Worker {
         self.shared.registry.declare(&self.name, held, &keys);
         for observation in self.observations.values() {
             if let Some(target) = &observation.target {
-                self.shared.registry.saw(&self.name, target, observation.seen.as_deref());
+                self.shared
+                    .registry
+                    .saw(&self.name, target, observation.seen.as_deref());
             }
         }
-        let waits_for_kind =
-            self.observations.values().any(|observation| matches!(observation.outcome, Outcome::NoKind { .. }));
+        let waits_for_kind = self
+            .observations
+            .values()
+            .any(|observation| matches!(observation.outcome, Outcome::NoKind { .. }));
         if waits_for_kind {
             scopes.insert(Scope::definitions(), Arc::clone(&self.shared.definitions));
         }
@@ -251,14 +301,21 @@ impl Worker {
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
     fn next(&mut self, postponed: bool) -> Next {
-        let retry = self.observations.values().any(|observation| observation.outcome.wants_retry());
+        let retry = self
+            .observations
+            .values()
+            .any(|observation| observation.outcome.wants_retry());
         let trouble = self.trouble_now();
         if trouble != self.trouble {
             self.trouble = trouble;
             self.failures = 0;
             self.retry_due = None;
         }
-        if retry || postponed || !self.leaving.is_empty() { Next::Retry } else { Next::Resync }
+        if retry || postponed || !self.leaving.is_empty() {
+            Next::Retry
+        } else {
+            Next::Resync
+        }
     }
 
     /// A fingerprint of what fails and why; it only says whether the trouble is still the same.

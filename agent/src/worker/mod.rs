@@ -89,7 +89,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Arc<Shared>, name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        name: String,
+        inbox: Arc<Inbox>,
+        stored: Option<AppliedBundle>,
+    ) -> Self {
         let config = &shared.config;
         let client = shared.engine.member.client().clone();
         let ledger = Ledger::new(client, &shared.hub_id, &name, stored, config.call_timeout);
@@ -117,7 +122,9 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.inbox.begin();
         loop {
-            let wake_at = self.retry_due.map_or(self.resync_due, |due| due.min(self.resync_due));
+            let wake_at = self
+                .retry_due
+                .map_or(self.resync_due, |due| due.min(self.resync_due));
             let inbox = Arc::clone(&self.inbox);
             let timer = tokio::select! {
                 biased;
@@ -130,7 +137,9 @@ impl Worker {
                 tokio::time::sleep(self.shared.config.settle).await;
             }
             let shared = Arc::clone(&self.shared);
-            let Ok(_permit) = shared.passes.acquire().await else { return };
+            let Ok(_permit) = shared.passes.acquire().await else {
+                return;
+            };
             if self.pass().await == Next::End {
                 self.shared.objects.want(&self.name, BTreeMap::new());
                 if self.shared.registry.leave(&self.name) {
@@ -161,7 +170,11 @@ impl Worker {
             Presence::Missing => self.missing().await,
         };
         let next = result.unwrap_or_else(|error| {
-            tracing::warn!(bundle = self.name, error = error.message(), "pass ended early, trying again");
+            tracing::warn!(
+                bundle = self.name,
+                error = error.message(),
+                "pass ended early, trying again"
+            );
             // What was not looked at is looked at again.
             self.applied = None;
             Next::Retry
@@ -185,7 +198,10 @@ impl Worker {
 
     async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
         self.note_status(held);
-        let content = Content { uid: held.uid.clone(), generation: held.generation };
+        let content = Content {
+            uid: held.uid.clone(),
+            generation: held.generation,
+        };
         if self.applied.as_ref() != Some(&content) && news.intent {
             self.failures = 0;
             self.retry_due = None;
@@ -210,7 +226,11 @@ impl Worker {
         match intent(sight, self.ledger.spec()) {
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
-                let extent = if fresh && !turn.resync { self.extent(news, turn) } else { Extent::Whole };
+                let extent = if fresh && !turn.resync {
+                    self.extent(news, turn)
+                } else {
+                    Extent::Whole
+                };
                 self.apply(held, spec, content, extent).await
             }
             Intent::Remove => self.remove(Some(held), &spec).await,
@@ -221,7 +241,8 @@ impl Worker {
             Intent::Ignore(fenced) => {
                 tracing::warn!(bundle = self.name, reason = fenced.reason(), "{fenced}");
                 let epoch = self.ledger.spec().epoch;
-                self.hold(held, epoch, fenced.reason(), &fenced.to_string()).await?;
+                self.hold(held, epoch, fenced.reason(), &fenced.to_string())
+                    .await?;
                 Ok(Next::Resync)
             }
             Intent::Orphan | Intent::Forget => Ok(Next::Resync),
@@ -246,11 +267,22 @@ impl Worker {
         }
         let spec = held.spec().unwrap_or_default();
         let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
-        self.gone(intent(Sight::Deleted { spec: &spec, confirmed }, self.ledger.spec()), &spec).await
+        self.gone(
+            intent(
+                Sight::Deleted {
+                    spec: &spec,
+                    confirmed,
+                },
+                self.ledger.spec(),
+            ),
+            &spec,
+        )
+        .await
     }
 
     async fn missing(&mut self) -> Result<Next, CallError> {
-        self.gone(intent(Sight::Missing, self.ledger.spec()), &BundleSpec::default()).await
+        self.gone(intent(Sight::Missing, self.ledger.spec()), &BundleSpec::default())
+            .await
     }
 
     async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
@@ -296,7 +328,11 @@ impl Worker {
         message: &str,
     ) -> Result<(), CallError> {
         self.applied = None;
-        let subject = Subject { hash, generation: held.generation, epoch };
+        let subject = Subject {
+            hash,
+            generation: held.generation,
+            epoch,
+        };
         let now = self.shared.clock.now();
         let status = report::refused(subject, reason, message, self.reported.as_ref(), now);
         self.report(held, status).await
@@ -311,7 +347,14 @@ impl Worker {
     ) -> Result<(), CallError> {
         self.applied = None;
         let now = self.shared.clock.now();
-        let status = report::held(held.generation, epoch, reason, message, self.reported.as_ref(), now);
+        let status = report::held(
+            held.generation,
+            epoch,
+            reason,
+            message,
+            self.reported.as_ref(),
+            now,
+        );
         self.report(held, status).await
     }
 
@@ -320,7 +363,13 @@ impl Worker {
         if self.reported.as_ref() == Some(&status) {
             return Ok(());
         }
-        let sent = report::send(&self.shared.hub_bundles, held, &status, self.shared.config.call_timeout).await?;
+        let sent = report::send(
+            &self.shared.hub_bundles,
+            held,
+            &status,
+            self.shared.config.call_timeout,
+        )
+        .await?;
         if let Some(version) = sent {
             self.report_version = version.parse().ok();
             self.reported = Some(status);

@@ -29,18 +29,35 @@ impl Worker {
         self.ledger.write(remove_all(self.ledger.spec())).await?;
         let marker = self.marker_of_ledger(spec);
         let wanted = BTreeSet::new();
-        let farewell =
-            Farewell { marker: &marker, delete_option: spec.delete_option.as_ref(), ordinal: 0, wanted: &wanted };
-        let removed = self.shared.engine.remove(self.ledger.spec().objects.clone(), farewell).await;
-        let outcomes: BTreeMap<ObjectKey, Settled> =
-            removed.released.into_iter().map(|key| (key, Settled::Released)).collect();
-        self.ledger.write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty())).await?;
+        let farewell = Farewell {
+            marker: &marker,
+            delete_option: spec.delete_option.as_ref(),
+            ordinal: 0,
+            wanted: &wanted,
+        };
+        let removed = self
+            .shared
+            .engine
+            .remove(self.ledger.spec().objects.clone(), farewell)
+            .await;
+        let outcomes: BTreeMap<ObjectKey, Settled> = removed
+            .released
+            .into_iter()
+            .map(|key| (key, Settled::Released))
+            .collect();
+        self.ledger
+            .write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty()))
+            .await?;
         if removed.leaving.is_empty() {
             self.ledger.remove().await?;
         }
         let left = !removed.leaving.is_empty();
         if let Some(held) = held {
-            let subject = Subject { hash: spec.hash.as_deref(), generation: held.generation, epoch: spec.epoch };
+            let subject = Subject {
+                hash: spec.hash.as_deref(),
+                generation: held.generation,
+                epoch: spec.epoch,
+            };
             let now = self.shared.clock.now();
             let status = report::removing(subject, &removed.leaving, self.reported.as_ref(), now);
             self.report(held, status).await?;
@@ -75,11 +92,18 @@ impl Worker {
 
     async fn hub_stands_without(&self, name: &str) -> Result<bool, CallError> {
         let timeout = self.shared.config.call_timeout;
-        let list = within(timeout, self.shared.hub_bundles.list_metadata(&ListParams::default().limit(1))).await;
+        let list = within(
+            timeout,
+            self.shared
+                .hub_bundles
+                .list_metadata(&ListParams::default().limit(1)),
+        )
+        .await;
         if found(list)?.is_none() {
             return Ok(false);
         }
-        let leases: Api<Lease> = Api::namespaced(self.shared.hub.clone(), &self.shared.config.cluster.namespace());
+        let leases: Api<Lease> =
+            Api::namespaced(self.shared.hub.clone(), &self.shared.config.cluster.namespace());
         let lease = found(within(timeout, leases.get(AGENT_LEASE)).await)?;
         let stands = lease.is_some_and(|lease| lease.metadata.deletion_timestamp.is_none());
         let bundle = found(within(timeout, self.shared.hub_bundles.get_metadata(name)).await)?;
@@ -101,7 +125,11 @@ mod tests {
 
     #[test]
     fn parts_share_the_name_of_their_application() {
-        for (name, expected) in [("default.web", "default.web"), ("default.web.2", "default.web"), ("plain", "plain")] {
+        for (name, expected) in [
+            ("default.web", "default.web"),
+            ("default.web.2", "default.web"),
+            ("plain", "plain"),
+        ] {
             assert_eq!(without_part(name), expected);
         }
     }

@@ -1,0 +1,123 @@
+//! Tally: counts over the manifests of a bundle, and the phase and conditions that follow from them.
+
+use super::cut;
+use crate::apply::Observation;
+use crate::observe::Readiness;
+use roundhouse_api::bundle::{APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, PROGRESSING, ResourceMeta};
+use roundhouse_api::condition::Verdict;
+
+/// Counts and the first of each trouble, for the conditions.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) counts: Counts,
+    first_unapplied: Option<(&'static str, String)>,
+    first_waiting: Option<String>,
+    first_broken: Option<String>,
+    drifted: u32,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, observation: &Observation) {
+        self.counts.total += 1;
+        let outcome = &observation.outcome;
+        if outcome.reason() == "Drifted" {
+            self.drifted += 1;
+        }
+        if !outcome.is_applied() {
+            self.counts.failed += u32::from(outcome.is_failed());
+            self.first_unapplied.get_or_insert_with(|| {
+                (
+                    outcome.reason(),
+                    format!("manifest {}: {}", observation.meta.ordinal, outcome.message()),
+                )
+            });
+            return;
+        }
+        self.counts.applied += 1;
+        match &observation.readiness {
+            Readiness::Ready => self.counts.ready += 1,
+            Readiness::Progressing(why) => {
+                self.first_waiting
+                    .get_or_insert_with(|| describe(&observation.meta, why));
+            }
+            Readiness::Failed { reason, message } => {
+                self.counts.failed += 1;
+                self.first_broken
+                    .get_or_insert_with(|| describe(&observation.meta, &format!("{reason} {message}")));
+            }
+        }
+    }
+
+    pub(super) fn phase(&self) -> BundlePhase {
+        if self.counts.failed > 0 {
+            BundlePhase::Failed
+        } else if self.counts.ready == self.counts.total {
+            BundlePhase::Ready
+        } else {
+            BundlePhase::Progressing
+        }
+    }
+
+    pub(super) fn verdicts(&self, phase: BundlePhase, leaving: usize) -> [Verdict; 4] {
+        let verdict = |type_, holds: bool, reason, message: String| Verdict {
+            type_,
+            status: holds.into(),
+            reason,
+            message: cut(&message),
+        };
+        let counts = self.counts;
+        let applied = match &self.first_unapplied {
+            Some((reason, message)) => verdict(APPLIED, false, reason, message.clone()),
+            None if self.drifted > 0 => verdict(
+                APPLIED,
+                true,
+                "Drifted",
+                format!("{} objects differ and drift is Report", self.drifted),
+            ),
+            None => verdict(APPLIED, true, "Applied", String::new()),
+        };
+        let ready = counts.ready == counts.total;
+        let waiting = self
+            .first_broken
+            .clone()
+            .or_else(|| self.first_waiting.clone())
+            .unwrap_or_default();
+        let available = if ready {
+            verdict(AVAILABLE, true, "Ready", String::new())
+        } else {
+            let message = format!("{} of {} objects are ready {waiting}", counts.ready, counts.total);
+            verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
+        };
+        let progressing = match phase {
+            BundlePhase::Progressing => verdict(
+                PROGRESSING,
+                true,
+                "WaitingForObjects",
+                self.first_waiting.clone().unwrap_or_default(),
+            ),
+            _ if leaving > 0 => verdict(
+                PROGRESSING,
+                true,
+                "Removing",
+                format!("{leaving} objects are being removed"),
+            ),
+            BundlePhase::Failed => verdict(PROGRESSING, false, "Failed", String::new()),
+            BundlePhase::Ready | BundlePhase::Cleaned => verdict(PROGRESSING, false, "Ready", String::new()),
+        };
+        let degraded = if counts.failed > 0 {
+            verdict(
+                DEGRADED,
+                true,
+                "ObjectsFailed",
+                format!("{} of {} objects failed", counts.failed, counts.total),
+            )
+        } else {
+            verdict(DEGRADED, false, "NoFailure", String::new())
+        };
+        [applied, available, progressing, degraded]
+    }
+}
+
+fn describe(meta: &ResourceMeta, why: &str) -> String {
+    format!("{} {}: {why}", meta.kind, meta.name)
+}

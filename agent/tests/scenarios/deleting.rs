@@ -1,0 +1,292 @@
+//! Pruning, and the deletion rule: nothing goes without positive evidence.
+
+use crate::world::{NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Progressing, Ready};
+use serde_json::json;
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_missing_from_a_whole_bundle_is_pruned() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    let first = world.bundle("plain", spec(&[a.clone(), b.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let second = world.bundle("plain", spec(&[b.clone()])).await;
+    world.reported("plain", second, Ready).await;
+    eventually("a goes", || async {
+        world.live(Side::Member, &a).await.is_none()
+    })
+    .await;
+    assert!(world.live(Side::Member, &b).await.is_some());
+    let ledger = world.ledger("plain").await.unwrap();
+    assert_eq!(ledger["spec"]["objects"].as_array().unwrap().len(), 1);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_made_again_by_someone_else_survives_the_prune() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let first = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    agent.stop().await;
+    world.delete(Side::Member, &a).await;
+    world.create(Side::Member, a.clone()).await;
+    let second = world.bundle("plain", spec(&[])).await;
+    let agent = world.agent();
+    world.reported("plain", second, Ready).await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &a).await.is_some());
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_api_version_is_no_removal() {
+    let world = World::new().await;
+    let mut definition = crate::applying::widget_definition();
+    let mut second = definition["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(second);
+    world.create(Side::Member, definition).await;
+    let agent = world.agent();
+    let widget = |version: &str| {
+        json!({"apiVersion": format!("example.com/{version}"), "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "default"}})
+    };
+    let first = world.bundle("plain", spec(&[widget("v1")])).await;
+    world.reported("plain", first, Ready).await;
+    let uid = world.live(Side::Member, &widget("v1")).await.unwrap()["metadata"]["uid"].clone();
+    let second = world.bundle("plain", spec(&[widget("v2")])).await;
+    world.reported("plain", second, Ready).await;
+    pass_time(60).await;
+    assert_eq!(
+        world.live(Side::Member, &widget("v1")).await.unwrap()["metadata"]["uid"],
+        uid
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_with_a_finalizer_is_waited_for_and_listed() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let mut a = config_map("a", "1");
+    a["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let content = dispatched(&[a.clone()], "app-v1", 1);
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    tombstone(&world, content).await;
+    let status = crate::world::eventually_with(
+        "it waits",
+        || world.status("default.app"),
+        |status| status.phase == Some(Progressing) && status.resource_status.is_some(),
+    )
+    .await;
+    let failure = &status.resource_status.unwrap().manifests[0];
+    assert_eq!(failure.resource_meta.name, "a");
+    pass_time(600).await;
+    assert!(world.live(Side::Member, &a).await.is_some());
+    world
+        .merge(Side::Member, &a, json!({"metadata": {"finalizers": null}}))
+        .await;
+    pass_time(200).await;
+    assert_eq!(world.status("default.app").await.phase, Some(Cleaned));
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_deleted_with_a_tombstone_is_cleaned_and_reported() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let content = dispatched(&[a.clone()], "app-v1", 1);
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    let generation = tombstone(&world, content).await;
+    let status = crate::world::eventually_with(
+        "cleaned",
+        || world.status("default.app"),
+        |status| status.phase == Some(Cleaned),
+    )
+    .await;
+    assert!(status.observed_generation >= Some(generation));
+    assert!(world.live(Side::Member, &a).await.is_none());
+    assert!(world.ledger("default.app").await.is_none());
+    // Dispatch takes its finalizer off; the application may come back later.
+    world
+        .merge(
+            Side::Hub,
+            &bundle("default.app"),
+            json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
+    pass_time(10).await;
+    let again = world
+        .bundle("default.app", dispatched(&[a.clone()], "app-v2", 1))
+        .await;
+    world.reported("default.app", again, Ready).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_vanishes_without_a_tombstone_leaves_its_objects_and_re_attaches() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let content = dispatched(&[a.clone()], "app-v1", 1);
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    let uid = world.live(Side::Member, &a).await.unwrap()["metadata"]["uid"].clone();
+    world.delete(Side::Hub, &bundle("default.app")).await;
+    held(&world, "default.app").await;
+    pass_time(700).await;
+    let again = world.bundle("default.app", content).await;
+    world.reported("default.app", again, Ready).await;
+    assert_eq!(
+        world.live(Side::Member, &a).await.unwrap()["metadata"]["uid"],
+        uid
+    );
+    assert_eq!(
+        world.ledger("default.app").await.unwrap()["spec"]["state"],
+        "Applied"
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn removing_the_bundles_namespace_on_the_hub_deletes_nothing() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    let first = world
+        .bundle("default.app", dispatched(&[a.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", first, Ready).await;
+    let plain = world.bundle("plain", spec(&[b.clone()])).await;
+    world.reported("plain", plain, Ready).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    world.delete(Side::Hub, &namespace).await;
+    held(&world, "default.app").await;
+    held(&world, "plain").await;
+    // It comes back empty: that is no evidence either.
+    world.create(Side::Hub, namespace).await;
+    world.make_lease(crate::world::HUB_ID).await;
+    pass_time(700).await;
+    for object in [&a, &b] {
+        assert!(world.live(Side::Member, object).await.is_some());
+    }
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_while_the_agent_was_down_is_held() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    let first = world
+        .bundle("default.app", dispatched(&[a.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", first, Ready).await;
+    let plain = world.bundle("plain", spec(&[b.clone()])).await;
+    world.reported("plain", plain, Ready).await;
+    agent.stop().await;
+    for name in ["default.app", "plain"] {
+        world.delete(Side::Hub, &bundle(name)).await;
+    }
+    let agent = world.agent();
+    held(&world, "default.app").await;
+    held(&world, "plain").await;
+    for object in [&a, &b] {
+        assert!(world.live(Side::Member, object).await.is_some());
+    }
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hand_written_bundle_is_cleaned_when_it_is_deleted() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let first = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    world.delete(Side::Hub, &bundle("plain")).await;
+    eventually("it is cleaned", || async {
+        world.live(Side::Member, &a).await.is_none() && world.ledger("plain").await.is_none()
+    })
+    .await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphan_leaves_the_objects_without_our_marker() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let mut content = dispatched(&[a.clone()], "app-v1", 1);
+    content["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    tombstone(&world, content).await;
+    crate::world::eventually_with(
+        "cleaned",
+        || world.status("default.app"),
+        |status| status.phase == Some(Cleaned),
+    )
+    .await;
+    let live = world.live(Side::Member, &a).await.unwrap();
+    assert!(
+        live["metadata"]["annotations"]
+            .get("roundhouse.dev/owned-by")
+            .is_none()
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_claims_and_definitions_are_pruned_only_when_told() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let namespace = |name: &str, annotations: serde_json::Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}});
+    let (kept, told) = (
+        namespace("kept", json!({})),
+        namespace("told", json!({"roundhouse.dev/prune": "true"})),
+    );
+    let first = world.bundle("plain", spec(&[kept.clone(), told.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let second = world.bundle("plain", spec(&[])).await;
+    world.reported("plain", second, Ready).await;
+    eventually("the told one goes", || async {
+        world.live(Side::Member, &told).await.is_none()
+    })
+    .await;
+    assert!(world.live(Side::Member, &kept).await.is_some());
+    agent.stop().await;
+}
+
+/// Deletes a dispatched bundle as dispatch does: finalizer and tombstone first.
+async fn tombstone(world: &World, mut content: serde_json::Value) -> i64 {
+    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
+    world.merge(Side::Hub, &bundle("default.app"), finalizer).await;
+    content["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
+    let generation = world.bundle("default.app", content).await;
+    world.delete(Side::Hub, &bundle("default.app")).await;
+    generation
+}
+
+async fn held(world: &World, name: &str) {
+    crate::world::eventually_with(
+        "the ledger says so",
+        || world.ledger(name),
+        |ledger| {
+            ledger
+                .as_ref()
+                .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
+        },
+    )
+    .await;
+}

@@ -1,0 +1,189 @@
+//! Bad input, fencing, and an agent that is killed.
+
+use crate::world::{HUB_ID, Side, World, config_map, dispatched, eventually, pass_time, reason, spec};
+use roundhouse_agent::AgentError;
+use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+
+#[tokio::test(start_paused = true)]
+async fn one_bad_manifest_fails_alone_and_its_object_is_not_pruned() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (good, other) = (config_map("good", "1"), config_map("other", "1"));
+    let first = world.bundle("plain", spec(&[good.clone(), other.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let broken = json!({"kind": "ConfigMap", "metadata": {"name": "other", "namespace": "default"}});
+    let second = world
+        .bundle("plain", spec(&[config_map("good", "2"), broken, json!("text")]))
+        .await;
+    let status = world.reported("plain", second, Failed).await;
+    let counts = status.counts.unwrap();
+    assert_eq!((counts.total, counts.applied, counts.failed), (3, 1, 2));
+    let failures = status.resource_status.unwrap().manifests;
+    assert_eq!(
+        failures
+            .iter()
+            .map(|f| f.resource_meta.ordinal)
+            .collect::<Vec<_>>(),
+        [1, 2]
+    );
+    assert_eq!(failures[0].conditions[0].reason, "DecodingFailed");
+    assert_eq!(world.live(Side::Member, &good).await.unwrap()["data"]["key"], "2");
+    assert!(world.live(Side::Member, &other).await.is_some());
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_the_member_rejects_fails_alone_without_a_hot_loop() {
+    let world = World::new().await;
+    let mut definition = crate::applying::widget_definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object",
+        "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
+    world.create(Side::Member, definition).await;
+    let widget = |size: serde_json::Value| {
+        json!({"apiVersion": "example.com/v1", "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "default"}, "spec": {"size": size}})
+    };
+    let agent = world.agent();
+    let map = config_map("beside", "1");
+    let first = world
+        .bundle("plain", spec(&[widget(json!("large")), map.clone()]))
+        .await;
+    let status = world.reported("plain", first, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "Invalid");
+    assert!(world.live(Side::Member, &map).await.is_some());
+    let (tried, writes) = (world.member.counter().write_requests(), world.writes());
+    pass_time(3600).await;
+    let tries = world.member.counter().write_requests() - tried;
+    assert!(
+        (20..=60).contains(&tries),
+        "{tries} tries in an hour: {:#?}",
+        world.member.counter().requests()
+    );
+    assert_eq!(world.writes(), writes);
+    let second = world.bundle("plain", spec(&[widget(json!(3)), map])).await;
+    world.reported("plain", second, Ready).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hash_mismatch_applies_nothing() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let first = world
+        .bundle("default.app", dispatched(&[map.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", first, Ready).await;
+    let mut tampered = dispatched(&[config_map("a", "2")], "app-v2", 1);
+    tampered["hash"] = json!("0".repeat(64));
+    let second = world.bundle("default.app", tampered).await;
+    let status = world.reported("default.app", second, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "HashMismatch");
+    assert_eq!(world.live(Side::Member, &map).await.unwrap()["data"]["key"], "1");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_epoch_is_ignored() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let first = world
+        .bundle("default.app", dispatched(&[map.clone()], "app-v1", 7))
+        .await;
+    world.reported("default.app", first, Ready).await;
+    agent.stop().await;
+    // A newer leader was obeyed meanwhile.
+    let ledger = world.ledger("default.app").await.unwrap();
+    world
+        .merge(Side::Member, &ledger, json!({"spec": {"epoch": 9}}))
+        .await;
+    world
+        .bundle("default.app", dispatched(&[config_map("a", "2")], "app-v2", 8))
+        .await;
+    let agent = world.agent();
+    let status = crate::world::eventually_with(
+        "it says so",
+        || world.status("default.app"),
+        |status| reason(status, "Progressing") == "OldEpoch",
+    )
+    .await;
+    assert_eq!((status.epoch, status.observed_generation), (Some(9), Some(first)));
+    pass_time(700).await;
+    assert_eq!(world.live(Side::Member, &map).await.unwrap()["data"]["key"], "1");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_killed_between_ledger_and_writes_recovers_by_the_ledger() {
+    let world = World::new().await;
+    let is_write =
+        |method: &http::Method, path: &str| method == http::Method::POST && path.contains("/configmaps");
+    let (member, cut) = world.wire(Side::Member, is_write);
+    cut.store(true, Ordering::Release);
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    world
+        .bundle("default.app", dispatched(&[a.clone()], "app-v1", 1))
+        .await;
+    eventually("the ledger is written", || async {
+        world.ledger("default.app").await.is_some()
+    })
+    .await;
+    assert_eq!(
+        world.ledger("default.app").await.unwrap()["spec"]["state"],
+        "Applying"
+    );
+    assert!(world.live(Side::Member, &a).await.is_none());
+    agent.kill().await;
+    // Half of the work is done when the next one dies: the object is there, its uid is not in the ledger.
+    let mut made = a.clone();
+    made["metadata"]["annotations"] = json!({"roundhouse.dev/owned-by": format!("{HUB_ID}/default.app")});
+    world.create(Side::Member, made).await;
+    // And what was intended is no longer wanted.
+    let next = world
+        .bundle("default.app", dispatched(&[b.clone()], "app-v2", 1))
+        .await;
+    let agent = world.agent();
+    world.reported("default.app", next, Ready).await;
+    eventually("no orphan is left", || async {
+        world.live(Side::Member, &a).await.is_none()
+    })
+    .await;
+    assert!(world.live(Side::Member, &b).await.is_some());
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_waits_for_its_lease_and_gives_up_when_the_hub_is_another_one() {
+    let world = World::without_lease().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let generation = world.bundle("plain", spec(&[map.clone()])).await;
+    pass_time(60).await;
+    assert!(world.live(Side::Member, &map).await.is_none());
+    world.make_lease(HUB_ID).await;
+    world.reported("plain", generation, Ready).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "agent", "namespace": crate::world::NAMESPACE}});
+    let live = world.live(Side::Hub, &lease).await.unwrap();
+    assert_eq!(live["spec"]["leaseDurationSeconds"], 40);
+    assert_eq!(live["spec"]["holderIdentity"], "roundhouse-agent");
+    let report = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "ClusterReport",
+        "metadata": {"name": "c1", "namespace": crate::world::NAMESPACE}});
+    eventually("the facts are reported", || async {
+        world.live(Side::Hub, &report).await.is_some()
+    })
+    .await;
+    world
+        .merge(
+            Side::Hub,
+            &lease,
+            json!({"metadata": {"annotations": {"roundhouse.dev/hub-id": "another"}}}),
+        )
+        .await;
+    assert!(matches!(agent.ended().await, Err(AgentError::HubChanged { .. })));
+    assert!(world.live(Side::Member, &map).await.is_some());
+}

@@ -1,0 +1,100 @@
+//! Steady state writes nothing.
+
+use crate::world::{Side, World, config_map, deployment, dispatched, pass_time, spec};
+use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
+use serde_json::json;
+use std::time::Duration;
+
+/// Bundles of every sort, settled.
+async fn settled(world: &World) {
+    let web = deployment("web", "i:1", 2);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
+        "stringData": {"a": "b"}});
+    let first = world
+        .bundle(
+            "default.app",
+            dispatched(&[web.clone(), service, secret], "app-v1", 1),
+        )
+        .await;
+    crate::world::eventually("the deployment is made", || async {
+        world.live(Side::Member, &web).await.is_some()
+    })
+    .await;
+    world.roll_out(&web).await;
+    world.reported("default.app", first, Ready).await;
+    let foreign = config_map("foreign", "theirs");
+    world.create(Side::Member, foreign).await;
+    let bad = [config_map("a", "1"), config_map("foreign", "ours"), json!("text")];
+    let second = world.bundle("plain", spec(&bad)).await;
+    world.reported("plain", second, Failed).await;
+    pass_time(5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_passes_over_settled_bundles_write_nothing() {
+    let world = World::new().await;
+    let mut config = World::config();
+    config.resync = Duration::from_secs(10);
+    let agent = world.agent_with(config);
+    settled(&world).await;
+    let (writes, requests) = (world.writes(), world.write_requests());
+    let reads = world.member.counter().requests();
+    pass_time(1100).await;
+    let gets = |requests: &std::collections::BTreeMap<(&'static str, String), u64>| {
+        requests
+            .get(&("get", "configmaps".to_owned()))
+            .copied()
+            .unwrap_or(0)
+    };
+    let passes = gets(&world.member.counter().requests()) - gets(&reads);
+    assert!(passes >= 100, "{passes} passes");
+    assert_eq!(world.writes(), writes, "{:#?}", world.hub.counter().by_object());
+    assert_eq!(
+        world.write_requests(),
+        requests,
+        "not even a write that changes nothing is sent"
+    );
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_over_settled_bundles_writes_nothing() {
+    let world = World::new().await;
+    let agent = world.agent();
+    settled(&world).await;
+    agent.stop().await;
+    let writes = world.writes();
+    let agent = world.agent();
+    pass_time(60).await;
+    agent.kill().await;
+    assert_eq!(
+        world.writes(),
+        writes,
+        "{:#?} {:#?}",
+        world.hub.counter().by_object(),
+        world.member.counter().by_object()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_renewed_once_per_interval() {
+    let world = World::new().await;
+    let agent = world.agent();
+    pass_time(5).await;
+    let renewals = || {
+        world
+            .hub
+            .counter()
+            .stored_of("leases.coordination.k8s.io", crate::world::NAMESPACE, "agent")
+    };
+    let before = renewals();
+    pass_time(100).await;
+    let renewed = renewals() - before;
+    assert!(
+        (9..=11).contains(&renewed),
+        "{renewed} renewals in 100 s at an interval of 10 s"
+    );
+    agent.stop().await;
+}
