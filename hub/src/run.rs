@@ -75,22 +75,20 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) -> Result<(), HubError> {
-    let installed = shutdown
-        .run_until_cancelled(install(&client, options.take_over_core_oam))
-        .await;
+    let installing = Box::pin(install(&client, options.take_over_core_oam));
+    let installed = shutdown.run_until_cancelled(installing).await;
     let Some(installed) = installed else {
         return Ok(());
     };
     installed?;
-    tokio::join!(
-        application::run(
-            client.clone(),
-            options.application,
-            clock.clone(),
-            shutdown.clone()
-        ),
-        cluster::run(client, options.cluster, clock, shutdown),
+    let applications = application::run(
+        client.clone(),
+        options.application,
+        clock.clone(),
+        shutdown.clone(),
     );
+    let clusters = cluster::run(client, options.cluster, clock, shutdown);
+    tokio::join!(Box::pin(applications), Box::pin(clusters));
     Ok(())
 }
 

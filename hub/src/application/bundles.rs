@@ -95,9 +95,7 @@ impl Writer<'_> {
 
     async fn write(self, wanted: Wanted, existing: Option<Observed>) -> Result<(), PassError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
-        let mut bundle = wanted.bundle(existing.as_ref());
-        let before = existing.as_ref().and_then(|b| b.spec.epoch).unwrap_or(0);
-        bundle.spec.epoch = Some(self.epoch.max(before));
+        let bundle = wanted.bundle(existing.as_ref());
         let post = PostParams {
             field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -153,8 +151,7 @@ impl Writer<'_> {
 
     /// Writes the positive evidence that the objects may go.
     async fn confirm(self, bundle: &Observed, deletion: &Deletion) -> Result<(), PassError> {
-        let epoch = self.epoch.max(bundle.spec.epoch.unwrap_or(0));
-        let spec = json!({"deletion": deletion, "epoch": epoch});
+        let spec = json!({"deletion": deletion, "epoch": self.epoch});
         self.patch(bundle, "confirming the removal of", json!({}), spec)
             .await
     }

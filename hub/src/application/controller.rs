@@ -13,7 +13,10 @@ use kube::Client;
 use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{
+    task::{self, JoinSet},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// A pass that takes longer is given up and tried again.
@@ -92,25 +95,31 @@ async fn work(
         queue.add(key);
     }
     let mut failures: HashMap<Key, u32> = HashMap::new();
-    let mut passes: JoinSet<(Key, Result<Outcome, PassError>)> = JoinSet::new();
+    let mut passes: JoinSet<Result<Outcome, PassError>> = JoinSet::new();
+    let mut running: HashMap<task::Id, Key> = HashMap::new();
     loop {
         tokio::select! {
             biased;
-            Some(done) = passes.join_next(), if !passes.is_empty() => {
-                // A pass that panicked has lost its key; its application is looked at with the next event.
-                let Ok((key, outcome)) = done else { continue };
-                settle(&queue, &mut failures, options.seed, &key, outcome);
+            Some(done) = passes.join_next_with_id(), if !passes.is_empty() => {
+                let (id, outcome) = match done {
+                    Ok(done) => done,
+                    // A defect of ours must not hold up other applications.
+                    Err(error) => (error.id(), Err(PassError::Ended { reason: error.to_string() })),
+                };
+                if let Some(key) = running.remove(&id) {
+                    settle(&queue, &mut failures, options.seed, &key, outcome);
+                }
             }
             key = queue.next(), if passes.len() < options.concurrency.max(1) => {
-                let hub = hub.clone();
-                passes.spawn(async move {
+                let (hub, of) = (hub.clone(), key.clone());
+                let pass = passes.spawn(async move {
                     let pass = tokio::time::timeout(PASS_TIMEOUT, hub.pass(&key)).await;
-                    let outcome = pass.unwrap_or_else(|_| Err(PassError::Timeout {
+                    pass.unwrap_or_else(|_| Err(PassError::Timeout {
                         application: format!("{}/{}", key.0, key.1),
                         seconds: PASS_TIMEOUT.as_secs(),
-                    }));
-                    (key, outcome)
+                    }))
                 });
+                running.insert(pass.id(), of);
             }
         }
     }

@@ -31,6 +31,12 @@ pub enum PassError {
         /// What is wrong.
         reason: String,
     },
+    /// A pass broke off.
+    #[error("a pass broke off: {reason}")]
+    Ended {
+        /// How.
+        reason: String,
+    },
     /// A pass took too long.
     #[error(
         "application {application}: no answer from the hub's API server for {seconds} s; it is tried again"

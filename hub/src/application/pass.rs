@@ -202,8 +202,21 @@ impl Hub {
             let (next, effects) = workflow::advance(&delivery.spec, &engine, &view.evidence, now);
             status.phase = next.phase;
             status.workflow = next.workflow;
-            let moved = status::transition(&app.status, &status);
             self.describe(delivery, &view, &mut status, &app, now);
+            let judged = effects.contains(&Effect::CollectGarbage).then(|| {
+                let revision = &delivery.spec.revision;
+                view.settled
+                    .then(|| removing::judge(&app, &view.plan, &view.observed, revision, now))
+            });
+            let judged = judged.flatten();
+            if let Some(judged) = &judged {
+                status.removals.clone_from(&judged.removals);
+                status::held(&mut status, judged.held.clone(), app.generation, now);
+                if let Some(again) = judged.again {
+                    outcome.wake(again);
+                }
+            }
+            let moved = status::transition(&app.status, &status);
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.
                 app = self.store(&app, status.clone(), true, &mut outcome).await?;
@@ -212,7 +225,7 @@ impl Hub {
             }
             let last = round >= delivery.spec.steps.len() + MORE_ROUNDS;
             let done = self
-                .carry_out(delivery, &app, &view, &effects, &mut status, &mut outcome, now)
+                .carry_out(delivery, &view, &effects, judged, &mut outcome)
                 .await?;
             let again = moved || done.count > 0;
             written = written.and(done);
@@ -266,16 +279,13 @@ impl Hub {
         status::progress(status, placed, placing.count(), app.generation, now);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one round")]
     async fn carry_out(
         &self,
         delivery: &mut Delivery<'_>,
-        app: &Stored,
         view: &View,
         effects: &[Effect],
-        status: &mut ApplicationStatus,
+        judged: Option<removing::Judged>,
         outcome: &mut Outcome,
-        now: Timestamp,
     ) -> Result<Written, PassError> {
         let mut written = Written::default();
         for effect in effects {
@@ -283,20 +293,17 @@ impl Hub {
                 Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh => {
                     written = written.and(self.dispatch(delivery, view).await?);
                 }
-                Effect::CollectGarbage if view.settled && written.count == 0 => {
-                    let writer = self.writer(delivery.key);
-                    let revision = &delivery.spec.revision;
-                    let collected =
-                        removing::collect(writer, app, &view.plan, &view.observed, revision, now).await;
-                    status.removals = collected.removals;
-                    status::held(status, collected.held, app.generation, now);
-                    written = written.and(collected.written);
-                    if collected.done {
-                        written = written.and(self.forget(delivery).await);
-                    }
-                }
+                // What is judged below.
                 Effect::CollectGarbage => {}
                 Effect::Wake { after } => outcome.wake(*after),
+            }
+        }
+        if let Some(judged) = judged
+            && written.count == 0
+        {
+            written = written.and(self.writer(delivery.key).remove(judged.due).await);
+            if judged.done {
+                written = written.and(self.forget(delivery).await);
             }
         }
         Ok(written)
@@ -495,8 +502,8 @@ impl Hub {
             return Ok(app.clone());
         }
         if let Some(workflow) = &mut status.workflow {
-            let stored = app.status.workflow.as_ref().and_then(|w| w.epoch).unwrap_or(0);
-            workflow.epoch = Some(self.epoch.max(stored));
+            // Never the stored one: a hub that a newer one has followed is refused by the transition rule.
+            workflow.epoch = Some(self.epoch);
         }
         let unreadable = |error: serde_json::Error| PassError::Unreadable {
             application: app.title(),

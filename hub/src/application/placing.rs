@@ -161,7 +161,6 @@ pub(super) fn object(spec: DecisionSpec, existing: Option<&Decision>) -> Decisio
             .resource_version
             .clone_from(&existing.metadata.resource_version);
         decision.metadata.uid.clone_from(&existing.metadata.uid);
-        decision.spec.epoch = decision.spec.epoch.max(existing.spec.epoch);
     }
     decision.metadata.labels = Some(BTreeMap::from([
         (label::APP_NAME.to_owned(), application.name.clone()),

@@ -13,35 +13,38 @@ use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
     application::Removals,
-    bundle::Bundle,
+    bundle::{Bundle, Deletion},
     names::{annotation, label},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
-/// What garbage collection did and what it waits for.
+/// What garbage collection may do. The budget is stored before anything is removed.
 #[derive(Debug, Default)]
-pub(super) struct Collected {
-    pub(super) written: Written,
+pub(super) struct Judged {
     /// The budget afterwards.
     pub(super) removals: Option<Removals>,
     /// Why removals are held, if they are.
     pub(super) held: Option<String>,
+    /// When earlier removals no longer count, if that matters.
+    pub(super) again: Option<Duration>,
+    /// The Bundles that may go, with the evidence that is written first.
+    pub(super) due: Vec<(Observed, Deletion)>,
     /// Whether nothing is left to remove.
     pub(super) done: bool,
 }
 
-/// Removes what the plan does not want, within the delete budget.
-pub(super) async fn collect(
-    writer: Writer<'_>,
+/// Judges what the plan does not want against the delete budget; pure.
+pub(super) fn judge(
     app: &Stored,
     plan: &Plan,
     observed: &BTreeMap<String, Vec<Observed>>,
     revision: &str,
     now: Timestamp,
-) -> Collected {
+) -> Judged {
     let surplus: Vec<&Observed> = observed
         .values()
         .flatten()
@@ -71,26 +74,34 @@ pub(super) async fn collect(
         .map(String::as_str);
     let before = app.status.removals.as_ref();
     let verdict = removal::budget(&app.title(), before, &losing, holding, confirmation, now);
+    let mut again = None;
     let (removals, held, confirmed_by) = match verdict {
         Verdict::Allowed {
             removals,
             confirmed_by,
         } => (removals, None, Some(confirmed_by)),
-        Verdict::Held { message, .. } => (before.cloned(), Some(message), None),
+        Verdict::Held {
+            message,
+            again: after,
+            ..
+        } => {
+            again = after.and_then(|after| Duration::try_from(after).ok());
+            (before.cloned(), Some(message), None)
+        }
     };
     let due = surplus.iter().filter_map(|bundle| {
         let deletion = match (&bundle.spec.deletion, &confirmed_by) {
             (Some(deletion), _) => deletion.clone(),
-            (None, Some(by)) if !by.is_empty() => removal::evidence(revision, by),
-            (None, Some(_)) => removal::evidence(revision, "garbage-collection"),
+            (None, Some(by)) => removal::evidence(revision, by),
             (None, None) => return None,
         };
         Some(((*bundle).clone(), deletion))
     });
-    Collected {
-        written: writer.remove(due.collect()).await,
+    Judged {
         removals,
         held,
+        again,
+        due: due.collect(),
         done: surplus.is_empty(),
     }
 }
@@ -178,6 +189,7 @@ pub(super) fn waiting(
                 count - MAX_NAMED
             )
         }
+        1 => format!("waiting for 1 cluster to be cleaned: {named}"),
         count => format!("waiting for {count} clusters to be cleaned: {named}"),
     }
 }

@@ -270,7 +270,7 @@ pub(super) fn differs(stored: &ApplicationStatus, new: &ApplicationStatus) -> bo
     *stored != new
 }
 
-/// Whether a step, the run or the phase moved: such a change is written at once and before anything is dispatched.
+/// Whether a step, the run or the delete budget moved: such a change is written at once and before anything is dispatched.
 pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) -> bool {
     let shape = |status: &ApplicationStatus| {
         let workflow = status.workflow.clone().unwrap_or_default();
@@ -284,6 +284,7 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
                 workflow.finished,
             ),
             steps,
+            status.removals.clone(),
         )
     };
     shape(stored) != shape(new)

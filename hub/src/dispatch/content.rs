@@ -73,11 +73,14 @@ pub enum Refusal {
     },
 }
 
+/// Replicas before, replicas, and the whole, by workload: clusters with the same counts get the same manifests.
+type Counts = Vec<Option<(u32, u32, u32)>>;
+
 /// Divides a content for clusters; clusters with the same counts share the work.
 #[derive(Debug)]
 pub struct Divider<'a> {
     content: &'a Content,
-    done: HashMap<Vec<Option<(u32, u32, u32)>>, Result<Arc<Divided>, Refusal>>,
+    done: HashMap<Counts, Result<Arc<Divided>, Refusal>>,
     workloads: Vec<WorkloadRef>,
 }
 

@@ -18,6 +18,9 @@ const MAX_PERCENT: u64 = 10;
 /// … if it is at least this many clusters.
 const MIN_CLUSTERS: u64 = 2;
 
+/// What confirms removals within the budget.
+const GARBAGE_COLLECTION: &str = "garbage-collection";
+
 /// The next thing to do about a Bundle that is on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removal {
@@ -75,12 +78,15 @@ pub enum Verdict {
         hash: String,
         /// For people.
         message: String,
+        /// After this time earlier removals no longer count.
+        again: Option<SignedDuration>,
     },
 }
 
 /// Clusters that would lose the application's bundle, against the clusters that hold one.
 ///
-/// `losing` are those whose removal is not confirmed yet; `holding` is how many hold a bundle now, those included.
+/// Asking again with the budget that came out changes nothing. `losing` are those whose removal is not confirmed yet;
+/// `holding` is how many hold a bundle now, those included.
 /// `confirmation` is the value of the annotation on the Application.
 pub fn budget(
     application: &str,
@@ -96,8 +102,8 @@ pub fn budget(
     });
     if losing.is_empty() {
         return Verdict::Allowed {
-            removals: current.cloned(),
-            confirmed_by: String::new(),
+            removals: removals.cloned(),
+            confirmed_by: GARBAGE_COLLECTION.to_owned(),
         };
     }
     let hash = confirmation_hash(application, losing);
@@ -109,8 +115,11 @@ pub fn budget(
             confirmed_by: hash,
         };
     }
+    // Counted before they are carried out, so that a repeated look counts nobody twice.
     let base = current.map_or(count(holding), |r| u64::from(r.of));
-    let lost = current.map_or(0, |r| u64::from(r.count)) + count(losing.len());
+    let counted = |cluster: &&String| current.is_some_and(|r| r.clusters.contains(cluster));
+    let more = losing.iter().filter(|cluster| !counted(cluster)).count();
+    let lost = current.map_or(0, |r| u64::from(r.count)) + count(more);
     if lost >= MIN_CLUSTERS && lost * 100 > base * MAX_PERCENT {
         let named: Vec<_> = losing.iter().take(5).map(String::as_str).collect();
         let more = match losing.len() - named.len() {
@@ -119,12 +128,13 @@ pub fn budget(
         };
         return Verdict::Held {
             message: format!(
-                "{} clusters would lose {application}: {}{more}; with what the last hour removed that is {lost} of {base}, more than {MAX_PERCENT} %: annotate the application with {}={hash} to confirm",
-                losing.len(),
+                "{} would lose {application}: {}{more}; with what the last hour removed that is {lost} of {base}, more than {MAX_PERCENT} %: annotate the application with {}={hash} to confirm",
+                clusters(losing.len()),
                 named.join(", "),
                 annotation::CONFIRM_DELETES
             ),
             hash,
+            again: current.and_then(|r| Some(WINDOW - now.duration_since(r.since.as_ref()?.0))),
         };
     }
     let mut removals = current.cloned().unwrap_or_else(|| Removals {
@@ -137,7 +147,15 @@ pub fn budget(
     removals.clusters = clusters.into_iter().take(MAX_NOT_READY).collect();
     Verdict::Allowed {
         removals: Some(removals),
-        confirmed_by: "garbage-collection".to_owned(),
+        confirmed_by: GARBAGE_COLLECTION.to_owned(),
+    }
+}
+
+/// `1 cluster`, `2 clusters`.
+fn clusters(count: usize) -> String {
+    match count {
+        1 => "1 cluster".to_owned(),
+        count => format!("{count} clusters"),
     }
 }
 

@@ -115,7 +115,9 @@ mod tests {
         }]
     }
 
-    fn check(layers: &[(&str, bool, &[(&str, u32, bool)])], expected: &[(&str, u32, bool)]) {
+    type Parts<'a> = &'a [(&'a str, u32, bool)];
+
+    fn check(layers: &[(&str, bool, Parts<'_>)], expected: Parts<'_>) {
         let divisions: Vec<_> = layers.iter().map(|(_, _, parts)| division(10, parts)).collect();
         let clusters: Vec<Vec<String>> = layers
             .iter()

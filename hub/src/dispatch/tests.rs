@@ -472,7 +472,7 @@ mod budget {
     #[test]
     fn a_confirmation_is_for_exactly_these_clusters() {
         let now = Timestamp::UNIX_EPOCH;
-        let Verdict::Held { hash, message } = budget("a", None, &set(8), 10, None, now) else {
+        let Verdict::Held { hash, message, .. } = budget("a", None, &set(8), 10, None, now) else {
             panic!()
         };
         assert!(

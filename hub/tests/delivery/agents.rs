@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// What an agent reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Script {
+pub(crate) enum Script {
     /// Everything is applied and ready.
     Ready,
     /// Everything is applied, a replica is missing.
@@ -25,14 +25,14 @@ pub enum Script {
 
 /// The agents of all clusters.
 #[derive(Clone)]
-pub struct Agents {
+pub(crate) struct Agents {
     client: Client,
     scripts: Arc<Mutex<BTreeMap<String, Script>>>,
 }
 
 impl Agents {
     /// Starts them; each follows [`Script::Ready`] until told otherwise.
-    pub fn start(client: Client) -> Agents {
+    pub(crate) fn start(client: Client) -> Agents {
         let agents = Agents {
             client: client.clone(),
             scripts: Arc::default(),
@@ -54,7 +54,7 @@ impl Agents {
     }
 
     /// Gives a cluster's agent another script, and lets it act on what is there.
-    pub async fn script(&self, cluster: &str, script: Script) {
+    pub(crate) async fn script(&self, cluster: &str, script: Script) {
         self.scripts.lock().insert(cluster.to_owned(), script);
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
         for bundle in bundles.list(&Default::default()).await.unwrap() {

@@ -1,1 +1,115 @@
-//! Placeholder
+//! Deleting an application.
+
+use crate::{
+    agents::Script,
+    world::{World, seed},
+};
+use kube::{Api, ResourceExt};
+use roundhouse_api::{
+    application::ApplicationPhase, bundle::Bundle, condition, revision::ApplicationRevision,
+};
+
+#[tokio::test(start_paused = true)]
+async fn cleans_what_it_can_reach_and_the_rest_when_it_returns() {
+    let world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.agents.script("c4", Script::Silent).await;
+    world.available("c4", false).await;
+    world.delete("app").await;
+    world
+        .until("app", "four clusters are clean", async |world: &World| {
+            (world.dispatched("app").await.len() == 1).then_some(())
+        })
+        .await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert_eq!(status.phase, Some(ApplicationPhase::Deleting));
+    let message = condition::get(&status.conditions, "Delivered")
+        .unwrap()
+        .message
+        .clone();
+    assert!(
+        message.contains("waiting for 1 cluster to be cleaned: c4 (agent unreachable since"),
+        "{message}"
+    );
+    // The evidence was written before the deletion.
+    let bundle = world.bundle("c4", "app").await.unwrap();
+    let deletion = bundle.spec.deletion.clone().unwrap();
+    assert_eq!(
+        (deletion.confirmed_by.as_str(), deletion.revision.as_str()),
+        ("application-deleted", "app-v1")
+    );
+    assert!(bundle.metadata.deletion_timestamp.is_some());
+
+    world.available("c4", true).await;
+    world.agents.script("c4", Script::Ready).await;
+    world
+        .until("app", "the application is gone", async |world: &World| {
+            world
+                .applications()
+                .get_opt("app")
+                .await
+                .unwrap()
+                .is_none()
+                .then_some(())
+        })
+        .await;
+    world.rest().await;
+    assert!(world.dispatched("app").await.is_empty());
+    // What it owned goes with it.
+    assert!(world.decision("app-step-0").await.is_none());
+    let revisions: Api<ApplicationRevision> = Api::namespaced(world.client.clone(), "default");
+    assert!(revisions.get_opt("app-v1").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_an_application_that_was_never_accepted_is_immediate() {
+    let world = World::five().await;
+    world
+        .apply("app", serde_json::json!({"components": [], "surprise": true}))
+        .await;
+    world.until_phase("app", ApplicationPhase::Rendering).await;
+    world.delete("app").await;
+    world
+        .until("app", "the application is gone", async |world: &World| {
+            world
+                .applications()
+                .get_opt("app")
+                .await
+                .unwrap()
+                .is_none()
+                .then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bundles_of_an_application_that_vanished_are_held() {
+    let mut world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let before = world.dispatched("app").await;
+    // Its finalizer is taken off by hand while the hub is down.
+    world.stop_hub().await;
+    world
+        .patch("app", serde_json::json!({"metadata": {"finalizers": null}}))
+        .await;
+    world.delete("app").await;
+    world.start_hub();
+    world.rest().await;
+    assert!(world.applications().get_opt("app").await.unwrap().is_none());
+    assert_eq!(world.dispatched("app").await, before);
+    let bundles: Api<Bundle> = Api::all(world.client.clone());
+    for bundle in bundles.list(&Default::default()).await.unwrap() {
+        assert!(
+            bundle.spec.deletion.is_none() && bundle.metadata.deletion_timestamp.is_none(),
+            "{}",
+            bundle.name_any()
+        );
+    }
+    // Made again, it takes them up where they are.
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.dispatched("app").await, before);
+}

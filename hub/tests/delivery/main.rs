@@ -1,5 +1,11 @@
 //! Whole deliveries on the embedded API server, on paused time, with scripted agents that write Bundle statuses.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of tests are tests, clippy just does not see it"
+)]
+
 mod agents;
 mod world;
 

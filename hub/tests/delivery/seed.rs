@@ -1,6 +1,6 @@
 //! The seed's example.
 
-use crate::world::{World, same, seed};
+use crate::world::{World, seed};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt};
 use roundhouse_api::{application::ApplicationPhase, condition, revision::ApplicationRevision};
@@ -12,7 +12,11 @@ async fn seventy_and_twenty_percent_of_ten() {
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     let replicas = world.replicas("app").await;
     let sum = |clusters: &[&str]| clusters.iter().map(|c| replicas[*c]).sum::<u64>();
-    same(&status, (sum(&["c1", "c2", "c3"]), sum(&["c4", "c5"])), (7, 2));
+    assert_eq!(
+        (sum(&["c1", "c2", "c3"]), sum(&["c4", "c5"])),
+        (7, 2),
+        "{status:?}"
+    );
     let delivery = status.delivery.clone().unwrap();
     assert_eq!((delivery.placed, delivery.unplaced), (9, 1));
     assert_eq!(

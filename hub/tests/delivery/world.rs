@@ -21,16 +21,16 @@ use roundhouse_api::{
 use roundhouse_apiserver::Server;
 use roundhouse_hub::{application, run};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The clock of a test: it goes with tokio's, which may be paused.
 #[derive(Debug)]
-pub struct TestClock(tokio::time::Instant);
+pub(crate) struct TestClock(tokio::time::Instant);
 
 impl TestClock {
-    pub fn shared() -> SharedClock {
+    pub(crate) fn shared() -> SharedClock {
         Arc::new(TestClock(tokio::time::Instant::now()))
     }
 }
@@ -42,17 +42,17 @@ impl Clock for TestClock {
     }
 }
 
-pub struct World {
-    pub server: Server,
-    pub client: Client,
-    pub agents: Agents,
-    pub clock: SharedClock,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) agents: Agents,
+    pub(crate) clock: SharedClock,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl World {
     /// A hub over the given clusters, `(name, region)`, with agents that report everything ready.
-    pub async fn new(clusters: &[(&str, &str)]) -> World {
+    pub(crate) async fn new(clusters: &[(&str, &str)]) -> World {
         let clock = TestClock::shared();
         let server = {
             let clock = clock.clone();
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// East c1, c2, c3 and west c4, c5.
-    pub async fn five() -> World {
+    pub(crate) async fn five() -> World {
         World::new(&[
             ("c1", "east"),
             ("c2", "east"),
@@ -90,7 +90,7 @@ impl World {
         .await
     }
 
-    pub fn start_hub(&mut self) {
+    pub(crate) fn start_hub(&mut self) {
         let stop = CancellationToken::new();
         let running = application::run(
             self.client.clone(),
@@ -101,14 +101,14 @@ impl World {
         self.hub = Some((stop, tokio::spawn(running)));
     }
 
-    pub async fn stop_hub(&mut self) {
+    pub(crate) async fn stop_hub(&mut self) {
         let (stop, task) = self.hub.take().unwrap();
         stop.cancel();
         task.await.unwrap();
     }
 
     /// Registers a cluster as the cluster controller would.
-    pub async fn join(&self, name: &str, labels: &[(&str, &str)]) {
+    pub(crate) async fn join(&self, name: &str, labels: &[(&str, &str)]) {
         self.namespace(name).await;
         let mut cluster = Cluster::new(
             name,
@@ -124,7 +124,7 @@ impl World {
         self.available(name, true).await;
     }
 
-    pub async fn namespace(&self, cluster: &str) {
+    pub(crate) async fn namespace(&self, cluster: &str) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(format!("cluster-{cluster}"));
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// Says whether a cluster's Lease is fresh.
-    pub async fn available(&self, name: &str, available: bool) {
+    pub(crate) async fn available(&self, name: &str, available: bool) {
         let condition = |type_: &str, status: bool| Condition {
             type_: type_.to_owned(),
             status: if status { "True" } else { "False" }.to_owned(),
@@ -156,7 +156,7 @@ impl World {
             .unwrap();
     }
 
-    pub async fn label_cluster(&self, name: &str, labels: Value) {
+    pub(crate) async fn label_cluster(&self, name: &str, labels: Value) {
         let clusters: Api<Cluster> = Api::all(self.client.clone());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
         clusters
@@ -165,13 +165,13 @@ impl World {
             .unwrap();
     }
 
-    pub fn applications(&self) -> Api<DynamicObject> {
+    pub(crate) fn applications(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<Application>(&());
         Api::namespaced_with(self.client.clone(), "default", &resource)
     }
 
     /// Creates an application, or replaces its spec.
-    pub async fn apply(&self, name: &str, spec: Value) {
+    pub(crate) async fn apply(&self, name: &str, spec: Value) {
         let applications = self.applications();
         match applications.get_opt(name).await.unwrap() {
             Some(_) => {
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    pub async fn patch(&self, name: &str, patch: Value) {
+    pub(crate) async fn patch(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
         self.applications()
             .patch(name, &PatchParams::default(), &patch)
@@ -202,7 +202,7 @@ impl World {
             .unwrap();
     }
 
-    pub async fn patch_status(&self, name: &str, status: Value) {
+    pub(crate) async fn patch_status(&self, name: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
         self.applications()
             .patch_status(name, &PatchParams::default(), &patch)
@@ -210,32 +210,32 @@ impl World {
             .unwrap();
     }
 
-    pub async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         self.applications()
             .delete(name, &DeleteParams::default())
             .await
             .unwrap();
     }
 
-    pub async fn status(&self, name: &str) -> ApplicationStatus {
+    pub(crate) async fn status(&self, name: &str) -> ApplicationStatus {
         match self.applications().get_opt(name).await.unwrap() {
             Some(object) => serde_json::from_value(object.data["status"].clone()).unwrap_or_default(),
             None => ApplicationStatus::default(),
         }
     }
 
-    pub async fn bundle(&self, cluster: &str, app: &str) -> Option<Bundle> {
+    pub(crate) async fn bundle(&self, cluster: &str, app: &str) -> Option<Bundle> {
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
         bundles.get_opt(&format!("default.{app}")).await.unwrap()
     }
 
-    pub async fn decision(&self, name: &str) -> Option<Decision> {
+    pub(crate) async fn decision(&self, name: &str) -> Option<Decision> {
         let decisions: Api<Decision> = Api::namespaced(self.client.clone(), "default");
         decisions.get_opt(name).await.unwrap()
     }
 
     /// Cluster → (replicas, image) of an application's Deployment, over all Bundles.
-    pub async fn dispatched(&self, app: &str) -> BTreeMap<String, (u64, String)> {
+    pub(crate) async fn dispatched(&self, app: &str) -> BTreeMap<String, (u64, String)> {
         let bundles: Api<Bundle> = Api::all(self.client.clone());
         let all = bundles.list(&Default::default()).await.unwrap();
         let own = all
@@ -259,7 +259,7 @@ impl World {
     }
 
     /// Replicas by cluster, in order.
-    pub async fn replicas(&self, app: &str) -> BTreeMap<String, u64> {
+    pub(crate) async fn replicas(&self, app: &str) -> BTreeMap<String, u64> {
         let all = self.dispatched(app).await;
         all.into_iter()
             .map(|(cluster, (replicas, _))| (cluster, replicas))
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Waits until `check` says what it found, or panics with the application's status.
-    pub async fn until<T, F>(&self, app: &str, what: &str, mut check: F) -> T
+    pub(crate) async fn until<T, F>(&self, app: &str, what: &str, mut check: F) -> T
     where
         F: AsyncFnMut(&World) -> Option<T>,
     {
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    pub async fn until_phase(&self, app: &str, phase: ApplicationPhase) -> ApplicationStatus {
+    pub(crate) async fn until_phase(&self, app: &str, phase: ApplicationPhase) -> ApplicationStatus {
         let generation = self.applications().get(app).await.unwrap().metadata.generation;
         self.until(app, &format!("phase {phase:?}"), async |world: &World| {
             let status = world.status(app).await;
@@ -297,7 +297,7 @@ impl World {
     }
 
     /// Lets everything come to rest: no stored write for a while.
-    pub async fn rest(&self) -> u64 {
+    pub(crate) async fn rest(&self) -> u64 {
         let mut before = self.server.counter().total_stored();
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -311,19 +311,19 @@ impl World {
 }
 
 /// A webservice of 10 replicas.
-pub fn web(image: &str) -> Value {
+pub(crate) fn web(image: &str) -> Value {
     json!([{"name": "web", "type": "webservice", "properties": {"image": image, "replicas": 10,
         "ports": [{"port": 80, "expose": true}]}}])
 }
 
 /// A placing step for one region.
-pub fn region(name: &str, region: &str, share: &str) -> Value {
+pub(crate) fn region(name: &str, region: &str, share: &str) -> Value {
     json!({"name": name, "type": "deploy", "properties": {"placement": [
         {"clusterSelector": {"region": region}, "replicas": share}]}})
 }
 
 /// The seed's application.
-pub fn seed(image: &str) -> Value {
+pub(crate) fn seed(image: &str) -> Value {
     json!({"components": web(image), "workflow": {"steps": [{"type": "open-cluster-management",
         "properties": {"placement": [
             {"clusterSelector": {"region": "east"}, "replicas": "70%"},
@@ -331,19 +331,9 @@ pub fn seed(image: &str) -> Value {
 }
 
 /// East, approval, west.
-pub fn regions(image: &str) -> Value {
+pub(crate) fn regions(image: &str) -> Value {
     json!({"components": web(image), "workflow": {"steps": [
         region("east", "east", "70%"),
         {"name": "approve", "type": "suspend"},
         region("west", "west", "30%")]}})
-}
-
-/// Compares, with the application's status in the message.
-#[track_caller]
-pub fn same<T: PartialEq + Debug>(status: &ApplicationStatus, got: T, expected: T) {
-    assert!(
-        got == expected,
-        "got {got:?}, expected {expected:?}\n{}",
-        serde_json::to_string_pretty(status).unwrap()
-    );
 }

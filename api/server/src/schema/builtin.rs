@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::LazyLock};
 use k8s_openapi::{
     Resource,
     api::{
-        admissionregistration, apps, authentication, authorization, autoscaling, batch, certificates,
-        coordination, core, discovery, events, networking, policy, rbac, scheduling, storage,
+        admissionregistration, apps, autoscaling, batch, certificates, coordination, core, discovery, events,
+        networking, policy, rbac, scheduling, storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions,
     kube_aggregator::pkg::apis::apiregistration,
@@ -76,8 +76,6 @@ fn generate() -> (Map<String, Value>, Names) {
         apiextensions::v1 => CustomResourceDefinition;
         apiregistration::v1 => APIService;
         apps::v1 => ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet;
-        authentication::v1 => SelfSubjectReview;
-        authorization::v1 => SelfSubjectAccessReview, SubjectAccessReview;
         autoscaling::v1 => Scale;
         autoscaling::v2 => HorizontalPodAutoscaler;
         batch::v1 => CronJob, Job;
