@@ -5,8 +5,9 @@
 
 use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
 use roundhouse_api::{
+    cluster::TAINT_UNREACHABLE,
     decision::Exclusion,
-    placement::{TaintEffect, Toleration},
+    placement::{Taint, TaintEffect, Toleration},
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -62,9 +63,14 @@ pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bo
     if !cluster.joined {
         return Eligibility::Barred(NotChosen::NotJoined);
     }
+    // The hub's own taint says what `reachable` says, and nothing tolerates being out of reach.
+    let is_contact = |taint: &Taint| {
+        !cluster.reachable && taint.key == TAINT_UNREACHABLE && taint.effect == TaintEffect::NoSchedule
+    };
     let strongest = cluster
         .taints
         .iter()
+        .filter(|taint| !is_contact(taint))
         .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
         .map(|taint| taint.effect)
         .max();

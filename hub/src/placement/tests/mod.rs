@@ -6,6 +6,7 @@ mod division;
 mod fixture;
 mod generate;
 mod known;
+mod messages;
 mod whole;
 
 use proptest::test_runner::Config;
