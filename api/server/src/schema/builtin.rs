@@ -12,11 +12,10 @@ use k8s_openapi::{
     kube_aggregator::pkg::apis::apiregistration,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Definitions, Schema};
 
-const JSON: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
 
 /// Compiled schemas of every built-in kind.
 #[derive(Debug)]

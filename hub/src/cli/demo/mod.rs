@@ -7,6 +7,8 @@ mod outcome;
 mod samples;
 mod screen;
 mod story;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod view;
 

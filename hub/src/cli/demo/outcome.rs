@@ -8,6 +8,9 @@ use super::{
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
+/// Resumes a suspended workflow (the seed's control: the user sets `suspend` to false).
+const RESUME: &str = r#"kubectl patch application checkout --subresource status --type merge -p '{"status":{"workflow":{"suspend":false}}}'"#;
+
 /// The last line of `-o json`.
 pub(super) fn as_json(view: &View, access: &Access) -> Value {
     let (placed, unplaced) = view.placed();
@@ -45,35 +48,36 @@ pub(super) fn where_to_look(access: &Access) -> String {
         "\nlook around while this runs (Ctrl-C ends it); the hub is at {}\n",
         access.hub_url
     );
-    let mut line = |command: &str, comment: &str| {
-        let _ = writeln!(text, "  {command:<72}  # {comment}");
+    let mut entry = |comment: &str, commands: &[String]| {
+        let _ = writeln!(text, "  # {comment}");
+        for command in commands {
+            let _ = writeln!(text, "  {command}");
+        }
     };
-    line(&format!("export KUBECONFIG={hub}"), "the hub");
-    line(
-        "kubectl get applications,decisions,bundles,clusters -A",
+    entry(
         "what was decided, and what became of it",
+        &[
+            format!("export KUBECONFIG={hub}"),
+            "kubectl get applications,decisions,bundles,clusters -A".to_owned(),
+        ],
     );
-    line(
-        "kubectl edit application web",
+    entry(
         "another image makes a revision that reaches every cluster",
+        &["kubectl edit application web".to_owned()],
     );
-    line(
-        "kubectl patch application checkout --subresource status --type merge -p '{\"status\":{\"workflow\":{\"suspend\":false}}}'",
-        "go on after the suspended step",
+    entry(
+        "go on after the suspended step of 03-regions",
+        &[RESUME.to_owned()],
     );
     if let Some((name, path)) = access.members.iter().next() {
-        line(
-            &format!(
-                "kubectl --kubeconfig {} get deployments,configmaps,services",
-                path.display()
-            ),
-            &format!("member {name}"),
+        entry(
+            &format!("what runs in {name}; the agent undoes changes to what it applied"),
+            &[
+                format!("export MEMBER={}", path.display()),
+                "kubectl --kubeconfig $MEMBER get deployments,configmaps,services".to_owned(),
+                "kubectl --kubeconfig $MEMBER scale deployment web --replicas 9".to_owned(),
+            ],
         );
-        let scale = format!(
-            "kubectl --kubeconfig {} scale deployment web --replicas 9",
-            path.display()
-        );
-        line(&scale, "drift: the agent undoes it");
     }
     let members = access.members.len();
     if members > 1
@@ -81,7 +85,7 @@ pub(super) fn where_to_look(access: &Access) -> String {
     {
         let _ = writeln!(
             text,
-            "  the other members: {}/<cluster>.kubeconfig",
+            "  # the other members: {}/<cluster>.kubeconfig",
             directory.display()
         );
     }

@@ -77,7 +77,7 @@ fn placement(lines: &mut Vec<String>, app: &str, earlier: Option<&WorkloadView>,
             clusters.join(", ")
         ));
     }
-    if workload.unplaced > 0 {
+    if workload.unplaced > 0 && workload.reasons.is_empty() {
         lines.push(format!("  unplaced: {}", workload.unplaced));
     }
     lines.extend(workload.reasons.iter().map(|reason| format!("  {reason}")));
