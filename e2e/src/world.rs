@@ -212,7 +212,7 @@ impl World {
         eventually(&format!("{name} to say {text:?}"), async || {
             let status = self.status(name).await?;
             let run = status.workflow.clone().unwrap_or_default();
-            let said = run.message.clone().unwrap_or_default();
+            let said = run.message.unwrap_or_default();
             let conditions = status.conditions.iter().map(|c| c.message.as_str());
             let there = said.contains(text) || conditions.into_iter().any(|m| m.contains(text));
             Ok(if there { Ok(status) } else { Err(status) })

@@ -16,7 +16,6 @@ use serde_json::{Map, Value};
 
 use super::{Definitions, Schema};
 
-
 /// Compiled schemas of every built-in kind.
 #[derive(Debug)]
 pub(crate) struct Builtin {
