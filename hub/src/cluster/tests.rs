@@ -186,7 +186,7 @@ async fn heartbeats_write_nothing_and_silence_is_noticed() {
     let before = writes();
     let all = hub.server.counter().total_stored();
     for beat in 0..30 {
-        hub.renew("c1", &format!("2026-01-01T00:05:{:02}Z", beat)).await;
+        hub.renew("c1", &format!("2026-01-01T00:05:{beat:02}Z")).await;
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
     assert_eq!(writes(), before);
