@@ -13,7 +13,7 @@ async fn one() -> Result<World> {
     World::start(&[("east-1", "east")], ApplyOnce::Never).await
 }
 
-fn add(path: &str, value: Value) -> Value {
+fn add(path: &str, value: &Value) -> Value {
     json!([{"op": "add", "path": path, "value": value}])
 }
 
@@ -29,26 +29,26 @@ async fn a_bad_edit_is_refused_by_name_and_what_runs_stays() -> Result<()> {
         world.bundle("east-1", "web").await?.metadata.generation,
     );
     let cases = [
-        (add(&format!("{RULES}/0/replicas"), json!("90%")), vec!["110%"]),
+        (add(&format!("{RULES}/0/replicas"), &json!("90%")), vec!["110%"]),
         (
-            add(&format!("{RULES}/0/replicas"), json!("170%")),
+            add(&format!("{RULES}/0/replicas"), &json!("170%")),
             vec!["placement[0].replicas", "100%"],
         ),
         (
-            add(&format!("{RULES}/0/replicas"), json!("seventy")),
+            add(&format!("{RULES}/0/replicas"), &json!("seventy")),
             vec!["placement[0].replicas", "not a percentage"],
         ),
         (
-            add("/spec/components/0/type", json!("webservce")),
+            add("/spec/components/0/type", &json!("webservce")),
             vec!["spec.components[0].type", "webservce", "webservice"],
         ),
         (
-            add("/spec/components/0/properties/objcts", json!([])),
+            add("/spec/components/0/properties/objcts", &json!([])),
             vec!["spec.components[0].properties.objcts", "unknown"],
         ),
-        (add("/spec/workflw", json!({})), vec!["spec.workflw", "unknown"]),
+        (add("/spec/workflw", &json!({})), vec!["spec.workflw", "unknown"]),
         (
-            add(&format!("{RULES}/0/clusterSelecter"), json!({})),
+            add(&format!("{RULES}/0/clusterSelecter"), &json!({})),
             vec!["clusterSelecter", "clusterSelector"],
         ),
     ];
