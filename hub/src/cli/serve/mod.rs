@@ -75,7 +75,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             let server = Server::builder().build();
             let client = Client::new(server.service(), "default");
             // The definitions are there before the kubeconfig is: who has read its path may use them.
-            run::install(&client, options.take_over_core_oam).await.map_err(not_started)?;
+            run::install(&client, options.take_over_core_oam)
+                .await
+                .map_err(not_started)?;
             let endpoint = listen.open(&server, "roundhouse", &clock).await?;
             let agents =
                 agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
@@ -124,7 +126,9 @@ fn not_started(error: HubError) -> Failure {
         HubError::ForeignDefinitions { .. } => "another cluster for the hub, or --take-over-core-oam",
         _ => "check that the API server answers, and that this user may write CustomResourceDefinitions",
     };
-    Failure::new("E-HUB", "the hub did not start").because(error).advise(advice)
+    Failure::new("E-HUB", "the hub did not start")
+        .because(error)
+        .advise(advice)
 }
 
 async fn client_of(file: &Path) -> Result<Client, Failure> {
