@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{Server, auth::identity_of};
 
@@ -44,7 +44,9 @@ pub async fn serve(
     let acceptor = TlsAcceptor::from(tls);
     let graceful = GracefulShutdown::new();
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let tasks = TaskTracker::new();
+    // Cut when this function ends, however it ends.
+    let cut = CancellationToken::new();
+    let _cut = cut.clone().drop_guard();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -53,8 +55,13 @@ pub async fn serve(
         };
         let Some((stream, slot)) = accepted else { continue };
         let (acceptor, server, watcher) = (acceptor.clone(), server.clone(), graceful.watcher());
-        tasks.spawn(async move {
-            connection(stream, acceptor, server, watcher).await;
+        let cut = cut.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = cut.cancelled() => {}
+                () = connection(stream, acceptor, server, watcher) => {}
+            }
             drop(slot);
         });
     }
@@ -63,7 +70,6 @@ pub async fn serve(
     if timeout(DRAIN, graceful.shutdown()).await.is_err() {
         tracing::warn!("connections were still open {DRAIN:?} after the shutdown began; they are cut");
     }
-    tasks.close();
     Ok(())
 }
 

@@ -158,3 +158,60 @@ fn custom_cell(ty: &str, found: &[&Value], now: Timestamp) -> Value {
         _ => found.iter().map(text).collect::<Vec<_>>().join(",").into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::Registry;
+
+    #[test]
+    fn columns_of_built_in_and_custom_kinds() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let registry = Registry::default();
+        let meta = json!({"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"});
+        let shown = |resource: Arc<Resource>, value: Value| {
+            let table = table(&Columns::of(resource), &[value], &json!({}), "None", now);
+            let names: Vec<&Value> = table["columnDefinitions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| &c["name"])
+                .collect();
+            (json!(names), table["rows"][0]["cells"].clone())
+        };
+        let deployment = json!({"metadata": meta, "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"spec": {"containers": [{"name": "c", "image": "i:1"}]}}},
+            "status": {"readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1}});
+        assert_eq!(
+            shown(registry.by_kind("apps/v1", "Deployment").unwrap(), deployment),
+            (
+                json!([
+                    "Name",
+                    "Ready",
+                    "Up-to-date",
+                    "Available",
+                    "Containers",
+                    "Images",
+                    "Selector",
+                    "Age"
+                ]),
+                json!(["web", "2/3", 3, 1, "c", "i:1", "app=web", "10m"])
+            )
+        );
+        let definition = json!({"spec": {"group": "x.dev", "scope": "Cluster", "names": {"kind": "W", "plural": "ws"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "additionalPrinterColumns": [
+                {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+                {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+                {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                {"name": "None", "type": "string", "jsonPath": ".none"}]}]}});
+        let custom = crate::crd::resources(&definition).remove(0);
+        let value = json!({"metadata": meta, "spec": {"size": 4}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        assert_eq!(
+            shown(custom, value),
+            (
+                json!(["Name", "Size", "Ready", "Age", "None"]),
+                json!(["web", 4, "True", "10m", null])
+            )
+        );
+    }
+}
