@@ -36,7 +36,7 @@ pub(super) fn as_text(view: &View, seconds: f64, style: Style) -> String {
     let _ = writeln!(
         text,
         "\n{ready} of {placed} placed replicas are ready in {} clusters, {unplaced} unplaced; {seconds:.1} s after the start",
-        clusters.len()
+        view.holders()
     );
     text
 }

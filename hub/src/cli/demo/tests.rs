@@ -174,7 +174,7 @@ fn a_large_fleet_is_cut_and_counted() {
         .collect();
     let tree = draw(&view, PLAIN);
     assert!(
-        tree.contains("… and 28 more (39 of 40 ready): kubectl get bundles -A"),
+        tree.contains("… and 28 more (39 of 40 with replicas are ready): kubectl get bundles -A"),
         "{tree}"
     );
     assert!(tree.contains("east-33"), "what is not ready is never cut");

@@ -4,7 +4,7 @@ use super::view::{ClusterView, RuleView, State, View, WorkloadView};
 use roundhouse_api::application::ApplicationPhase;
 use std::fmt::Write as _;
 
-/// At most this many clusters of a rule are drawn, those that are not ready first.
+/// At most this many clusters of a rule are drawn: of those with replicas, the ones not ready first.
 const MAX_CLUSTERS: usize = 12;
 /// Cells of a bar.
 const BAR: u32 = 12;
@@ -132,6 +132,7 @@ fn rest(workload: &WorkloadView) -> String {
 fn draw_clusters(out: &mut String, rule: &RuleView, indent: &str, style: Style) {
     let mut shown: Vec<&ClusterView> = rule.clusters.iter().collect();
     if shown.len() > MAX_CLUSTERS {
+        shown.retain(|cluster| cluster.replicas > 0);
         shown.sort_by_key(|cluster| cluster.state == State::Ready);
         shown.truncate(MAX_CLUSTERS);
         shown.sort_by(|a, b| a.name.cmp(&b.name));
@@ -155,22 +156,22 @@ fn draw_clusters(out: &mut String, rule: &RuleView, indent: &str, style: Style) 
         );
     }
     if hidden > 0 {
-        let ready = rule
-            .clusters
-            .iter()
+        let holders = rule.clusters.iter().filter(|cluster| cluster.replicas > 0);
+        let ready = holders
+            .clone()
             .filter(|cluster| cluster.state == State::Ready)
             .count();
+        let holders = holders.count();
         let _ = writeln!(
             out,
-            "{indent}└─ … and {hidden} more ({ready} of {} ready): kubectl get bundles -A",
-            rule.clusters.len()
+            "{indent}└─ … and {hidden} more ({ready} of {holders} with replicas are ready): kubectl get bundles -A"
         );
     }
 }
 
 fn bar(cluster: &ClusterView, style: Style) -> String {
     let filled = match cluster.replicas {
-        0 => BAR,
+        0 => 0,
         replicas => cluster.ready.saturating_mul(BAR) / replicas,
     };
     let full = "█".repeat(usize::try_from(filled.min(BAR)).unwrap_or(0));
@@ -197,6 +198,6 @@ pub(super) fn line(view: &View, style: Style) -> String {
     format!(
         "{title}  {}  {ready}/{placed} ready in {} clusters{unplaced}\n",
         phase(view),
-        clusters.len()
+        view.holders()
     )
 }

@@ -144,6 +144,14 @@ impl View {
         clusters
     }
 
+    /// How many clusters hold replicas.
+    pub(super) fn holders(&self) -> usize {
+        self.clusters()
+            .values()
+            .filter(|(replicas, _)| *replicas > 0)
+            .count()
+    }
+
     /// Delivered, and every replica that was placed is ready.
     pub(super) fn is_done(&self) -> bool {
         self.delivered
