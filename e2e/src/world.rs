@@ -15,7 +15,8 @@ use roundhouse_api::{
     cluster::Cluster,
     names::ClusterName,
 };
-use roundhouse_hub::simulate::{Fleet, FleetOptions, MemberSpec, TokioClock};
+use roundhouse_apiserver::envtest::{self, Envtest};
+use roundhouse_hub::simulate::{Fleet, FleetOptions, HUB, MemberSpec, Standing, TokioClock};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -37,6 +38,30 @@ pub struct World {
     pub fleet: Fleet,
     /// The hub's API as its administrator.
     pub hub: Client,
+    /// Real API servers, where the environment names them; they end with the world.
+    real: Vec<Envtest>,
+    /// Real servers are few at a time.
+    _turn: Option<tokio::sync::MutexGuard<'static, ()>>,
+}
+
+/// One world with real servers at a time: each is two programs of some hundred MiB.
+static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// Starts a real API server and waits until it is ready.
+async fn real_server(assets: &std::path::Path) -> Result<(Envtest, Client)> {
+    let clock = roundhouse_api::clock::SystemClock;
+    let server = Envtest::start(assets, roundhouse_api::clock::Clock::now(&clock))?;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(server.kubeconfig())?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    eventually("the real API server to be ready", async || {
+        let request = http::Request::get("/readyz").body(Vec::new())?;
+        Ok(client.request_text(request).await.map(|_| ()))
+    })
+    .await?;
+    Ok((server, client))
 }
 
 /// Reads a sample as an object.
@@ -74,6 +99,8 @@ pub async fn eventually<T, S: std::fmt::Debug>(
 impl World {
     /// A fleet of `(name, region)`; agents in the given apply-once mode. Returns when every cluster is available.
     ///
+    /// Where `KUBEBUILDER_ASSETS` is set, the hub and the first member are real API servers, and time is not paused.
+    ///
     /// # Errors
     /// A part of the fleet does not start.
     pub async fn start(members: &[(&str, &str)], apply_once: ApplyOnce) -> Result<World> {
@@ -86,13 +113,29 @@ impl World {
         };
         let members = members.iter().map(spec).collect::<Result<Vec<_>>>()?;
         let start: Timestamp = "2026-01-01T00:00:00Z".parse()?;
+        let (mut real, mut standing, mut turn) = (Vec::new(), BTreeMap::new(), None);
+        if let Some(assets) = envtest::assets() {
+            turn = Some(TURN.lock().await);
+            tokio::time::resume();
+            for name in std::iter::once(HUB).chain(members.first().map(|member| member.name.as_str())) {
+                let (server, client) = real_server(&assets).await?;
+                real.push(server);
+                standing.insert(name.to_owned(), Standing(client));
+            }
+        }
         let mut options = FleetOptions::new(members, Arc::new(TokioClock::starting_at(start)));
         options.seed = 42;
         options.apply_once = apply_once;
         options.count_per_object = true;
+        options.standing = standing;
         let fleet = Fleet::start(options).await?;
         let hub = fleet.hub_client();
-        let world = World { fleet, hub };
+        let world = World {
+            fleet,
+            hub,
+            real,
+            _turn: turn,
+        };
         for name in world.fleet.members() {
             world.until_available(&name, true).await?;
         }
@@ -266,25 +309,75 @@ impl World {
         Ok(api.get(&format!("default.{application}")).await?)
     }
 
-    /// Stored writes of every object of hub and members, Leases left out.
+    /// Whether real API servers are under test.
+    pub fn is_real(&self) -> bool {
+        !self.real.is_empty()
+    }
+
+    /// Lets a long time pass, in which nothing should happen: an hour where time is paused, and with real servers a
+    /// quarter of a minute.
+    pub async fn long_while(&self) {
+        let seconds = if self.is_real() { 15 } else { 3600 };
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// A mark of the last write of every object of hub and members, Leases left out: its count of stored writes at an
+    /// embedded server, its resourceVersion at a real one.
     ///
     /// # Errors
-    /// There is no such member.
-    pub fn writes(&self) -> Result<BTreeMap<(String, String), u64>> {
+    /// A server does not answer.
+    pub async fn writes(&self) -> Result<BTreeMap<(String, String), String>> {
         let mut writes = BTreeMap::new();
-        let mut add = |whose: &str, server: &roundhouse_apiserver::Server| {
-            for ((table, namespace, name), count) in server.counter().by_object() {
-                if !table.starts_with("leases.") {
-                    writes.insert((whose.to_owned(), format!("{table} {namespace}/{name}")), count);
-                }
-            }
-        };
-        add("hub", self.fleet.hub_server());
-        for member in self.fleet.members() {
-            add(&member, self.fleet.member_server(&member)?);
+        let servers = std::iter::once(HUB.to_owned()).chain(self.fleet.members());
+        for whose in servers {
+            let (server, client) = match whose.as_str() {
+                HUB => (self.fleet.hub_server(), self.hub.clone()),
+                name => (self.fleet.member_server(name), self.fleet.member_client(name)?),
+            };
+            let marks = match server {
+                Ok(server) => counted(server),
+                Err(_) => versions(&client).await?,
+            };
+            writes.extend(
+                marks
+                    .into_iter()
+                    .map(|(object, mark)| ((whose.clone(), object), mark)),
+            );
         }
         Ok(writes)
     }
+}
+
+fn counted(server: &roundhouse_apiserver::Server) -> BTreeMap<String, String> {
+    let objects = server.counter().by_object().into_iter();
+    let objects = objects.filter(|((table, ..), _)| !table.starts_with("leases."));
+    objects
+        .map(|((table, namespace, name), count)| (format!("{table} {namespace}/{name}"), count.to_string()))
+        .collect()
+}
+
+async fn versions(client: &Client) -> Result<BTreeMap<String, String>> {
+    let discovery = kube::discovery::Discovery::new(client.clone()).run().await?;
+    let mut versions = BTreeMap::new();
+    for group in discovery.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            let ours = ["", "apps", "core.oam.dev", "roundhouse.dev"].contains(&resource.group.as_str());
+            if !ours || !capabilities.supports_operation(kube::discovery::verbs::LIST) {
+                continue;
+            }
+            let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+            for object in api.list(&kube::api::ListParams::default()).await? {
+                let key = format!(
+                    "{} {}/{}",
+                    resource.plural,
+                    object.namespace().unwrap_or_default(),
+                    object.name_any()
+                );
+                versions.insert(key, object.resource_version().unwrap_or_default());
+            }
+        }
+    }
+    Ok(versions)
 }
 
 /// The image of the container `name` of a Deployment.

@@ -15,6 +15,8 @@ mod collect;
 mod count;
 mod crd;
 mod discovery;
+#[cfg(feature = "envtest")]
+pub mod envtest;
 mod error;
 mod kinds;
 mod names;

@@ -38,7 +38,7 @@ async fn an_old_report_never_satisfies_a_new_wait_when_the_content_goes_a_b_a() 
     assert_eq!(report.hash, again.spec.hash);
     assert_ne!(report.observed_generation, again.metadata.generation);
     world.says("web", "east-1").await?;
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.long_while().await;
     let run = world.status("web").await?.workflow.context("workflow")?;
     assert!(!run.finished, "{run:?}");
 

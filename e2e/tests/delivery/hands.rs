@@ -35,7 +35,7 @@ async fn a_scale_by_hand_stays_in_mode_on_until_the_next_revision() -> Result<()
     let world = two(ApplyOnce::Once).await?;
     scale_by_hand(&world, 12).await?;
     // An hour holds many passes of the slow resync.
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.long_while().await;
     assert_eq!(world.replicas("web").await?["east-1"], 12);
     world.set_image("nginx:1.29").await?;
     world.delivered("web", "web-v2").await?;

@@ -21,7 +21,7 @@ async fn a_stopped_agent_makes_the_step_wait_and_is_named_and_nothing_is_deleted
     assert!(!run.finished);
     assert_eq!(run.steps[0].phase, StepPhase::Running);
     // Long after, it waits still; the other clusters have the new revision and nobody lost a replica.
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+    world.long_while().await;
     let status = world.says("web", "east-2").await?;
     assert!(!status.workflow.context("workflow")?.finished);
     let waiting = status.delivery.context("delivery")?.not_ready;

@@ -13,18 +13,14 @@ async fn a_hundred_passes_of_hub_and_agents_write_nothing() -> Result<()> {
     world.delivered("web", "web-v1").await?;
     world.delivered("shop", "shop-v1").await?;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let before = world.writes()?;
-    let requests = |world: &World| {
-        world
-            .fleet
-            .hub_server()
-            .counter()
-            .requests()
-            .values()
-            .sum::<u64>()
+    let before = world.writes().await?;
+    // A real server counts no requests, and its time is real.
+    let asked = |world: &World| -> Option<u64> {
+        let server = world.fleet.hub_server().ok()?;
+        Some(server.counter().requests().values().sum())
     };
-    for _ in 0..100 {
-        let asked = requests(&world);
+    for _ in 0..if world.is_real() { 5 } else { 100 } {
+        let before = asked(&world);
         // A start is a pass over everything, with nothing remembered.
         world.fleet.stop_hub().await;
         world.fleet.start_hub();
@@ -33,9 +29,9 @@ async fn a_hundred_passes_of_hub_and_agents_write_nothing() -> Result<()> {
             world.fleet.start_agent(&member)?;
         }
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert!(requests(&world) > asked, "the pass has looked");
+        assert!(world.is_real() || asked(&world) > before, "the pass has looked");
     }
-    let after = world.writes()?;
+    let after = world.writes().await?;
     let written: Vec<_> = after
         .iter()
         .filter(|(object, count)| before.get(*object) != Some(*count))

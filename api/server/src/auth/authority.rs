@@ -219,6 +219,36 @@ impl Authority {
         names: &[String],
         now: Timestamp,
     ) -> Result<Arc<ServerConfig>, AuthorityError> {
+        let ClientCertificate { certificate, key } = self.server_certificate(names, now)?;
+        let pem = |what| move |source| AuthorityError::Pem { what, source };
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(pem("server certificate"))?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(pem("server key"))?;
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(pem("certificate"))?)?;
+        let provider = Arc::new(default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .allow_unauthenticated()
+            .build()?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// A certificate for a server that goes by these host names and addresses, with its key.
+    ///
+    /// # Errors
+    /// If a name is no host name.
+    pub fn server_certificate(
+        &self,
+        names: &[String],
+        now: Timestamp,
+    ) -> Result<ClientCertificate, AuthorityError> {
         let failed = |source| AuthorityError::Certificate {
             subject: names.join(", "),
             source,
@@ -235,23 +265,9 @@ impl Authority {
             });
         }
         let (certificate, key) = self.sign("the server", params)?;
-        let pem = |what| move |source| AuthorityError::Pem { what, source };
-        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(pem("server certificate"))?;
-        let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).map_err(pem("server key"))?;
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(pem("certificate"))?)?;
-        let provider = Arc::new(default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
-            .allow_unauthenticated()
-            .build()?;
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        Ok(ClientCertificate {
+            certificate,
+            key: key.serialize_pem(),
+        })
     }
 }

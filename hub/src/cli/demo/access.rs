@@ -2,7 +2,7 @@
 
 use crate::{
     endpoint::{Endpoint, EndpointError, make_private_directory},
-    simulate::Fleet,
+    simulate::{Fleet, HarnessError},
 };
 use roundhouse_apiserver::{Authority, Identity, Server};
 use std::{
@@ -10,6 +10,17 @@ use std::{
     net::Ipv4Addr,
     path::{Path, PathBuf},
 };
+
+/// Why hub and members cannot be reached from outside.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AccessError {
+    /// A port or a file.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// A server that is not ours to open.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+}
 
 /// Open ports and the kubeconfigs written for them.
 pub(super) struct Access {
@@ -23,7 +34,7 @@ pub(super) struct Access {
 
 impl Access {
     /// Opens a port for each server and writes the kubeconfigs into `directory`, or into a new temporary one.
-    pub(super) async fn open(fleet: &Fleet, directory: Option<&Path>) -> Result<Access, EndpointError> {
+    pub(super) async fn open(fleet: &Fleet, directory: Option<&Path>) -> Result<Access, AccessError> {
         let (directory, is_ours) = match directory {
             Some(directory) => (directory.to_owned(), false),
             None => {
@@ -41,13 +52,12 @@ impl Access {
             endpoints: Vec::new(),
         };
         let hub = access.hub.clone();
-        access.hub_url = access.add(fleet, fleet.hub_server(), "hub", &hub).await?;
+        access.hub_url = access.add(fleet, fleet.hub_server()?, "hub", &hub).await?;
         for name in fleet.members() {
-            let Ok(server) = fleet.member_server(&name) else {
-                continue;
-            };
             let path = access.directory.join(format!("{name}.kubeconfig"));
-            access.add(fleet, server, &name, &path).await?;
+            access
+                .add(fleet, fleet.member_server(&name)?, &name, &path)
+                .await?;
             access.members.insert(name, path);
         }
         Ok(access)

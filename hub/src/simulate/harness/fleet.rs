@@ -1,10 +1,7 @@
 //! A hub and its members.
 
 use super::{
-    FleetOptions, HarnessError, MemberSpec,
-    member::{Member, client_of, server},
-    options::seed_of,
-    worker::Worker,
+    FleetOptions, HarnessError, MemberSpec, backend::Backend, member::Member, options::HUB, worker::Worker,
 };
 use crate::run;
 use kube::{Api, Client, api::PostParams};
@@ -15,7 +12,7 @@ use std::collections::BTreeMap;
 /// A hub and its members, all in this process. Dropped, everything is told to stop.
 pub struct Fleet {
     options: FleetOptions,
-    server: Server,
+    server: Backend,
     hub: Option<Worker>,
     members: BTreeMap<String, Member>,
 }
@@ -36,8 +33,8 @@ impl Fleet {
     /// # Errors
     /// A server refuses a definition or a Cluster.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
-        let server = server(&options, seed_of(options.seed, "hub"));
-        run::install(&client_of(&server), options.hub.take_over_core_oam).await?;
+        let server = Backend::of(&options, HUB);
+        run::install(&server.client(), options.hub.take_over_core_oam).await?;
         let specs = options.members.clone();
         let mut fleet = Fleet {
             options,
@@ -87,21 +84,24 @@ impl Fleet {
     }
 
     /// The hub's API server: its counters, and services for any identity.
-    pub fn hub_server(&self) -> &Server {
-        &self.server
+    ///
+    /// # Errors
+    /// It is not embedded.
+    pub fn hub_server(&self) -> Result<&Server, HarnessError> {
+        self.server.embedded(HUB)
     }
 
     /// The hub's API as its administrator.
     pub fn hub_client(&self) -> Client {
-        client_of(&self.server)
+        self.server.client()
     }
 
     /// A member's API server.
     ///
     /// # Errors
-    /// There is no such member.
+    /// There is no such member, or its server is not embedded.
     pub fn member_server(&self, name: &str) -> Result<&Server, HarnessError> {
-        Ok(&self.member(name)?.server)
+        self.member(name)?.server.embedded(name)
     }
 
     /// A member's API as its administrator.
@@ -109,7 +109,7 @@ impl Fleet {
     /// # Errors
     /// There is no such member.
     pub fn member_client(&self, name: &str) -> Result<Client, HarnessError> {
-        Ok(client_of(&self.member(name)?.server))
+        Ok(self.member(name)?.server.client())
     }
 
     fn member(&self, name: &str) -> Result<&Member, HarnessError> {
@@ -174,6 +174,8 @@ impl Fleet {
             member.stop().await;
         }
         self.stop_hub().await;
-        self.server.close_watches();
+        if let Backend::Embedded(server) = &self.server {
+            server.close_watches();
+        }
     }
 }

@@ -1,22 +1,20 @@
 //! One member: an API server, its simulated workloads, and its agent.
 
-use super::{FleetOptions, MemberSpec, options::seed_of, worker::Worker};
+use super::{FleetOptions, MemberSpec, backend::Backend, options::seed_of, worker::Worker};
 use crate::simulate::workloads;
-use kube::Client;
-use roundhouse_apiserver::{Identity, Server};
 
 pub(super) struct Member {
     pub(super) spec: MemberSpec,
-    pub(super) server: Server,
+    pub(super) server: Backend,
     simulator: Worker,
     agent: Option<Worker>,
 }
 
 impl Member {
-    pub(super) fn start(spec: MemberSpec, options: &FleetOptions, hub: &Server) -> Member {
+    pub(super) fn start(spec: MemberSpec, options: &FleetOptions, hub: &Backend) -> Member {
         let seed = seed_of(options.seed, spec.name.as_str());
-        let server = server(options, seed);
-        let client = client_of(&server);
+        let server = Backend::of(options, spec.name.as_str());
+        let client = server.client();
         let model = workloads::Model {
             seed,
             ..options.model.clone()
@@ -34,13 +32,12 @@ impl Member {
     }
 
     /// Starts the agent if it is not running.
-    pub(super) fn start_agent(&mut self, hub: &Server, options: &FleetOptions) {
+    pub(super) fn start_agent(&mut self, hub: &Backend, options: &FleetOptions) {
         if self.agent.is_some() {
             return;
         }
-        let identity = Identity::agent(self.spec.name.as_str());
-        let hub = Client::new(hub.service_as(Some(identity)), self.spec.name.namespace());
-        let member = client_of(&self.server);
+        let hub = hub.client_of_agent(self.spec.name.as_str(), self.spec.name.namespace());
+        let member = self.server.client();
         let clock = options.clock.clone();
         let mut config = roundhouse_agent::Config::new(self.spec.name.clone());
         config.apply_once = options.apply_once;
@@ -62,18 +59,4 @@ impl Member {
         self.stop_agent().await;
         self.simulator.stop().await;
     }
-}
-
-/// An API server in memory.
-pub(super) fn server(options: &FleetOptions, seed: u64) -> Server {
-    let clock = options.clock.clone();
-    Server::builder()
-        .seed(seed)
-        .clock(std::sync::Arc::new(move || clock.now()))
-        .count_per_object(options.count_per_object)
-        .build()
-}
-
-pub(super) fn client_of(server: &Server) -> Client {
-    Client::new(server.service(), "default")
 }

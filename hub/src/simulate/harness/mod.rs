@@ -1,5 +1,6 @@
 //! The fleet harness.
 
+mod backend;
 mod fleet;
 mod member;
 mod options;
@@ -7,8 +8,9 @@ mod options;
 mod tests;
 mod worker;
 
+pub use backend::Standing;
 pub use fleet::Fleet;
-pub use options::{FleetOptions, MemberSpec};
+pub use options::{FleetOptions, HUB, MemberSpec};
 
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,9 @@ pub enum HarnessError {
     /// There is no such member.
     #[error("no member is named {0:?}: see Fleet::members for the names")]
     NoSuchMember(String),
+    /// The API server stands by itself: it has no counters and no service of ours.
+    #[error("the API server of {0:?} is not embedded: ask it through a client")]
+    NotEmbedded(String),
 }
 
 impl HarnessError {

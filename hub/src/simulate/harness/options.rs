@@ -1,8 +1,12 @@
 //! What a fleet is made of.
 
+use super::Standing;
 use crate::{run::HubOptions, simulate::workloads::Model};
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
 use std::collections::BTreeMap;
+
+/// The hub's name among API servers: no member can have it.
+pub const HUB: &str = "(hub)";
 
 /// One member to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub struct FleetOptions {
     pub hub: HubOptions,
     /// The agents' apply-once mode for bundles that do not say.
     pub apply_once: ApplyOnce,
+    /// API servers that stand already and are used in place of embedded ones, by the name of the member, or [`HUB`].
+    pub standing: BTreeMap<String, Standing>,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
 }
@@ -42,6 +48,7 @@ impl FleetOptions {
             model: Model::default(),
             hub: HubOptions::default(),
             apply_once: ApplyOnce::Never,
+            standing: BTreeMap::new(),
             count_per_object: false,
         }
     }

@@ -79,7 +79,7 @@ async fn the_seed_is_delivered_and_then_nothing_is_written_but_leases() {
     // What follows from the delivery settles first.
     tokio::time::sleep(Duration::from_secs(30)).await;
     let writes = || -> BTreeMap<_, u64> {
-        let all = fleet.hub_server().counter().by_object();
+        let all = fleet.hub_server().unwrap().counter().by_object();
         all.into_iter()
             .filter(|((table, _, _), _)| table != "leases.coordination.k8s.io")
             .collect()
