@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
 use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -307,6 +307,33 @@ impl World {
     pub async fn bundle(&self, cluster: &str, application: &str) -> Result<Bundle> {
         let api: Api<Bundle> = Api::namespaced(self.hub.clone(), &format!("cluster-{cluster}"));
         Ok(api.get(&format!("default.{application}")).await?)
+    }
+
+    /// Ends a namespace of the hub that was deleted. A real API server without a controller manager waits for somebody
+    /// who empties the namespace: this plays that part. An embedded one does it by itself.
+    ///
+    /// # Errors
+    /// The hub's API server refuses it, or the deadline passed.
+    pub async fn end_namespace(&self, name: &str) -> Result<()> {
+        if !self.is_real() {
+            return Ok(());
+        }
+        let bundles: Api<Bundle> = Api::namespaced(self.hub.clone(), name);
+        bundles
+            .delete_collection(&Default::default(), &Default::default())
+            .await?;
+        eventually(&format!("namespace {name} to be empty"), async || {
+            let left = bundles.list_metadata(&Default::default()).await?.items;
+            Ok(if left.is_empty() { Ok(()) } else { Err(left) })
+        })
+        .await?;
+        let mut namespace = Api::<Namespace>::all(self.hub.clone()).get(name).await?;
+        namespace.spec = None;
+        let request = http::Request::put(format!("/api/v1/namespaces/{name}/finalize"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(&namespace)?)?;
+        self.hub.request_text(request).await?;
+        Ok(())
     }
 
     /// Whether real API servers are under test.

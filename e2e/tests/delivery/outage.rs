@@ -68,6 +68,7 @@ async fn removing_a_clusters_namespace_on_the_hub_deletes_nothing_on_the_member(
     let _ = bundles
         .patch("default.web", &kube::api::PatchParams::default(), &patch)
         .await;
+    world.end_namespace("cluster-west-1").await?;
 
     // The hub makes the namespace and the Bundle again, and the agent attaches to what it holds.
     eventually("a new Bundle with its own evidence", async || {
