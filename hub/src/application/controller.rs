@@ -132,12 +132,16 @@ fn settle(
     key: &Key,
     outcome: Result<Outcome, PassError>,
 ) {
-    let wake = match outcome {
-        Ok(outcome) => {
+    let outcome = outcome.unwrap_or_else(|error| Outcome {
+        wake: None,
+        error: Some(error),
+    });
+    let again = match outcome.error {
+        None => {
             failures.remove(key);
-            outcome.wake
+            None
         }
-        Err(error) => {
+        Some(error) => {
             let count = failures.entry(key.clone()).or_default();
             *count += 1;
             match &error {
@@ -154,7 +158,7 @@ fn settle(
         }
     };
     queue.done(key);
-    if let Some(after) = wake {
+    for after in [outcome.wake, again].into_iter().flatten() {
         queue.add_at(key.clone(), Instant::now() + after);
     }
 }

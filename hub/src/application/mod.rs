@@ -2,7 +2,7 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | [`feed`](self) | watches Applications, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `feed` | watches Applications, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
@@ -11,6 +11,8 @@
 //! | `bundles` | the writes of a plan |
 //! | `removing` | garbage collection, and the deletion of an application |
 //! | `view` | what one round of a pass looks at, from one state of the cache |
+//! | `lifecycle` | its two ends: the finalizer, the deletion |
+//! | `storing` | the write of a status, if it differs and not too often |
 //! | `status` | what the Application's status says; written only when it differs |
 //!
 //! Architecture Invariant: a step's start is stored in the Application's status before anything of it is dispatched,
@@ -21,12 +23,14 @@ mod cache;
 mod controller;
 mod error;
 mod feed;
+mod lifecycle;
 mod pass;
 mod placing;
 mod queue;
 mod removing;
 mod revisions;
 mod status;
+mod storing;
 mod view;
 
 pub use controller::{ApplicationOptions, run};

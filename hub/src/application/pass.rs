@@ -9,7 +9,6 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
-    feed::application_resource,
     placing::{self, Placed},
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
@@ -20,18 +19,14 @@ use crate::{
     workflow::{self, Effect, Limits, Spec, Status},
 };
 use jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, PostParams},
-    core::DynamicObject,
-};
+use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{ApplicationPhase, ApplicationStatus, ValidApplication, validate},
     bundle::ApplicationRef,
     clock::SharedClock,
     decision::Decision,
-    names::{APPLICATION_FINALIZER, HUB_FIELD_MANAGER, decision_name},
+    names::{HUB_FIELD_MANAGER, decision_name},
     revision::ApplicationRevision,
 };
 use serde_json::{Value, json};
@@ -42,8 +37,6 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// At most one status write in this time, unless a step changes.
-const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// Rounds of the inner loop beyond the number of steps; a pass that reaches it goes on with the next one.
 const MORE_ROUNDS: usize = 4;
 
@@ -60,14 +53,16 @@ pub(super) struct Hub {
 }
 
 /// How a pass ended.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Look again after this time, if nothing happens before.
     pub(super) wake: Option<Duration>,
+    /// What did not go through; the rest did.
+    pub(super) error: Option<PassError>,
 }
 
 impl Outcome {
-    fn wake(&mut self, after: Duration) {
+    pub(super) fn wake(&mut self, after: Duration) {
         self.wake = Some(self.wake.map_or(after, |wake| wake.min(after)));
     }
 }
@@ -84,16 +79,20 @@ impl Hub {
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
-            return released.error.map_or(Ok(Outcome::default()), Err);
+            return Ok(Outcome {
+                wake: None,
+                error: released.error,
+            });
         };
-        let outcome = match deleting {
+        let mut outcome = match deleting {
             true => self.delete(key, app).await,
             false => self.deliver(key, app).await,
         }?;
-        released.error.map_or(Ok(outcome), Err)
+        outcome.error = outcome.error.or(released.error);
+        Ok(outcome)
     }
 
-    fn writer<'a>(&'a self, key: &'a Key) -> Writer<'a> {
+    pub(super) fn writer<'a>(&'a self, key: &'a Key) -> Writer<'a> {
         Writer {
             client: &self.client,
             cache: &self.cache,
@@ -243,11 +242,8 @@ impl Hub {
         };
         let view = self.view(delivery, &engine);
         self.describe(delivery, &view, &mut status, &app, self.clock.now());
-        let stored = self.store(&app, status, false, &mut outcome).await;
-        if let Some(error) = written.error {
-            return Err(error);
-        }
-        stored?;
+        self.store(&app, status, false, &mut outcome).await?;
+        outcome.error = written.error;
         Ok(outcome)
     }
 
@@ -402,127 +398,9 @@ impl Hub {
         }
         written
     }
-
-    async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
-        let mut outcome = Outcome::default();
-        let ours = app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER);
-        if !ours {
-            return Ok(outcome);
-        }
-        let mut written = Written::default();
-        // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
-        for _ in 0..3 {
-            let done = removing::delete(self.writer(key), &app, &self.cache.bundles(key)).await;
-            let again = done.count > 0 && done.error.is_none();
-            written = written.and(done);
-            if !again {
-                break;
-            }
-        }
-        let observed = self.cache.bundles(key);
-        let mut status = app.status.clone();
-        let now = self.clock.now();
-        let message = removing::waiting(&observed, &self.cache.clusters());
-        status::deleting(&mut status, message, app.generation, now);
-        let stored = self.store(&app, status, false, &mut outcome).await;
-        if let Some(error) = written.error {
-            return Err(error);
-        }
-        let app = stored?;
-        if observed.is_empty() && !removing::any_left(self.writer(key), &app).await? {
-            let kept: Vec<_> = app
-                .finalizers
-                .iter()
-                .filter(|f| *f != APPLICATION_FINALIZER)
-                .collect();
-            match self.patch(&app, json!({"finalizers": kept}), "releasing").await {
-                Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) =>
-                    {}
-                other => drop(other?),
-            }
-        }
-        Ok(outcome)
-    }
-
-    async fn finalize(&self, app: Arc<Stored>) -> Result<Arc<Stored>, PassError> {
-        if app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER) {
-            return Ok(app);
-        }
-        let finalizers: Vec<_> = app
-            .finalizers
-            .iter()
-            .map(String::as_str)
-            .chain([APPLICATION_FINALIZER])
-            .collect();
-        self.patch(
-            &app,
-            json!({"finalizers": finalizers}),
-            "putting a finalizer on it",
-        )
-        .await
-    }
-
-    async fn patch(&self, app: &Stored, mut metadata: Value, doing: &str) -> Result<Arc<Stored>, PassError> {
-        metadata["resourceVersion"] = json!(app.resource_version);
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let patch = Patch::Merge(json!({"metadata": metadata}));
-        let answer = self
-            .applications(&app.namespace)
-            .patch(&app.name, &params, &patch)
-            .await;
-        let object = answer.map_err(|error| PassError::api(&app.title(), doing, error))?;
-        Ok(self.cache.put_application(object))
-    }
-
-    fn applications(&self, namespace: &str) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), namespace, &application_resource())
-    }
-
-    /// Writes the status if it differs; at most once a second unless it is `urgent`.
-    async fn store(
-        &self,
-        app: &Arc<Stored>,
-        mut status: ApplicationStatus,
-        urgent: bool,
-        outcome: &mut Outcome,
-    ) -> Result<Arc<Stored>, PassError> {
-        if !status::differs(&app.status, &status) {
-            return Ok(app.clone());
-        }
-        let (key, now) = (app.key(), Instant::now());
-        let last = self.written.lock().get(&key).copied();
-        if let Some(last) = last
-            && !urgent
-            && now.duration_since(last) < STATUS_INTERVAL
-        {
-            outcome.wake(STATUS_INTERVAL.saturating_sub(now.duration_since(last)));
-            return Ok(app.clone());
-        }
-        if let Some(workflow) = &mut status.workflow {
-            // Never the stored one: a hub that a newer one has followed is refused by the transition rule.
-            workflow.epoch = Some(self.epoch);
-        }
-        let unreadable = |error: serde_json::Error| PassError::Unreadable {
-            application: app.title(),
-            object: "the application".to_owned(),
-            reason: error.to_string(),
-        };
-        let mut object: DynamicObject = serde_json::from_slice(&app.bytes).map_err(unreadable)?;
-        object.data["status"] = serde_json::to_value(&status).map_err(unreadable)?;
-        let answer = self
-            .applications(&app.namespace)
-            .replace_status(&app.name, &post(), &object)
-            .await;
-        let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
-        self.written.lock().insert(key, now);
-        Ok(self.cache.put_application(object))
-    }
 }
 
-fn post() -> PostParams {
+pub(super) fn post() -> PostParams {
     PostParams {
         field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
         ..PostParams::default()

@@ -400,6 +400,57 @@ fn waiting_writes_nothing_and_walks_through_the_seeds_sequence() {
     );
 }
 
+#[test]
+fn only_the_step_at_work_and_the_steps_of_a_run_that_succeeded_follow_the_fleet() {
+    use Reach::{Live, Placed, Unreached};
+    let spec = spec(vec![
+        deploy("east", WaitFor::Ready),
+        suspend("approve"),
+        deploy("west", WaitFor::Ready),
+    ]);
+    let of = |status: &Status| {
+        let reach = reach(&spec, status.workflow.as_ref());
+        assert_eq!(reach[1], None, "a suspension places nothing");
+        (reach[0].unwrap(), reach[2].unwrap())
+    };
+    let ready = Evidence {
+        steps: ["east", "west"]
+            .map(|s| (s.to_owned(), placed(&[ClusterState::Ready])))
+            .into(),
+    };
+    let mut status = Status::default();
+    assert_eq!(of(&status), (Unreached, Unreached));
+    (status, _) = advance(&spec, &status, &ready, t0());
+    assert_eq!(of(&status), (Live, Unreached));
+    let mut paused = status.clone();
+    paused.workflow.as_mut().unwrap().suspend = true;
+    assert_eq!(
+        of(&paused),
+        (Placed, Unreached),
+        "also before the pause was taken in"
+    );
+    status = settle(&spec, status, &ready, t0());
+    assert_eq!(of(&status), (Placed, Unreached));
+    let mut ended = status.clone();
+    ended.workflow.as_mut().unwrap().terminated = true;
+    ended = settle(&spec, ended, &ready, t0());
+    assert_eq!(of(&ended), (Placed, Unreached));
+    status.workflow.as_mut().unwrap().suspend = false;
+    (status, _) = advance(&spec, &status, &ready, t0());
+    assert_eq!(of(&status), (Placed, Live));
+    status = settle(&spec, status, &ready, t0());
+    assert_eq!(of(&status), (Live, Live));
+    // Another generation: a run that has not started.
+    let newer = Spec {
+        generation: 2,
+        ..spec.clone()
+    };
+    assert_eq!(
+        reach(&newer, status.workflow.as_ref()),
+        [Some(Unreached), None, Some(Unreached)]
+    );
+}
+
 mod properties {
     use super::*;
     use proptest::prelude::*;

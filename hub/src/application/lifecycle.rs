@@ -1,0 +1,87 @@
+//! The two ends of an application: its finalizer, and its deletion.
+
+use super::{
+    Key,
+    bundles::Written,
+    cache::Stored,
+    error::PassError,
+    pass::{Hub, Outcome},
+    removing, status,
+};
+use kube::api::{Patch, PatchParams};
+use roundhouse_api::names::{APPLICATION_FINALIZER, HUB_FIELD_MANAGER};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+impl Hub {
+    pub(super) async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
+        let mut outcome = Outcome::default();
+        let ours = app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER);
+        if !ours {
+            return Ok(outcome);
+        }
+        let mut written = Written::default();
+        // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
+        for _ in 0..3 {
+            let done = removing::delete(self.writer(key), &app, &self.cache.bundles(key)).await;
+            let again = done.count > 0 && done.error.is_none();
+            written = written.and(done);
+            if !again {
+                break;
+            }
+        }
+        let observed = self.cache.bundles(key);
+        let mut status = app.status.clone();
+        let now = self.clock.now();
+        let message = removing::waiting(&observed, &self.cache.clusters());
+        status::deleting(&mut status, message, app.generation, now);
+        let app = self.store(&app, status, false, &mut outcome).await?;
+        outcome.error = written.error;
+        if observed.is_empty() && !removing::any_left(self.writer(key), &app).await? {
+            let kept: Vec<_> = app
+                .finalizers
+                .iter()
+                .filter(|f| *f != APPLICATION_FINALIZER)
+                .collect();
+            match self.patch(&app, json!({"finalizers": kept}), "releasing").await {
+                Err(PassError::Api { source, .. }) if matches!(&*source, kube::Error::Api(s) if s.code == 404) =>
+                    {}
+                other => drop(other?),
+            }
+        }
+        Ok(outcome)
+    }
+
+    pub(super) async fn finalize(&self, app: Arc<Stored>) -> Result<Arc<Stored>, PassError> {
+        if app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER) {
+            return Ok(app);
+        }
+        let finalizers: Vec<_> = app
+            .finalizers
+            .iter()
+            .map(String::as_str)
+            .chain([APPLICATION_FINALIZER])
+            .collect();
+        self.patch(
+            &app,
+            json!({"finalizers": finalizers}),
+            "putting a finalizer on it",
+        )
+        .await
+    }
+
+    async fn patch(&self, app: &Stored, mut metadata: Value, doing: &str) -> Result<Arc<Stored>, PassError> {
+        metadata["resourceVersion"] = json!(app.resource_version);
+        let params = PatchParams {
+            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let answer = self
+            .applications(&app.namespace)
+            .patch(&app.name, &params, &patch)
+            .await;
+        let object = answer.map_err(|error| PassError::api(&app.title(), doing, error))?;
+        Ok(self.cache.put_application(object))
+    }
+}
