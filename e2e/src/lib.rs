@@ -1,3 +1,4 @@
 //! End-to-end tests, samples and benches; nothing depends on it.
 
 pub mod conformance;
+pub mod world;

@@ -1,10 +1,12 @@
 //! JSON merge, JSON patch, strategic merge and three-way diff as Kubernetes computes them; pure.
 //!
 //! - [`json_merge`]: RFC 7386, `application/merge-patch+json`.
-//! - [`json_patch`]: RFC 6902, `application/json-patch+json`.
+//! - [`json_patch()`]: RFC 6902, `application/json-patch+json`.
 //! - [`strategic_merge`]: `application/strategic-merge-patch+json`, for kinds that [`schema::lookup`] knows.
-//! - [`three_way_merge`]: what `kubectl apply` does with the last applied, the desired and the live object.
+//! - [`three_way_merge`], [`three_way_merge_bytes`]: what `kubectl apply` makes of the last applied, the desired and
+//!   the live object.
 
+mod document;
 mod error;
 mod json;
 mod path;
@@ -19,5 +21,5 @@ pub use three_way::{PatchType, ThreeWay, ThreeWayBytes, three_way_merge, three_w
 
 /// How many levels of objects and lists a document may nest; a deeper one is [`PatchError::TooDeep`].
 ///
-/// It is `serde_json`'s own limit for parsing, so whatever came in as bytes is within it.
+/// `serde_json` parses nothing deeper, so whatever came in as bytes is within it.
 pub const MAX_DEPTH: usize = 128;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::{MAX_DEPTH, PatchError};
+use crate::{MAX_DEPTH, PatchError, document::Document};
 
 /// A path kept as a chain of stack frames, so that walking a document costs no allocation.
 #[derive(Clone, Copy)]
@@ -40,11 +40,11 @@ impl<'a> Path<'a> {
         }
     }
 
-    pub(crate) fn wrong_type(&self, expected: &'static str, found: &Value) -> PatchError {
+    pub(crate) fn wrong_type(&self, expected: &'static str, found: &Document<'_>) -> PatchError {
         PatchError::WrongType {
             path: self.to_string(),
             expected,
-            found: type_name(found),
+            found: found.type_name(),
         }
     }
 
@@ -82,21 +82,18 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The JSON type of a value, as messages call it.
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
 /// Refuses a document that nests deeper than [`MAX_DEPTH`], so that everything after it may recurse.
 pub(crate) fn check_depth(value: &Value) -> Result<(), PatchError> {
     descend(value, &Path::ROOT, MAX_DEPTH)
+}
+
+/// How many levels of objects and lists a value nests; a scalar has none.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or_default(),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
 }
 
 fn descend(value: &Value, path: &Path<'_>, left: usize) -> Result<(), PatchError> {

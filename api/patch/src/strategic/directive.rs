@@ -1,8 +1,10 @@
 //! The directives a strategic merge patch may carry, and what is left of a value without them.
 
-use serde_json::{Map, Value};
-
-use crate::{PatchError, path::Path};
+use crate::{
+    PatchError,
+    document::{Document, Object},
+    path::Path,
+};
 
 pub(crate) const PATCH: &str = "$patch";
 pub(crate) const RETAIN_KEYS: &str = "$retainKeys";
@@ -14,19 +16,10 @@ pub(crate) fn parallel(prefix: &str, field: &str) -> String {
     format!("{prefix}/{field}")
 }
 
-/// The list a parallel directive is about; `None` when `key` is no such directive.
-pub(crate) fn list_of<'a>(
-    key: &'a str,
-    prefix: &str,
-    path: &Path<'_>,
-) -> Result<Option<&'a str>, PatchError> {
-    match key.strip_prefix(prefix) {
-        None => Ok(None),
-        Some(rest) => match rest.strip_prefix('/') {
-            Some(field) => Ok(Some(field)),
-            None => Err(path.bad_directive(format!("{key} must be written {prefix}/<list>"))),
-        },
-    }
+/// The list a parallel directive is about.
+pub(crate) fn list_of<'k>(key: &'k str, prefix: &str, path: &Path<'_>) -> Result<&'k str, PatchError> {
+    let list = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
+    list.ok_or_else(|| path.bad_directive(format!("{key} must be written {prefix}/<list>")))
 }
 
 /// What `$patch` says about the object or list element that carries it.
@@ -38,12 +31,12 @@ pub(crate) enum Whole {
 /// Reads the `$patch` directive of an object.
 ///
 /// `merge` is what happens without a directive and is refused, as the API server refuses it.
-pub(crate) fn whole(object: &Map<String, Value>, path: &Path<'_>) -> Result<Option<Whole>, PatchError> {
+pub(crate) fn whole(object: &Object<'_>, path: &Path<'_>) -> Result<Option<Whole>, PatchError> {
     match object.get(PATCH) {
         None => Ok(None),
-        Some(Value::String(word)) if word == "delete" => Ok(Some(Whole::Delete)),
-        Some(Value::String(word)) if word == "replace" => Ok(Some(Whole::Replace)),
-        Some(Value::String(word)) if word == "merge" => {
+        Some(Document::Text(word)) if word == "delete" => Ok(Some(Whole::Delete)),
+        Some(Document::Text(word)) if word == "replace" => Ok(Some(Whole::Replace)),
+        Some(Document::Text(word)) if word == "merge" => {
             Err(path.bad_directive("$patch: merge is not accepted; merging is the default, leave $patch out"))
         }
         Some(other) => {
@@ -53,37 +46,47 @@ pub(crate) fn whole(object: &Map<String, Value>, path: &Path<'_>) -> Result<Opti
 }
 
 /// True for a list element that the patch deletes.
-pub(crate) fn is_delete(element: &Value) -> bool {
-    element.get(PATCH).and_then(Value::as_str) == Some("delete")
+pub(crate) fn is_delete(element: &Document<'_>) -> bool {
+    element.get(PATCH).and_then(Document::as_text) == Some("delete")
 }
 
 /// Turns a piece of a patch that is added whole into a plain value: fields that are null, parallel directives, and
 /// objects that carry `$patch` are dropped.
 ///
 /// Kubernetes leaves some of these where it adds a list element whole; its typed decoder drops them afterwards.
-pub(crate) fn settle(value: &mut Value) {
+pub(crate) fn settle(value: &mut Document<'_>) {
     match value {
-        Value::Object(fields) => fields.retain(|name, value| {
-            let keep = !value.is_null() && !is_directive(name) && !carries_patch(value);
-            if keep {
-                settle(value);
-            }
-            keep
-        }),
-        Value::Array(items) => items.retain_mut(|item| {
-            let keep = !carries_patch(item);
-            if keep {
-                settle(item);
-            }
-            keep
-        }),
+        Document::Object(object) => settle_object(object),
+        Document::List(items) => settle_list(items),
         _ => {}
     }
 }
 
+/// [`settle`] for an object.
+pub(crate) fn settle_object(object: &mut Object<'_>) {
+    object.retain(|name, value| {
+        let keep = !value.is_null() && !is_directive(name) && !carries_patch(value);
+        if keep {
+            settle(value);
+        }
+        keep
+    });
+}
+
+/// [`settle`] for a list.
+pub(crate) fn settle_list(items: &mut Vec<Document<'_>>) {
+    items.retain_mut(|item| {
+        let keep = !carries_patch(item);
+        if keep {
+            settle(item);
+        }
+        keep
+    });
+}
+
 /// True for an object with a `$patch` directive.
-pub(crate) fn carries_patch(value: &Value) -> bool {
-    value.as_object().is_some_and(|fields| fields.contains_key(PATCH))
+pub(crate) fn carries_patch(value: &Document<'_>) -> bool {
+    value.get(PATCH).is_some()
 }
 
 fn is_directive(name: &str) -> bool {

@@ -1,19 +1,16 @@
 //! Strategic merge: applying a patch by the metadata of its kind.
 
 pub(crate) mod directive;
+mod elements;
 mod list;
 mod object;
 pub(crate) mod order;
 
 use serde_json::Value;
 
-use crate::{
-    PatchError,
-    path::{Path, check_depth},
-    schema::Node,
-};
+use crate::{PatchError, document::Document, path::Path, schema::Node};
 
-pub(crate) use list::{ElementType, element_type};
+pub(crate) use elements::{ElementType, element_type};
 pub(crate) use object::{merge_objects, metadata};
 
 /// What the patch is merged into.
@@ -34,10 +31,11 @@ pub(crate) enum Mode {
 /// ```
 /// use serde_json::json;
 /// let deployment = roundhouse_patch::schema::lookup("apps/v1", "Deployment").ok_or("no such kind")?;
-/// let mut live = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "a"}, {"name": "log"}]}}}});
-/// let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "b"}]}}}});
+/// let pod = |containers| json!({"spec": {"template": {"spec": {"containers": containers}}}});
+/// let mut live = pod(json!([{"name": "web", "image": "a"}, {"name": "log"}]));
+/// let patch = pod(json!([{"name": "web", "image": "b"}]));
 /// roundhouse_patch::strategic_merge(&mut live, &patch, deployment)?;
-/// assert_eq!(live["spec"]["template"]["spec"]["containers"], json!([{"name": "web", "image": "b"}, {"name": "log"}]));
+/// assert_eq!(live, pod(json!([{"name": "web", "image": "b"}, {"name": "log"}])));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -45,21 +43,16 @@ pub(crate) enum Mode {
 /// [`PatchError`] names the path of a directive that does not make sense or an element without its merge key;
 /// `target` is then as it was.
 pub fn strategic_merge(target: &mut Value, patch: &Value, schema: &'static Node) -> Result<(), PatchError> {
-    check_depth(target)?;
-    check_depth(patch)?;
-    let mut merged = target.clone();
-    apply(&mut merged, patch.clone(), schema)?;
-    *target = merged;
+    let object = |document, expected| match document {
+        Document::Object(object) => Ok(object),
+        other => Err(Path::ROOT.wrong_type(expected, &other)),
+    };
+    let mut merged = object(Document::borrow(target)?, "an object")?;
+    let patch = object(Document::borrow(patch)?, "an object as patch")?;
+    merge_objects(&mut merged, patch, schema, Mode::Apply, &Path::ROOT)?;
+    *target = Document::Object(merged).into_value();
     Ok(())
 }
 
-/// Applies an owned patch in place; on error `target` is in between. Both are known not to nest too deep.
-pub(crate) fn apply(target: &mut Value, patch: Value, schema: &'static Node) -> Result<(), PatchError> {
-    let Value::Object(fields) = target else {
-        return Err(Path::ROOT.wrong_type("an object", target));
-    };
-    match patch {
-        Value::Object(patch) => merge_objects(fields, patch, schema, Mode::Apply, &Path::ROOT),
-        other => Err(Path::ROOT.wrong_type("an object as patch", &other)),
-    }
-}
+#[cfg(test)]
+mod tests;

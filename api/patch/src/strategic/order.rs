@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use crate::document::Document;
 
 /// Below this many entries a scan beats hashing.
 const SCAN_UP_TO: usize = 16;
 
 /// Finds the first position of a value (a merge key, or a scalar element).
-pub(crate) enum Positions<'a> {
-    Scan(Vec<&'a Value>),
-    Hashed(HashMap<&'a Value, usize>),
+pub(crate) enum Positions<'p, 'a> {
+    Scan(Vec<&'p Document<'a>>),
+    Hashed(HashMap<&'p Document<'a>, usize>),
 }
 
-impl<'a> Positions<'a> {
-    pub(crate) fn new(values: Vec<&'a Value>) -> Self {
+impl<'p, 'a> Positions<'p, 'a> {
+    pub(crate) fn new(values: Vec<&'p Document<'a>>) -> Self {
         if values.len() <= SCAN_UP_TO {
             return Self::Scan(values);
         }
@@ -25,7 +25,7 @@ impl<'a> Positions<'a> {
         Self::Hashed(first)
     }
 
-    pub(crate) fn of(&self, value: &Value) -> Option<usize> {
+    pub(crate) fn of(&self, value: &Document<'a>) -> Option<usize> {
         match self {
             Self::Scan(values) => values.iter().position(|candidate| *candidate == value),
             Self::Hashed(first) => first.get(value).copied(),
@@ -75,11 +75,11 @@ pub(crate) fn arrange(elements: &[Placed]) -> Vec<Placed> {
 }
 
 /// Takes the elements out of `list` in the arranged order.
-pub(crate) fn take_in_order(list: Vec<Value>, order: &[Placed]) -> Vec<Value> {
+pub(crate) fn take_in_order<'a>(list: Vec<Document<'a>>, order: &[Placed]) -> Vec<Document<'a>> {
     if order.iter().enumerate().all(|(at, placed)| placed.element == at) {
         return list;
     }
-    let mut list: Vec<Option<Value>> = list.into_iter().map(Some).collect();
+    let mut list: Vec<Option<Document<'a>>> = list.into_iter().map(Some).collect();
     order
         .iter()
         .filter_map(|placed| list.get_mut(placed.element).and_then(Option::take))

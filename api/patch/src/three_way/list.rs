@@ -2,11 +2,10 @@
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use serde_json::{Map, Value};
-
 use super::{Pass, object::diff_objects};
 use crate::{
     PatchError,
+    document::{Document, Object},
     path::Path,
     schema::{Field, PLAIN},
     strategic::{
@@ -18,18 +17,18 @@ use crate::{
 };
 
 /// Writes what leads from `original` to `modified` into `patch`: the list's changes and its parallel directives.
-pub(super) fn diff_lists(
-    original: &[Value],
-    modified: &[Value],
+pub(super) fn diff_lists<'a>(
+    original: &[Document<'a>],
+    modified: &[Document<'a>],
     field: &'static Field,
     pass: Pass,
-    patch: &mut Map<String, Value>,
+    patch: &mut Object<'a>,
     path: &Path<'_>,
 ) -> Result<(), PatchError> {
     let name = field.name;
     if original.is_empty() {
         if pass == Pass::Changes && !modified.is_empty() {
-            patch.insert(name.to_owned(), Value::Array(modified.to_vec()));
+            patch.insert(name, Document::List(modified.to_vec()));
         }
         return Ok(());
     }
@@ -46,96 +45,102 @@ pub(super) fn diff_lists(
                 Pass::Deletions => !removed.is_empty(),
             };
             if !removed.is_empty() {
-                patch.insert(parallel(DELETE_FROM_PRIMITIVE_LIST, name), Value::Array(removed));
+                patch.insert(
+                    parallel(DELETE_FROM_PRIMITIVE_LIST, name),
+                    Document::List(removed),
+                );
             }
             (added, if reordered { modified.to_vec() } else { Vec::new() })
         }
     };
     if !changes.is_empty() {
-        patch.insert(name.to_owned(), Value::Array(changes));
+        patch.insert(name, Document::List(changes));
     }
     if !order.is_empty() {
-        patch.insert(parallel(SET_ELEMENT_ORDER, name), Value::Array(order));
+        patch.insert(parallel(SET_ELEMENT_ORDER, name), Document::List(order));
     }
     Ok(())
 }
 
 /// An element with its merge key, and the key's text, by which Kubernetes sorts and pairs elements.
-struct Keyed<'a> {
-    text: Cow<'a, str>,
-    key: &'a Value,
-    element: &'a Map<String, Value>,
+struct Keyed<'d, 'a> {
+    text: Cow<'d, str>,
+    key: &'d Document<'a>,
+    element: &'d Object<'a>,
     index: usize,
 }
 
 /// The changes of a list of objects, and the order to set.
-fn diff_by_key(
-    original: &[Value],
-    modified: &[Value],
+fn diff_by_key<'a>(
+    original: &[Document<'a>],
+    modified: &[Document<'a>],
     key: &'static str,
     field: &'static Field,
     pass: Pass,
     path: &Path<'_>,
-) -> Result<(Vec<Value>, Vec<Value>), PatchError> {
+) -> Result<(Vec<Document<'a>>, Vec<Document<'a>>), PatchError> {
     let before = keyed(original, key, path)?;
     let after = keyed(modified, key, path)?;
-    let same_order =
-        before.len() == after.len() && before.iter().zip(&after).all(|(old, new)| old.key == new.key);
-    let positions = Positions::new(after.iter().map(|new| new.key).collect());
-    let order_entries = |after: &[Keyed<'_>]| -> Vec<Value> {
-        after
-            .iter()
-            .map(|new| Value::Object(Map::from_iter([(key.to_owned(), new.key.clone())])))
-            .collect()
-    };
-
-    let mut changes: Vec<(bool, Option<usize>, Value)> = Vec::new();
+    let mut changes: Vec<(bool, Option<usize>, Document<'a>)> = Vec::new();
     let mut deletions = Vec::new();
+    let positions = Positions::new(after.iter().map(|new| new.key).collect());
+    let mut change_to = |new: &Keyed<'_, 'a>, change: Object<'a>| {
+        let change = Document::Object(change);
+        changes.push((is_delete(&change), positions.of(new.key), change));
+    };
     for (old, new) in pair(&before, &after) {
         match (old, new) {
             (Some(old), Some(new)) => {
-                let child = field.child.unwrap_or(&PLAIN);
-                let retain = field.strategy.retains_keys();
-                let at = path.index(new.index);
-                let mut change = diff_objects(old.element, new.element, child, pass, retain, &at)?;
+                let (child, retain) = (field.child.unwrap_or(&PLAIN), field.strategy.retains_keys());
+                let mut change = diff_objects(
+                    old.element,
+                    new.element,
+                    child,
+                    pass,
+                    retain,
+                    &path.index(new.index),
+                )?;
                 if !change.is_empty() {
-                    change.insert(key.to_owned(), new.key.clone());
-                    let change = Value::Object(change);
-                    changes.push((is_delete(&change), positions.of(new.key), change));
+                    change.insert(key, new.key.clone());
+                    change_to(new, change);
                 }
             }
-            (None, Some(new)) if pass == Pass::Changes => {
-                let whole = Value::Object(new.element.clone());
-                changes.push((is_delete(&whole), positions.of(new.key), whole));
-            }
+            (None, Some(new)) if pass == Pass::Changes => change_to(new, new.element.clone()),
             (Some(old), None) if pass == Pass::Deletions => {
-                let doomed = [
-                    (PATCH.to_owned(), Value::from("delete")),
-                    (key.to_owned(), old.key.clone()),
-                ];
-                deletions.push(Value::Object(Map::from_iter(doomed)));
+                let delete = (PATCH.into(), Document::Text("delete".into()));
+                deletions.push(Document::Object(
+                    [delete, (key.into(), old.key.clone())].into_iter().collect(),
+                ));
             }
             _ => {}
         }
     }
     changes.sort_by_key(|(delete, position, _)| (*delete, *position));
-    let changes: Vec<Value> = changes
+    let changes: Vec<Document<'a>> = changes
         .into_iter()
         .map(|(_, _, change)| change)
         .chain(deletions)
         .collect();
-    let reordered = !changes.is_empty() || (pass == Pass::Changes && !same_order);
-    let order = if reordered {
-        order_entries(&after)
-    } else {
-        Vec::new()
-    };
-    Ok((changes, order))
+
+    let reordered = pass == Pass::Changes
+        && before
+            .iter()
+            .map(|old| old.key)
+            .ne(after.iter().map(|new| new.key));
+    if changes.is_empty() && !reordered {
+        return Ok((changes, Vec::new()));
+    }
+    let entry = |new: &Keyed<'_, 'a>| Document::Object([(key.into(), new.key.clone())].into_iter().collect());
+    Ok((changes, after.iter().map(entry).collect()))
 }
 
-fn keyed<'a>(list: &'a [Value], key: &str, path: &Path<'_>) -> Result<Vec<Keyed<'a>>, PatchError> {
+fn keyed<'d, 'a>(
+    list: &'d [Document<'a>],
+    key: &str,
+    path: &Path<'_>,
+) -> Result<Vec<Keyed<'d, 'a>>, PatchError> {
     let keyed = list.iter().enumerate().map(|(index, item)| {
-        let Value::Object(element) = item else {
+        let Document::Object(element) = item else {
             return Err(path.index(index).wrong_type("an object", item));
         };
         let key = element
@@ -151,67 +156,69 @@ fn keyed<'a>(list: &'a [Value], key: &str, path: &Path<'_>) -> Result<Vec<Keyed<
     keyed.collect()
 }
 
+/// An element on both sides, or on one.
+type Pair<'k, 'd, 'a> = (Option<&'k Keyed<'d, 'a>>, Option<&'k Keyed<'d, 'a>>);
+
 /// Pairs the elements of both lists by their keys, in the order of the keys' text.
 ///
 /// Elements that share a key pair up from the last to the first, as Kubernetes' sort leaves them.
-fn pair<'a, 'b>(
-    before: &'b [Keyed<'a>],
-    after: &'b [Keyed<'a>],
-) -> Vec<(Option<&'b Keyed<'a>>, Option<&'b Keyed<'a>>)> {
-    let sorted = |list: &'b [Keyed<'a>]| {
-        let mut sorted: Vec<&Keyed<'a>> = list.iter().rev().collect();
+fn pair<'k, 'd, 'a>(before: &'k [Keyed<'d, 'a>], after: &'k [Keyed<'d, 'a>]) -> Vec<Pair<'k, 'd, 'a>> {
+    let sorted = |list: &'k [Keyed<'d, 'a>]| {
+        let mut sorted: Vec<&Keyed<'d, 'a>> = list.iter().rev().collect();
         sorted.sort_by(|left, right| left.text.cmp(&right.text));
-        sorted.into_iter().peekable()
+        sorted
     };
-    let (mut before, mut after) = (sorted(before), sorted(after));
-    let mut pairs = Vec::new();
+    let (before, after) = (sorted(before), sorted(after));
+    let mut pairs = Vec::with_capacity(before.len().max(after.len()));
+    join(
+        before,
+        after,
+        |keyed| keyed.text.as_ref(),
+        |old, new| pairs.push((old, new)),
+    );
+    pairs
+}
+
+/// Walks two sorted lists together; what is equal comes as a pair.
+fn join<T>(
+    before: Vec<T>,
+    after: Vec<T>,
+    text: impl Fn(&T) -> &str,
+    mut each: impl FnMut(Option<T>, Option<T>),
+) {
+    let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
     loop {
         let order = match (before.peek(), after.peek()) {
-            (None, None) => return pairs,
+            (None, None) => return,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => old.text.cmp(&new.text),
+            (Some(old), Some(new)) => text(old).cmp(text(new)),
         };
-        pairs.push(match order {
-            Ordering::Less => (before.next(), None),
-            Ordering::Equal => (before.next(), after.next()),
-            Ordering::Greater => (None, after.next()),
-        });
+        match order {
+            Ordering::Less => each(before.next(), None),
+            Ordering::Equal => each(before.next(), after.next()),
+            Ordering::Greater => each(None, after.next()),
+        }
     }
 }
 
 /// What to add, in the order of `modified`, and what to delete, sorted and without repetition.
-fn diff_scalars(original: &[Value], modified: &[Value], pass: Pass) -> (Vec<Value>, Vec<Value>) {
-    let sorted = |list: &[Value]| {
-        let mut sorted: Vec<(String, Value)> = list
-            .iter()
-            .map(|value| (text(value).into_owned(), value.clone()))
-            .collect();
-        sorted.sort_by(|left, right| left.0.cmp(&right.0));
-        sorted.into_iter().peekable()
-    };
-    let (mut before, mut after) = (sorted(original), sorted(modified));
+fn diff_scalars<'a>(
+    original: &[Document<'a>],
+    modified: &[Document<'a>],
+    pass: Pass,
+) -> (Vec<Document<'a>>, Vec<Document<'a>>) {
     let (mut added, mut removed) = (Vec::new(), Vec::new());
-    loop {
-        let order = match (before.peek(), after.peek()) {
-            (None, None) => break,
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => old.0.cmp(&new.0),
-        };
-        if order != Ordering::Greater {
-            let old = before
-                .next()
-                .filter(|_| order == Ordering::Less && pass == Pass::Deletions);
-            removed.extend(old.map(|(_, value)| value));
-        }
-        if order != Ordering::Less {
-            let new = after
-                .next()
-                .filter(|_| order == Ordering::Greater && pass == Pass::Changes);
-            added.extend(new.map(|(_, value)| value));
-        }
-    }
+    join(
+        sorted(original),
+        sorted(modified),
+        |(text, _)| text,
+        |old, new| match (old, new, pass) {
+            (Some((_, old)), None, Pass::Deletions) => removed.push(old.clone()),
+            (None, Some((_, new)), Pass::Changes) => added.push(new.clone()),
+            _ => {}
+        },
+    );
     removed.dedup();
     let positions = Positions::new(modified.iter().collect());
     added.sort_by_key(|value| positions.of(value));
@@ -220,16 +227,21 @@ fn diff_scalars(original: &[Value], modified: &[Value], pass: Pass) -> (Vec<Valu
 
 /// Compares as Kubernetes does: its diff has sorted the original list by then, so a list that is not sorted always
 /// gets its order set.
-fn equals_sorted(original: &[Value], modified: &[Value]) -> bool {
-    let mut sorted: Vec<&Value> = original.iter().collect();
-    sorted.sort_by_cached_key(|value| text(value).into_owned());
-    sorted.len() == modified.len() && sorted.into_iter().eq(modified)
+fn equals_sorted(original: &[Document<'_>], modified: &[Document<'_>]) -> bool {
+    original.len() == modified.len() && sorted(original).into_iter().map(|(_, value)| value).eq(modified)
+}
+
+/// Scalars with their texts, sorted by them.
+fn sorted<'d, 'a>(list: &'d [Document<'a>]) -> Vec<(Cow<'d, str>, &'d Document<'a>)> {
+    let mut sorted: Vec<_> = list.iter().map(|value| (text(value), value)).collect();
+    sorted.sort_by(|left, right| left.0.cmp(&right.0));
+    sorted
 }
 
 /// The text Kubernetes compares merge keys and scalars by.
-fn text(value: &Value) -> Cow<'_, str> {
+fn text<'d>(value: &'d Document<'_>) -> Cow<'d, str> {
     match value {
-        Value::String(text) => Cow::Borrowed(text),
+        Document::Text(text) => Cow::Borrowed(text),
         other => Cow::Owned(other.to_string()),
     }
 }

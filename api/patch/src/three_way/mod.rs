@@ -7,10 +7,11 @@ mod object;
 use serde_json::{Map, Value};
 
 use crate::{
-    PatchError, json_merge,
-    path::{Path, check_depth},
+    PatchError,
+    document::{Document, Object, parse, print},
+    path::Path,
     schema::{self, Node},
-    strategic::{self, Mode, merge_objects},
+    strategic::{Mode, merge_objects},
 };
 use object::diff_objects;
 
@@ -90,10 +91,14 @@ pub fn three_way_merge(
     desired: &Value,
     live: &Value,
 ) -> Result<ThreeWay, PatchError> {
-    last_applied.map_or(Ok(()), check_depth)?;
-    check_depth(desired)?;
-    check_depth(live)?;
-    merge(last_applied, desired, live)
+    let last_applied = last_applied.map(Document::borrow).transpose()?;
+    let (desired, live) = (Document::borrow(desired)?, Document::borrow(live)?);
+    let merged = merge(last_applied.as_ref(), &desired, live)?;
+    Ok(ThreeWay {
+        patch: merged.patch.into_value(),
+        patch_type: merged.patch_type,
+        result: merged.result.into_value(),
+    })
 }
 
 /// [`three_way_merge`] on JSON text.
@@ -109,70 +114,71 @@ pub fn three_way_merge_bytes(
         .map(|bytes| parse("last applied", bytes))
         .transpose()?;
     let (desired, live) = (parse("desired", desired)?, parse("live", live)?);
-    let merged = merge(last_applied.as_ref(), &desired, &live)?;
+    let merged = merge(last_applied.as_ref(), &desired, live)?;
     Ok(ThreeWayBytes {
-        patch: merged.patch.to_string().into_bytes(),
+        patch: print(&merged.patch)?,
         patch_type: merged.patch_type,
-        result: merged.result.to_string().into_bytes(),
+        result: print(&merged.result)?,
     })
 }
 
-fn parse(document: &'static str, bytes: &[u8]) -> Result<Value, PatchError> {
-    serde_json::from_slice(bytes).map_err(|error| PatchError::NotJson {
-        document,
-        reason: error.to_string(),
-    })
+struct Merged<'a> {
+    patch: Document<'a>,
+    patch_type: PatchType,
+    result: Document<'a>,
 }
 
-fn merge(last_applied: Option<&Value>, desired: &Value, live: &Value) -> Result<ThreeWay, PatchError> {
-    let none = Map::new();
+fn merge<'a>(
+    last_applied: Option<&Document<'a>>,
+    desired: &Document<'a>,
+    live: Document<'a>,
+) -> Result<Merged<'a>, PatchError> {
+    let none = Object::new();
     let last_applied = last_applied
         .filter(|last| !last.is_null())
         .map_or(Ok(&none), object)?;
     let wanted = object(desired)?;
-    let present = object(live)?;
-    let text = |field| wanted.get(field).and_then(Value::as_str).unwrap_or_default();
-    let schema = schema::lookup(text("apiVersion"), text("kind"));
+    let present = object(&live)?;
+    let text = |field| wanted.get(field).and_then(Document::as_text).unwrap_or_default();
 
-    let mut patch = match schema {
-        Some(schema) => strategic_patch(last_applied, wanted, present, schema)?,
-        None => json::patch(last_applied, wanted, present),
-    };
-    keeps_identity(&patch, live)?;
-    let mut result = live.clone();
-    let patch_type = match schema {
+    let (patch_type, patch, result) = match schema::lookup(text("apiVersion"), text("kind")) {
         Some(schema) => {
-            strategic::apply(&mut result, Value::Object(patch.clone()), schema)?;
-            PatchType::Strategic
+            let patch = strategic_patch(last_applied, wanted, present, schema)?;
+            keeps_identity(&patch, present)?;
+            let mut result = present.clone();
+            merge_objects(&mut result, patch.clone(), schema, Mode::Apply, &Path::ROOT)?;
+            (PatchType::Strategic, patch, result)
         }
         None => {
-            let value = Value::Object(patch);
-            json_merge(&mut result, &value);
-            let Value::Object(back) = value else {
-                return Err(Path::ROOT.wrong_type("an object", &value));
-            };
-            patch = back;
-            PatchType::Merge
+            let patch = json::patch(last_applied, wanted, present);
+            keeps_identity(&patch, present)?;
+            let mut result = present.clone();
+            json::apply(&mut result, patch.clone());
+            (PatchType::Merge, patch, result)
         }
     };
     // Kubernetes sends some patches that change nothing: a map that is replaced, an order that already holds.
-    if !patch.is_empty() && result == *live {
-        patch.clear();
+    if patch.is_empty() || result == *present {
+        return Ok(Merged {
+            patch: Document::Object(none),
+            patch_type,
+            result: live,
+        });
     }
-    Ok(ThreeWay {
-        patch: Value::Object(patch),
+    Ok(Merged {
+        patch: Document::Object(patch),
         patch_type,
-        result,
+        result: Document::Object(result),
     })
 }
 
 /// What to add and change from live to desired, and what to delete from last applied to desired, as one patch.
-fn strategic_patch(
-    last_applied: &Map<String, Value>,
-    desired: &Map<String, Value>,
-    live: &Map<String, Value>,
+fn strategic_patch<'a>(
+    last_applied: &Object<'a>,
+    desired: &Object<'a>,
+    live: &Object<'a>,
     schema: &'static Node,
-) -> Result<Map<String, Value>, PatchError> {
+) -> Result<Object<'a>, PatchError> {
     let changes = diff_objects(live, desired, schema, Pass::Changes, false, &Path::ROOT)?;
     let mut patch = diff_objects(last_applied, desired, schema, Pass::Deletions, false, &Path::ROOT)?;
     if patch.is_empty() {
@@ -191,23 +197,21 @@ enum Pass {
     Deletions,
 }
 
-fn object(document: &Value) -> Result<&Map<String, Value>, PatchError> {
+fn object<'d, 'a>(document: &'d Document<'a>) -> Result<&'d Object<'a>, PatchError> {
     document
         .as_object()
         .ok_or_else(|| Path::ROOT.wrong_type("an object", document))
 }
 
 /// kubectl's precondition: a patch does not touch what identifies the live object.
-fn keeps_identity(patch: &Map<String, Value>, live: &Value) -> Result<(), PatchError> {
-    let metadata = patch.get("metadata");
+fn keeps_identity(patch: &Object<'_>, live: &Object<'_>) -> Result<(), PatchError> {
+    fn name<'d, 'a>(object: &'d Object<'a>) -> Option<&'d Document<'a>> {
+        object.get("metadata").and_then(|metadata| metadata.get("name"))
+    }
     let touched = [
         ("apiVersion", patch.get("apiVersion"), live.get("apiVersion")),
         ("kind", patch.get("kind"), live.get("kind")),
-        (
-            "metadata.name",
-            metadata.and_then(|metadata| metadata.get("name")),
-            live.get("metadata").and_then(|metadata| metadata.get("name")),
-        ),
+        ("metadata.name", name(patch), name(live)),
     ];
     for (path, to, from) in touched {
         if let (Some(to), Some(from)) = (to, from) {
@@ -220,3 +224,6 @@ fn keeps_identity(patch: &Map<String, Value>, live: &Value) -> Result<(), PatchE
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,18 +5,16 @@ use std::{collections::HashMap, sync::LazyLock};
 use k8s_openapi::{
     Resource,
     api::{
-        admissionregistration, apps, autoscaling, batch, certificates, coordination, core, discovery, events,
-        networking, policy, rbac, scheduling, storage,
+        admissionregistration, apps, authentication, authorization, autoscaling, batch, certificates,
+        coordination, core, discovery, events, networking, policy, rbac, scheduling, storage,
     },
     apiextensions_apiserver::pkg::apis::apiextensions,
     kube_aggregator::pkg::apis::apiregistration,
 };
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{Definitions, Schema};
-
-const JSON: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON";
 
 /// Compiled schemas of every built-in kind.
 #[derive(Debug)]
@@ -76,6 +74,8 @@ fn generate() -> (Map<String, Value>, Names) {
         apiextensions::v1 => CustomResourceDefinition;
         apiregistration::v1 => APIService;
         apps::v1 => ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet;
+        authentication::v1 => SelfSubjectReview;
+        authorization::v1 => SelfSubjectAccessReview, SubjectAccessReview;
         autoscaling::v1 => Scale;
         autoscaling::v2 => HorizontalPodAutoscaler;
         batch::v1 => CronJob, Job;
@@ -90,11 +90,18 @@ fn generate() -> (Map<String, Value>, Names) {
         storage::v1 => CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment;
     }
     let mut definitions = generator.take_definitions(false);
-    // Any JSON value, although k8s-openapi says object.
-    definitions.insert(
-        JSON.to_owned(),
-        json!({"description": "JSON represents any valid JSON value."}),
-    );
+    // k8s-openapi says "object" of these; Kubernetes' own documents give them no type: a default may be a list.
+    for name in [
+        "JSON",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    ] {
+        let name = format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{name}");
+        if let Some(definition) = definitions.get_mut(&name).and_then(Value::as_object_mut) {
+            definition.remove("type");
+        }
+    }
     (definitions, names)
 }
 

@@ -139,7 +139,7 @@ impl Fleet {
     pub fn start_agent(&mut self, name: &str) -> Result<(), HarnessError> {
         match self.members.get_mut(name) {
             Some(member) => {
-                member.start_agent(&self.server, &self.options.clock);
+                member.start_agent(&self.server, &self.options);
                 Ok(())
             }
             None => Err(HarnessError::NoSuchMember(name.to_owned())),

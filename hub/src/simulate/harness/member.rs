@@ -3,7 +3,6 @@
 use super::{FleetOptions, MemberSpec, options::seed_of, worker::Worker};
 use crate::simulate::workloads;
 use kube::Client;
-use roundhouse_api::clock::SharedClock;
 use roundhouse_apiserver::{Identity, Server};
 
 pub(super) struct Member {
@@ -30,20 +29,21 @@ impl Member {
             simulator,
             agent: None,
         };
-        member.start_agent(hub, &options.clock);
+        member.start_agent(hub, options);
         member
     }
 
     /// Starts the agent if it is not running.
-    pub(super) fn start_agent(&mut self, hub: &Server, clock: &SharedClock) {
+    pub(super) fn start_agent(&mut self, hub: &Server, options: &FleetOptions) {
         if self.agent.is_some() {
             return;
         }
         let identity = Identity::agent(self.spec.name.as_str());
         let hub = Client::new(hub.service_as(Some(identity)), self.spec.name.namespace());
         let member = client_of(&self.server);
-        let clock = clock.clone();
-        let config = roundhouse_agent::Config::new(self.spec.name.clone());
+        let clock = options.clock.clone();
+        let mut config = roundhouse_agent::Config::new(self.spec.name.clone());
+        config.apply_once = options.apply_once;
         let name = self.spec.name.clone();
         self.agent = Some(Worker::start(|stop| async move {
             if let Err(error) = roundhouse_agent::run(config, hub, member, clock, stop).await {

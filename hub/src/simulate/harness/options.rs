@@ -1,7 +1,7 @@
 //! What a fleet is made of.
 
 use crate::{run::HubOptions, simulate::workloads::Model};
-use roundhouse_api::{clock::SharedClock, names::ClusterName};
+use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
 use std::collections::BTreeMap;
 
 /// One member to be.
@@ -26,6 +26,8 @@ pub struct FleetOptions {
     pub model: Model,
     /// Settings of the hub's controllers.
     pub hub: HubOptions,
+    /// The agents' apply-once mode for bundles that do not say.
+    pub apply_once: ApplyOnce,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
 }
@@ -39,6 +41,7 @@ impl FleetOptions {
             clock,
             model: Model::default(),
             hub: HubOptions::default(),
+            apply_once: ApplyOnce::Never,
             count_per_object: false,
         }
     }

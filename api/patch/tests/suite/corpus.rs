@@ -1,12 +1,11 @@
 //! What Kubernetes 1.36 computed for 1,200 recorded cases is what we compute.
 
-mod support;
-
+use crate::keys::unique_keys;
+use crate::recorded::{Case, cases};
 use roundhouse_patch::{
     PatchType, json_merge, schema, strategic_merge, three_way_merge, three_way_merge_bytes,
 };
 use serde_json::Value;
-use support::{Case, cases, unique_keys};
 
 fn node(case: &Case) -> Option<&'static schema::Node> {
     let text = |field: &str| case.desired[field].as_str().unwrap_or_default();

@@ -1,0 +1,8 @@
+//! What a user is promised, one test per sentence: a hub, agents and members in one process, time paused.
+
+mod evidence;
+mod hands;
+mod input;
+mod outage;
+mod quiet;
+mod seed;
