@@ -22,11 +22,15 @@ async fn server(directory: &Path, name: &str, arguments: &[&str]) -> anyhow::Res
     let listen = ["--data-dir", name, "--listen", "127.0.0.1:0"];
     let arguments = arguments.iter().chain(&listen);
     let mut process = Process::start(&binaries()?.roundhouse, arguments, directory, name)?;
-    let started = eventually(&format!("the start of {name}"), async || {
+    let what = format!("the start of {name}");
+    let started = eventually(&what, async || {
         let printed = process.stdout();
         Ok(match process.ended()? {
             // Waiting longer would not help.
-            Some(status) => Ok(Err(anyhow::anyhow!("{name} ended with {status}: {}", process.stderr()))),
+            Some(status) => Ok(Err(anyhow::anyhow!(
+                "{name} ended with {status}: {}",
+                process.stderr()
+            ))),
             None if printed.contains("admin.kubeconfig") => Ok(Ok(())),
             None => Err(printed),
         })
@@ -54,7 +58,11 @@ async fn hub_members_and_agents_run_as_processes() -> anyhow::Result<()> {
         clusters.create(&PostParams::default(), &cluster).await?;
         let kubeconfig = directory.join(format!("hub/agents/{name}.kubeconfig"));
         let written = eventually("the agent's kubeconfig", async || {
-            Ok(if kubeconfig.exists() { Ok(()) } else { Err("no file") })
+            Ok(if kubeconfig.exists() {
+                Ok(())
+            } else {
+                Err("no file")
+            })
         });
         tokio::time::timeout(SOON, written).await??;
         let member = format!("{name}/admin.kubeconfig");
