@@ -5,9 +5,9 @@
 //! | module | question |
 //! | --- | --- |
 //! | [`observed`] | what does the hub remember of a Bundle? |
-//! | [`shares`] | which cluster gets how many replicas, over all steps of a run? |
+//! | [`shares()`] | which cluster gets how many replicas, over all steps of a run? |
 //! | [`content`] | which manifests are that, in how many parts, with which hash? |
-//! | [`plan`] | which Bundles differ from what is wanted? |
+//! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
 //! | [`rollup`] | what does the Application's status say about all of them? |
 //! | [`removal`] | what may go, in which order, within which budget? |
