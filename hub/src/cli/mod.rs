@@ -7,6 +7,7 @@ mod crds;
 mod demo;
 mod failure;
 mod logging;
+mod merge;
 mod serve;
 mod signal;
 mod terminal;
@@ -34,6 +35,7 @@ enum Verb {
     Serve(serve::Args),
     Apiserver(apiserver::Args),
     Crds(crds::Args),
+    Merge(merge::Args),
     Version(version::Args),
 }
 
@@ -70,7 +72,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Crds(_) | Verb::Version(_) => "warn",
+            Verb::Crds(_) | Verb::Merge(_) | Verb::Version(_) => "warn",
         }
     }
 
@@ -80,6 +82,7 @@ impl Verb {
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
             Verb::Crds(args) => crds::run(&args),
+            Verb::Merge(args) => merge::run(&args),
             Verb::Version(args) => version::run(&args),
         }
     }
