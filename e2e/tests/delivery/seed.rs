@@ -6,7 +6,8 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use roundhouse_api::{
-    application::{Application, ApplicationPhase},
+    application::{Application, ApplicationPhase, PLACED},
+    condition,
     decision::Decision,
 };
 use roundhouse_e2e::world::{APP, REGIONS, SEED, World, eventually, image};
@@ -29,6 +30,11 @@ async fn the_seed_puts_seven_in_the_east_two_in_the_west_and_reports_one() -> Re
         (replicas.len(), sum("east"), sum("west")),
         (5, 7, 2),
         "{replicas:?}"
+    );
+    let placed = condition::get(&status.conditions, PLACED).context("condition Placed")?;
+    assert!(
+        placed.status == "True" && placed.message.contains("no rule claims it"),
+        "{placed:?}"
     );
     let delivery = status.delivery.context("delivery")?;
     assert_eq!((delivery.placed, delivery.unplaced), (9, 1));

@@ -198,7 +198,15 @@ pub(super) fn progress(
             "InProgress",
             "not every placing step was reached".to_owned(),
         ),
-        (None, true) => (condition::Status::True, "Satisfied", String::new()),
+        // What no rule claims is placed by nobody's wish, and worth knowing all the same.
+        (None, true) => {
+            let reasons: Vec<&str> = placed
+                .iter()
+                .flat_map(|p| &p.decision.reasons)
+                .map(String::as_str)
+                .collect();
+            (condition::Status::True, "Satisfied", reasons.join("; "))
+        }
     };
     let verdict = Verdict {
         type_: PLACED,
