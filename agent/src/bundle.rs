@@ -68,3 +68,27 @@ pub(crate) enum Presence {
     #[default]
     Missing,
 }
+
+/// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names.
+pub(crate) fn without_part(name: &str) -> &str {
+    match name.match_indices('.').nth(1) {
+        Some((at, _)) => name.get(..at).unwrap_or(name),
+        None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_part;
+
+    #[test]
+    fn parts_share_the_name_of_their_application() {
+        for (name, expected) in [
+            ("default.web", "default.web"),
+            ("default.web.2", "default.web"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(without_part(name), expected);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Registry: which bundle wants which object, so that an event about an object finds its bundle and the parts of one
 //! application know of one another.
 
-use crate::bundle::{Held, Presence};
+use crate::bundle::{Held, Presence, without_part};
 use crate::object::ObjectKey;
 use crate::watch::inbox::Inbox;
 use parking_lot::Mutex;
@@ -17,6 +17,14 @@ struct Seat {
     declared: Option<(String, i64)>,
 }
 
+impl Seat {
+    /// Whether the claims are those of the Bundle as it is now.
+    fn is_read(&self) -> bool {
+        let read = |part: &Part| self.declared.as_ref() == Some(&(part.uid.clone(), part.generation));
+        self.part.as_ref().is_some_and(read)
+    }
+}
+
 /// A part of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
@@ -24,6 +32,7 @@ struct Part {
     revision: Option<String>,
     uid: String,
     generation: i64,
+    deleting: bool,
 }
 
 /// A bundle's claim to an object, and the version of the object that it looked at last.
@@ -171,17 +180,34 @@ impl Registry {
             });
             let mut others = BTreeSet::new();
             for (name, seat) in siblings {
-                let read = seat.part.as_ref().is_some_and(|part| {
-                    part.revision == mine.revision
-                        && seat.declared.as_ref() == Some(&(part.uid.clone(), part.generation))
-                });
-                if !read {
+                let part = seat.part.as_ref();
+                if !seat.is_read() || part.is_none_or(|part| part.revision != mine.revision) {
                     return Siblings::NotYet;
                 }
                 others.insert(name.clone());
             }
             others
         };
+        self.claimed_by(&others)
+    }
+
+    /// What the parts that stay have of an application of which `bundle` goes: that stays with them. `owner` is the name
+    /// of the application's first part.
+    pub(crate) fn staying(&self, bundle: &str, owner: &str) -> Siblings {
+        let mut others = BTreeSet::new();
+        for (name, seat) in self.seats.lock().iter() {
+            let stays = seat.part.as_ref().is_some_and(|part| !part.deleting);
+            if name != bundle && without_part(name) == owner && stays {
+                if !seat.is_read() {
+                    return Siblings::NotYet;
+                }
+                others.insert(name.clone());
+            }
+        }
+        self.claimed_by(&others)
+    }
+
+    fn claimed_by(&self, others: &BTreeSet<String>) -> Siblings {
         if others.is_empty() {
             return Siblings::Read(BTreeSet::new());
         }
@@ -208,6 +234,7 @@ fn part(held: &Held) -> Option<Part> {
         revision: held.revision.clone(),
         uid: held.uid.clone(),
         generation: held.generation,
+        deleting: held.deleting,
     })
 }
 

@@ -66,6 +66,7 @@ impl Worker {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
+            self.postponed = surplus.postponed;
             self.write_ahead(held, &spec, &decoded, &surplus).await?;
             surplus
         } else {
@@ -87,7 +88,7 @@ impl Worker {
         let before = self.reported.as_ref();
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.report(held, status).await?;
-        Ok(self.next(surplus.postponed))
+        Ok(self.next())
     }
 
     fn terms(&self, spec: &BundleSpec) -> Terms {
@@ -300,7 +301,7 @@ impl Worker {
     }
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
-    fn next(&mut self, postponed: bool) -> Next {
+    fn next(&mut self) -> Next {
         let retry = self
             .observations
             .values()
@@ -311,7 +312,7 @@ impl Worker {
             self.failures = 0;
             self.retry_due = None;
         }
-        if retry || postponed || !self.leaving.is_empty() {
+        if retry || self.postponed || !self.leaving.is_empty() {
             Next::Retry
         } else {
             Next::Resync

@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     hash: String,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,
+    /// Whether something could go, but the other parts were not read at this revision yet.
+    postponed: bool,
     /// Objects that the last removal let go of, on their way into the ledger.
     released: BTreeSet<ObjectKey>,
     /// The status on the hub, as last written or seen.
@@ -108,6 +110,7 @@ impl Worker {
             hash: String::new(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
+            postponed: false,
             released: BTreeSet::new(),
             reported: None,
             report_version: None,
@@ -226,7 +229,8 @@ impl Worker {
         match intent(sight, self.ledger.spec()) {
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
-                let extent = if fresh && !turn.resync {
+                let again = turn.resync || (turn.retry && self.postponed);
+                let extent = if fresh && !again {
                     self.extent(news, turn)
                 } else {
                     Extent::Whole

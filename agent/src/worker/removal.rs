@@ -2,18 +2,19 @@
 
 use super::{Next, Worker};
 use crate::apply::remove::Farewell;
-use crate::bundle::Held;
+use crate::bundle::{Held, without_part};
 use crate::error::CallError;
 use crate::ledger::{Settled, remove_all, settle};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
+use crate::watch::registry::Siblings;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
 use roundhouse_api::names::{AGENT_LEASE, bundle_name, owner_marker};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A namespace that is being deleted loses its objects one kind after the other, within moments.
@@ -27,8 +28,13 @@ impl Worker {
         self.shared.objects.want(&self.name, BTreeMap::new());
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
         self.ledger.write(remove_all(self.ledger.spec())).await?;
-        let marker = self.marker_of_ledger(spec);
-        let wanted = BTreeSet::new();
+        let owner = self.owner_of_ledger(spec);
+        let marker = owner_marker(&self.shared.hub_id, &owner);
+        // What has moved to another part of the application stays with it.
+        let wanted = match self.shared.registry.staying(&self.name, &owner) {
+            Siblings::Read(theirs) => theirs,
+            Siblings::NotYet => return Ok(Next::Retry),
+        };
         let farewell = Farewell {
             marker: &marker,
             delete_option: spec.delete_option.as_ref(),
@@ -70,14 +76,13 @@ impl Worker {
         })
     }
 
-    /// The marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.
-    fn marker_of_ledger(&self, spec: &BundleSpec) -> String {
-        let owner = match &spec.application_ref {
+    /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.
+    fn owner_of_ledger(&self, spec: &BundleSpec) -> String {
+        match &spec.application_ref {
             Some(app) => bundle_name(&app.namespace, &app.name, 1),
             None if self.ledger.spec().dispatched => without_part(&self.name).to_owned(),
             None => self.name.clone(),
-        };
-        owner_marker(&self.shared.hub_id, &owner)
+        }
     }
 
     /// Whether a hand-written Bundle was deleted by itself, not with its namespace, its definition or the whole hub: now
@@ -108,29 +113,5 @@ impl Worker {
         let stands = lease.is_some_and(|lease| lease.metadata.deletion_timestamp.is_none());
         let bundle = found(within(timeout, self.shared.hub_bundles.get_metadata(name)).await)?;
         Ok(stands && bundle.is_none())
-    }
-}
-
-/// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names.
-fn without_part(name: &str) -> &str {
-    match name.match_indices('.').nth(1) {
-        Some((at, _)) => name.get(..at).unwrap_or(name),
-        None => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_part;
-
-    #[test]
-    fn parts_share_the_name_of_their_application() {
-        for (name, expected) in [
-            ("default.web", "default.web"),
-            ("default.web.2", "default.web"),
-            ("plain", "plain"),
-        ] {
-            assert_eq!(without_part(name), expected);
-        }
     }
 }

@@ -12,5 +12,6 @@ mod deleting;
 mod drifting;
 mod failing;
 mod owning;
+mod parts;
 mod quiet;
 mod world;

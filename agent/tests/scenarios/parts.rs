@@ -1,0 +1,89 @@
+//! An application in several Bundles: objects that move between them stay.
+
+use crate::world::{Side, World, bundle, config_map, dispatched, eventually, pass_time};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Ready};
+use serde_json::{Value, json};
+
+async fn uid(world: &World, object: &Value) -> Option<Value> {
+    let live = world.live(Side::Member, object).await?;
+    Some(live["metadata"]["uid"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_moved_to_another_part_survives_the_removal_of_its_former_one() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b, c) = (config_map("a", "1"), config_map("b", "1"), config_map("c", "1"));
+    let one = world
+        .bundle("default.app", dispatched(&[a.clone(), b.clone()], "app-v1", 1))
+        .await;
+    let two = world
+        .bundle("default.app.2", dispatched(&[c.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Ready).await;
+    let before = uid(&world, &c).await.unwrap();
+
+    // Without b, all fit into one part: c moves, and the second part is removed on evidence.
+    let one = world
+        .bundle("default.app", dispatched(&[a.clone(), c.clone()], "app-v2", 1))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    world
+        .merge(
+            Side::Hub,
+            &bundle("default.app.2"),
+            json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]},
+                "spec": {"deletion": {"revision": "app-v2", "confirmedBy": "garbage-collection"}}}),
+        )
+        .await;
+    world.delete(Side::Hub, &bundle("default.app.2")).await;
+    eventually("the second part is clean", || async {
+        world.status("default.app.2").await.phase == Some(Cleaned)
+    })
+    .await;
+    world
+        .merge(
+            Side::Hub,
+            &bundle("default.app.2"),
+            json!({"metadata": {"finalizers": null}}),
+        )
+        .await;
+    pass_time(60).await;
+    assert_eq!(uid(&world, &c).await, Some(before), "c was never deleted");
+    assert_eq!(uid(&world, &b).await, None, "b is pruned");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_in_no_other_part_goes_with_its_own() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    for (name, object) in [("default.app", &a), ("default.app.2", &b)] {
+        let generation = world
+            .bundle(name, dispatched(&[object.clone()], "app-v1", 1))
+            .await;
+        world.reported(name, generation, Ready).await;
+    }
+    // The whole application goes, part by part.
+    for name in ["default.app.2", "default.app"] {
+        world
+            .merge(
+                Side::Hub,
+                &bundle(name),
+                json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]},
+                    "spec": {"deletion": {"revision": "app-v1", "confirmedBy": "application-deleted"}}}),
+            )
+            .await;
+        world.delete(Side::Hub, &bundle(name)).await;
+    }
+    for name in ["default.app.2", "default.app"] {
+        eventually("both are clean", || async {
+            world.status(name).await.phase == Some(Cleaned)
+        })
+        .await;
+    }
+    assert_eq!((uid(&world, &a).await, uid(&world, &b).await), (None, None));
+    agent.stop().await;
+}
