@@ -1,5 +1,7 @@
 //! End-to-end tests, samples and benches; nothing depends on it.
 
+pub mod binaries;
 pub mod conformance;
-pub mod processes;
+pub mod kubectl;
+pub mod process;
 pub mod world;

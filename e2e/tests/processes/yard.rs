@@ -1,0 +1,179 @@
+//! The processes, and the kubeconfigs that they wrote.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams, PostParams},
+    core::ApiResource,
+};
+use roundhouse_api::{
+    application::{Application, ApplicationPhase, ApplicationStatus},
+    cluster::{AVAILABLE, Cluster, ClusterSpec},
+    condition,
+};
+use roundhouse_e2e::{
+    binaries::binaries,
+    process::{Process, client, soon},
+    world::{SEED, object},
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+pub(crate) const MEMBERS: [(&str, &str); 2] = [("east-1", "east"), ("west-1", "west")];
+/// Where the image of the seed's application is.
+const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/containers/0/image";
+
+pub(crate) struct Yard {
+    pub(crate) home: TempDir,
+    pub(crate) hub: Process,
+    /// API servers and agents, in the order of [`MEMBERS`].
+    pub(crate) members: Vec<Process>,
+    pub(crate) agents: Vec<Process>,
+    pub(crate) client: Client,
+}
+
+/// Starts `roundhouse VERB` with a data directory in `home` on a free port, and returns with its kubeconfig.
+pub(crate) async fn serve(home: &Path, name: &str, verb: &[&str]) -> Result<(Process, PathBuf)> {
+    let listen = ["--data-dir", name, "--listen", "127.0.0.1:0"];
+    let mut process = Process::start(&binaries()?.roundhouse, verb.iter().chain(&listen), home)?;
+    let printed = process.stdout_line(|line| line.contains("kubeconfig")).await?;
+    Ok((process, home.join(printed)))
+}
+
+impl Yard {
+    /// Everything started, joined and available.
+    pub(crate) async fn start() -> Result<Yard> {
+        let home = tempfile::tempdir()?;
+        let (hub, admin) = serve(home.path(), "hub", &["serve", "--embedded"]).await?;
+        let client = client(&admin).await?;
+        let mut yard = Yard {
+            home,
+            hub,
+            members: Vec::new(),
+            agents: Vec::new(),
+            client,
+        };
+        for (name, region) in MEMBERS {
+            let verb = ["apiserver", "--simulate-workloads"];
+            let (member, _) = serve(yard.home.path(), name, &verb).await?;
+            yard.members.push(member);
+            yard.accept(name, region).await?;
+            let agent = yard.start_agent(name).await?;
+            yard.agents.push(agent);
+        }
+        for (name, _) in MEMBERS {
+            yard.until_available(name).await?;
+        }
+        Ok(yard)
+    }
+
+    /// Applies a Cluster as a person does who has looked at it.
+    async fn accept(&self, name: &str, region: &str) -> Result<()> {
+        let spec = ClusterSpec {
+            accepted: true,
+            taints: Vec::new(),
+        };
+        let mut cluster = Cluster::new(name, spec);
+        cluster.metadata.labels = Some([("region".to_owned(), region.to_owned())].into());
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        clusters.create(&PostParams::default(), &cluster).await?;
+        Ok(())
+    }
+
+    async fn until_available(&self, name: &str) -> Result<()> {
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        soon(&format!("cluster {name}"), async || {
+            let status = clusters.get(name).await?.status.unwrap_or_default();
+            let there = condition::is_true(&status.conditions, AVAILABLE);
+            Ok(if there { Ok(()) } else { Err(status) })
+        })
+        .await
+    }
+
+    /// The kubeconfig that the hub writes for a cluster's agent.
+    pub(crate) fn agent_kubeconfig(&self, name: &str) -> PathBuf {
+        self.home.path().join(format!("hub/agents/{name}.kubeconfig"))
+    }
+
+    pub(crate) fn member_kubeconfig(&self, name: &str) -> PathBuf {
+        self.home.path().join(format!("{name}/admin.kubeconfig"))
+    }
+
+    /// Starts the agent of a cluster once the hub has written its kubeconfig.
+    pub(crate) async fn start_agent(&self, name: &str) -> Result<Process> {
+        let (hub, member) = (self.agent_kubeconfig(name), self.member_kubeconfig(name));
+        soon("the kubeconfig of an agent", async || {
+            Ok(if hub.exists() { Ok(()) } else { Err("no file") })
+        })
+        .await?;
+        let words: [&std::ffi::OsStr; 6] = [
+            "--cluster".as_ref(),
+            name.as_ref(),
+            "--hub-kubeconfig".as_ref(),
+            hub.as_ref(),
+            "--member-kubeconfig".as_ref(),
+            member.as_ref(),
+        ];
+        Process::start(&binaries()?.agent, words, self.home.path())
+    }
+
+    fn applications(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<Application>(&());
+        Api::namespaced_with(self.client.clone(), "default", &resource)
+    }
+
+    /// Applies 01-seed and waits until it is delivered.
+    pub(crate) async fn deliver_seed(&self) -> Result<()> {
+        let seed: DynamicObject = serde_json::from_value(object(SEED)?)?;
+        self.applications().create(&PostParams::default(), &seed).await?;
+        self.delivered("web-v1").await?;
+        Ok(())
+    }
+
+    pub(crate) async fn set_image(&self, image: &str) -> Result<()> {
+        let operations = json!([{"op": "replace", "path": IMAGE, "value": image}]);
+        let patch: Patch<Value> = Patch::Json(serde_json::from_value(operations)?);
+        self.applications()
+            .patch("web", &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    pub(crate) async fn status(&self) -> Result<ApplicationStatus> {
+        let applications: Api<Application> = Api::namespaced(self.client.clone(), "default");
+        Ok(applications.get("web").await?.status.unwrap_or_default())
+    }
+
+    /// Whether the run of a revision has succeeded and everything is ready.
+    pub(crate) fn is_delivered(status: &ApplicationStatus, revision: &str) -> bool {
+        let run = status.workflow.clone().unwrap_or_default();
+        run.app_revision.as_deref() == Some(revision)
+            && run.finished
+            && status.phase == Some(ApplicationPhase::Running)
+    }
+
+    pub(crate) async fn delivered(&self, revision: &str) -> Result<ApplicationStatus> {
+        soon(&format!("the delivery of {revision}"), async || {
+            let status = self.status().await?;
+            let there = Yard::is_delivered(&status, revision);
+            Ok(if there { Ok(status) } else { Err(status) })
+        })
+        .await
+    }
+
+    pub(crate) async fn deployments(&self, name: &str) -> Result<Api<Deployment>> {
+        let client = client(&self.member_kubeconfig(name)).await?;
+        Ok(Api::namespaced(client, "default"))
+    }
+
+    /// Replicas that are asked for and ready in a member, and their image.
+    pub(crate) async fn web(&self, name: &str) -> Result<(i32, i32, String)> {
+        let web = self.deployments(name).await?.get("web").await?;
+        let image = roundhouse_e2e::world::image(&web, "web").context("image")?;
+        let asked = web.spec.and_then(|spec| spec.replicas).context("replicas")?;
+        let ready = web.status.and_then(|status| status.ready_replicas).unwrap_or(0);
+        Ok((asked, ready, image))
+    }
+}
