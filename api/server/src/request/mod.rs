@@ -4,6 +4,7 @@ mod accept;
 mod body;
 mod options;
 mod path;
+mod protobuf;
 mod query;
 
 pub(crate) use accept::{Format, Output};
