@@ -21,7 +21,7 @@ use crate::{
     body::ApiBody,
     discovery,
     error::ApiError,
-    request::{MAX_BODY, Output, Path, Query, ResourcePath, media_type},
+    request::{MAX_BODY, Output, Path, Query, ResourcePath, check_options, media_type},
     server::Core,
     verbs::{self, Call},
 };
@@ -206,12 +206,14 @@ fn answer(
                 .by_path(&path.group, &path.version, &path.plural)
                 .ok_or_else(ApiError::no_such_path)?;
             core.counter.request(verb, &resource.table);
+            let media = media_type(&parts.headers);
+            check_options(&query, verb, &media)?;
             let call = Call {
                 resource,
                 path,
                 query,
                 output: output()?,
-                media: media_type(&parts.headers),
+                media,
                 verb,
                 identity: identity.clone(),
             };
@@ -226,7 +228,8 @@ fn answer(
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Result<&'static str, ApiError> {
     let many = path.name.is_none();
     Ok(match *method {
-        Method::GET if query.watch => "watch",
+        // With a name there is nothing to watch but the object itself: as in Kubernetes, that is a plain get.
+        Method::GET if many && query.watch => "watch",
         Method::GET if many => "list",
         Method::GET => "get",
         Method::POST => "create",

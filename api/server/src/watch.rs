@@ -64,7 +64,7 @@ impl WatchStream {
     pub(crate) fn new(core: Arc<Core>, lines: Lines, mut subscription: Subscription) -> Self {
         let query = &lines.call.query;
         let bookmarks = query.bookmarks;
-        let initial_end = query.send_initial_events;
+        let initial_end = query.send_initial_events == Some(true);
         let timeout = query
             .timeout_seconds
             .filter(|s| *s > 0)

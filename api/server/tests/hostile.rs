@@ -133,7 +133,7 @@ async fn answers_name_code_and_reason() {
         (Method::PUT, MAPS, "application/json", "{}", 405),
         (Method::PATCH, one.as_str(), MERGE, "[]", 400),
         (Method::PATCH, one.as_str(), MERGE, "{\"kind\": \"Secret\"}", 400),
-        (Method::PATCH, one.as_str(), MERGE, "{\"data\": {\"a\": 1}}", 400),
+        (Method::PATCH, one.as_str(), MERGE, "{\"data\": {\"a\": 1}}", 422),
         (
             Method::PATCH,
             one.as_str(),
@@ -153,7 +153,7 @@ async fn answers_name_code_and_reason() {
             one.as_str(),
             "application/json-patch+json",
             "[{\"op\": \"replace\", \"path\": \"\", \"value\": 1}]",
-            400,
+            422,
         ),
         (
             Method::DELETE,
@@ -167,7 +167,7 @@ async fn answers_name_code_and_reason() {
             one.as_str(),
             "application/json",
             "{\"propagationPolicy\": \"Up\"}",
-            400,
+            422,
         ),
         (
             Method::GET,

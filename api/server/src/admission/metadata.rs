@@ -12,6 +12,8 @@ use crate::{
     schema::{join_index, join_key},
 };
 
+/// Finalizers without a domain that objects of built-in kinds may have.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 /// Annotations may total so many bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 /// The part of a generated name that is not random.
@@ -54,6 +56,20 @@ fn name_rule(resource: &Resource) -> fn(&str) -> Vec<String> {
 /// Everything that is wrong with `metadata` of an object.
 pub(crate) fn check_metadata(resource: &Resource, value: &Value) -> Vec<Cause> {
     let mut out = vec![];
+    let prefix = meta(value, "generateName");
+    if !prefix.is_empty() {
+        // A dash at the end is fine: something follows it.
+        let whole = match prefix.strip_suffix('-') {
+            Some(rest) if !rest.is_empty() => format!("{rest}a"),
+            _ => prefix.to_owned(),
+        };
+        out.extend(name_rule(resource)(&whole).into_iter().map(|why| {
+            Cause::invalid(
+                "metadata.generateName",
+                format!("Invalid value: {prefix:?}: {why}"),
+            )
+        }));
+    }
     let name = meta(value, "name");
     if name.is_empty() {
         out.push(Cause::required(
@@ -102,17 +118,46 @@ pub(crate) fn check_metadata(resource: &Resource, value: &Value) -> Vec<Cause> {
             format!("Too long: may not be more than {MAX_ANNOTATIONS} bytes"),
         ));
     }
-    for (i, finalizer) in object::finalizers(value).into_iter().enumerate() {
-        let path = join_index("metadata.finalizers", i);
+    check_owners(value, &mut out);
+    check_finalizers(resource, value, &mut out);
+    out
+}
+
+fn check_finalizers(resource: &Resource, value: &Value, out: &mut Vec<Cause>) {
+    let finalizers = object::finalizers(value);
+    let mut refuse = |path: &str, text: &str, why: &str| {
+        out.push(Cause::invalid(path, format!("Invalid value: {text:?}: {why}")))
+    };
+    for finalizer in &finalizers {
         for why in names::qualified_name(finalizer) {
-            out.push(Cause::invalid(
-                &path,
-                format!("Invalid value: {finalizer:?}: {why}"),
-            ));
+            refuse("metadata.finalizers", finalizer, &why);
         }
     }
-    check_owners(value, &mut out);
-    out
+    let both = ["orphan", "foregroundDeletion"];
+    if both.iter().all(|f| finalizers.contains(f)) {
+        refuse(
+            "metadata.finalizers",
+            &finalizers.join(", "),
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        );
+    }
+    // These groups are validated by the rules of custom resources.
+    let lenient = matches!(
+        &*resource.group,
+        "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+            | "coordination.k8s.io"
+    );
+    if resource.custom.is_some() || lenient {
+        return;
+    }
+    for (i, finalizer) in finalizers.iter().enumerate() {
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            refuse(&join_index("metadata.finalizers", i), finalizer, why);
+        }
+    }
 }
 
 fn check_owners(value: &Value, out: &mut Vec<Cause>) {
@@ -147,9 +192,12 @@ fn check_owners(value: &Value, out: &mut Vec<Cause>) {
 pub(crate) fn check_metadata_update(new: &mut Value, old: &Value) -> Vec<Cause> {
     let mut out = vec![];
     let old_entry = |key: &str| object::at(old, &["metadata", key]).cloned();
-    for key in ["uid", "creationTimestamp"] {
+    let deleting = object::is_deleting(old);
+    for key in ["uid", "deletionTimestamp"] {
         let have = meta(new, key);
-        if !have.is_empty() && have != meta(old, key) {
+        // Only a delete marks an object; the mark of one being deleted stays whatever is sent.
+        let fixed = key == "uid" || !deleting;
+        if fixed && !have.is_empty() && have != meta(old, key) {
             out.push(Cause::invalid(
                 format!("metadata.{key}"),
                 format!("Invalid value: {have:?}: field is immutable"),
@@ -158,14 +206,14 @@ pub(crate) fn check_metadata_update(new: &mut Value, old: &Value) -> Vec<Cause> 
         set_meta(new, key, old_entry(key));
     }
     for key in [
-        "deletionTimestamp",
+        "creationTimestamp",
         "deletionGracePeriodSeconds",
         "generateName",
         "managedFields",
     ] {
         set_meta(new, key, old_entry(key));
     }
-    if object::is_deleting(old) {
+    if deleting {
         let before = object::finalizers(old);
         let added: Vec<&str> = object::finalizers(new)
             .into_iter()

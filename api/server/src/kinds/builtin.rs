@@ -24,6 +24,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
         version_required: false,
         returns_deleted: false,
         keeps_status_on_create: false,
+        orphans: false,
         review: false,
     };
     Row {
@@ -78,6 +79,10 @@ impl Row {
         self.quirks.returns_deleted = true;
         self
     }
+    const fn orphans(mut self) -> Self {
+        self.quirks.orphans = true;
+        self
+    }
     const fn review(mut self) -> Self {
         self.quirks.review = true;
         self.namespaced = false;
@@ -104,16 +109,16 @@ const ROWS: &[Row] = &[
     kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).status().returns_deleted(),
     kind("", "v1", "Pod", "pods").short(&["po"]).all().status().generation().returns_deleted(),
     kind("", "v1", "PodTemplate", "podtemplates").generation().returns_deleted(),
-    kind("", "v1", "ReplicationController", "replicationcontrollers").short(&["rc"]).all().status().scale().generation(),
+    kind("", "v1", "ReplicationController", "replicationcontrollers").short(&["rc"]).all().status().scale().generation().orphans(),
     kind("", "v1", "ResourceQuota", "resourcequotas").short(&["quota"]).status().returns_deleted(),
     kind("", "v1", "Secret", "secrets"),
     kind("", "v1", "Service", "services").short(&["svc"]).all().status().create_on_update().returns_deleted(),
     kind("", "v1", "ServiceAccount", "serviceaccounts").short(&["sa"]).returns_deleted(),
-    kind(ADMISSION, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies").cluster().generation(),
-    kind(ADMISSION, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings").cluster().generation(),
+    kind(ADMISSION, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies").cluster().generation().version_required(),
+    kind(ADMISSION, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings").cluster().generation().version_required(),
     kind(ADMISSION, "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations").cluster().generation().version_required(),
-    kind(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies").cluster().status().generation(),
-    kind(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings").cluster().generation(),
+    kind(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies").cluster().status().generation().version_required(),
+    kind(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings").cluster().generation().version_required(),
     kind(ADMISSION, "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations").cluster().generation().version_required(),
     kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions").short(&["crd", "crds"]).cluster().status().generation().version_required(),
     kind("apiregistration.k8s.io", "v1", "APIService", "apiservices").cluster().status().version_required(),
@@ -127,7 +132,7 @@ const ROWS: &[Row] = &[
     kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews").review(),
     kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers").short(&["hpa"]).all().status(),
     kind("batch", "v1", "CronJob", "cronjobs").short(&["cj"]).all().status().generation(),
-    kind("batch", "v1", "Job", "jobs").all().status().generation(),
+    kind("batch", "v1", "Job", "jobs").all().status().generation().orphans(),
     kind("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests").short(&["csr"]).cluster().status(),
     kind("coordination.k8s.io", "v1", "Lease", "leases").version_required(),
     kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation(),
@@ -141,11 +146,11 @@ const ROWS: &[Row] = &[
     kind(RBAC, "v1", "Role", "roles").create_on_update(),
     kind(RBAC, "v1", "RoleBinding", "rolebindings").create_on_update(),
     kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).cluster().generation(),
-    kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers").cluster(),
-    kind("storage.k8s.io", "v1", "CSINode", "csinodes").cluster(),
-    kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities"),
+    kind("storage.k8s.io", "v1", "CSIDriver", "csidrivers").cluster().version_required(),
+    kind("storage.k8s.io", "v1", "CSINode", "csinodes").cluster().version_required(),
+    kind("storage.k8s.io", "v1", "CSIStorageCapacity", "csistoragecapacities").version_required(),
     kind("storage.k8s.io", "v1", "StorageClass", "storageclasses").short(&["sc"]).cluster(),
-    kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments").cluster().status(),
+    kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments").cluster().status().version_required(),
 ];
 
 /// Every built-in kind, shared by all servers of the process, in the order discovery lists them.

@@ -43,6 +43,8 @@ pub(crate) struct Quirks {
     pub(crate) returns_deleted: bool,
     /// The status sent with a create is kept.
     pub(crate) keeps_status_on_create: bool,
+    /// `DELETE` orphans dependents unless asked otherwise.
+    pub(crate) orphans: bool,
     /// Creating one asks a question; nothing is stored.
     pub(crate) review: bool,
 }

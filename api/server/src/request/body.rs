@@ -16,6 +16,7 @@ pub(crate) const MAX_DEPTH: usize = 100;
 pub(crate) enum BodyFormat {
     Json,
     Yaml,
+    Protobuf,
 }
 
 /// The media type of the body, without parameters, in lower case; empty if not given.
@@ -46,14 +47,15 @@ pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, ApiError> {
     Ok(value)
 }
 
-/// Reads an object from a JSON or YAML body.
+/// Reads an object from a JSON, YAML or protobuf body.
 ///
 /// # Errors
-/// 400 if it is malformed or no object, 415 if the media type is neither.
+/// 400 if it is malformed or no object, 415 if the media type is none of them.
 pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Value, ApiError> {
     let format = match media {
         "" | "application/json" => BodyFormat::Json,
         "application/yaml" => BodyFormat::Yaml,
+        super::protobuf::MEDIA => BodyFormat::Protobuf,
         other => {
             return Err(ApiError::unsupported_media_type(
                 other,
@@ -64,6 +66,7 @@ pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Value, ApiError>
     let value = match format {
         BodyFormat::Json => parse_json(bytes)?,
         BodyFormat::Yaml => crate::yaml::parse(bytes)?,
+        BodyFormat::Protobuf => super::protobuf::parse(bytes)?,
     };
     if !value.is_object() {
         return Err(ApiError::bad_request(

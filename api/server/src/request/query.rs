@@ -1,12 +1,14 @@
 //! Query parameters.
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Cause};
 
 /// How a list's `resourceVersion` is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     NotOlderThan,
     Exact,
+    /// None of the two.
+    Unknown,
 }
 
 /// What to do about unknown and duplicate fields.
@@ -28,14 +30,15 @@ pub(crate) enum Propagation {
 
 impl Propagation {
     /// Reads the API's name of it.
-    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Cause> {
         match text {
             "Background" => Ok(Self::Background),
             "Foreground" => Ok(Self::Foreground),
             "Orphan" => Ok(Self::Orphan),
-            other => Err(ApiError::bad_request(format!(
-                "invalid propagationPolicy {other:?}"
-            ))),
+            other => {
+                let supported = ["Foreground", "Background", "Orphan"];
+                Err(unsupported("propagationPolicy", other, &supported))
+            }
         }
     }
 }
@@ -51,16 +54,18 @@ pub(crate) struct Query {
     pub(crate) version_match: Option<VersionMatch>,
     pub(crate) watch: bool,
     pub(crate) bookmarks: bool,
-    pub(crate) send_initial_events: bool,
+    pub(crate) send_initial_events: Option<bool>,
     pub(crate) timeout_seconds: Option<u64>,
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
     pub(crate) field_manager: String,
-    pub(crate) force: bool,
+    pub(crate) force: Option<bool>,
     pub(crate) propagation: Option<Propagation>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) include_object: String,
+    /// Values no verb that knows the option takes; see [`super::check_options`].
+    pub(crate) unsupported: Vec<Cause>,
 }
 
 impl Query {
@@ -93,33 +98,37 @@ impl Query {
                     "" => None,
                     "Exact" => Some(VersionMatch::Exact),
                     "NotOlderThan" => Some(VersionMatch::NotOlderThan),
-                    _ => return Err(invalid(&value)),
+                    _ => Some(VersionMatch::Unknown),
                 }
             }
             "watch" => self.watch = flag(&value),
             "allowWatchBookmarks" => self.bookmarks = flag(&value),
-            "sendInitialEvents" => self.send_initial_events = flag(&value),
+            "sendInitialEvents" => self.send_initial_events = Some(flag(&value)),
             "timeoutSeconds" => self.timeout_seconds = Some(value.parse().map_err(|_| invalid(&value))?),
             "dryRun" => match value.as_str() {
                 "" => {}
                 "All" => self.dry_run = true,
-                _ => {
-                    return Err(ApiError::bad_request(format!(
-                        "dryRun: Unsupported value: {value:?}: supported values: \"All\""
-                    )));
-                }
+                _ => self.unsupported.push(unsupported("dryRun", &value, &["All"])),
             },
             "fieldValidation" => {
                 self.field_validation = match value.as_str() {
                     "Ignore" => FieldValidation::Ignore,
                     "" | "Warn" => FieldValidation::Warn,
                     "Strict" => FieldValidation::Strict,
-                    _ => return Err(invalid(&value)),
+                    _ => {
+                        let supported = ["Ignore", "Warn", "Strict"];
+                        self.unsupported
+                            .push(unsupported("fieldValidation", &value, &supported));
+                        FieldValidation::default()
+                    }
                 }
             }
             "fieldManager" => self.field_manager = value,
-            "force" => self.force = flag(&value),
-            "propagationPolicy" => self.propagation = Some(Propagation::parse(&value)?),
+            "force" => self.force = Some(flag(&value)),
+            "propagationPolicy" => match Propagation::parse(&value) {
+                Ok(policy) => self.propagation = Some(policy),
+                Err(cause) => self.unsupported.push(cause),
+            },
             "orphanDependents" => self.orphan_dependents = Some(flag(&value)),
             "gracePeriodSeconds" => {
                 self.grace_period_seconds = Some(value.parse().map_err(|_| invalid(&value))?)
@@ -129,6 +138,12 @@ impl Query {
         }
         Ok(())
     }
+}
+
+/// An option has a value that is none of the supported ones.
+pub(crate) fn unsupported(field: &str, value: &str, supported: &[&str]) -> Cause {
+    let message = format!("Unsupported value: {value:?}: supported values: {supported:?}");
+    Cause::not_supported(field, message)
 }
 
 /// A Go boolean parameter: present and not false.
@@ -172,14 +187,7 @@ mod tests {
         );
         assert_eq!(q.propagation, Some(Propagation::Orphan));
         assert!(!Query::parse("watch=false").unwrap().watch);
-        for bad in [
-            "limit=x",
-            "dryRun=Some",
-            "fieldValidation=Loud",
-            "propagationPolicy=Up",
-            "a=%f",
-            "timeoutSeconds=-1",
-        ] {
+        for bad in ["limit=x", "a=%f", "timeoutSeconds=-1"] {
             assert!(Query::parse(bad).is_err(), "{bad}");
         }
     }

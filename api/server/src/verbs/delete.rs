@@ -14,7 +14,7 @@ use crate::{
     error::ApiError,
     kinds::Resource,
     object::{self, meta, set_meta},
-    request::{Propagation, Query, parse_object},
+    request::{Propagation, Query, both_policies, parse_object, refuse, unsupported},
     server::Core,
     service::Reply,
     store::{Change, Expect, Key, Record, WriteError},
@@ -66,21 +66,29 @@ impl DeleteOptions {
         let text = |path: &[&str]| object::text(&value, path).map(str::to_owned);
         options.uid = text(&["preconditions", "uid"]);
         options.revision = text(&["preconditions", "resourceVersion"]);
+        let mut causes = vec![];
         if let Some(policy) = object::text(&value, &["propagationPolicy"]) {
-            options.propagation = Some(Propagation::parse(policy)?);
+            match Propagation::parse(policy) {
+                Ok(policy) => options.propagation = Some(policy),
+                Err(cause) => causes.push(cause),
+            }
+            if value.get("orphanDependents").is_some_and(|o| !o.is_null()) {
+                causes.push(both_policies());
+            }
         } else if value.get("orphanDependents") == Some(&Value::Bool(true)) {
             options.propagation = Some(Propagation::Orphan);
         }
         if let Some(seconds) = value.get("gracePeriodSeconds").and_then(Value::as_i64) {
             options.grace_seconds = Some(seconds);
         }
-        if value
-            .get("dryRun")
-            .and_then(Value::as_array)
-            .is_some_and(|l| l.iter().any(|v| v == "All"))
-        {
-            options.dry_run = true;
+        let dry_run = value.get("dryRun").and_then(Value::as_array);
+        for stage in dry_run.into_iter().flatten().filter_map(Value::as_str) {
+            match stage {
+                "All" => options.dry_run = true,
+                other => causes.push(unsupported("dryRun", other, &["All"])),
+            }
         }
+        refuse("DeleteOptions", causes)?;
         Ok(options)
     }
 }
@@ -225,12 +233,19 @@ fn preconditions(
 
 /// Marks an object as being deleted, with what holds it.
 fn mark(core: &Core, resource: &Resource, value: &mut Value, options: &DeleteOptions) {
-    let policy_finalizer = match options.propagation {
+    let propagation = options
+        .propagation
+        .or(resource.quirks.orphans.then_some(Propagation::Orphan));
+    let policy_finalizer = match propagation {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
         _ => None,
     };
-    if options.propagation.is_some() {
+    // What a finalizer says already stands against a kind's custom, but not against a request.
+    let held = object::finalizers(value)
+        .iter()
+        .any(|f| *f == ORPHAN || *f == FOREGROUND);
+    if options.propagation.is_some() || (propagation.is_some() && !held) {
         let mut finalizers = object::finalizers(value);
         finalizers.retain(|f| *f != ORPHAN && *f != FOREGROUND);
         finalizers.extend(policy_finalizer);

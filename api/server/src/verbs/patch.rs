@@ -8,11 +8,11 @@ use super::{
     create::place,
     decode_stored,
     get::shaped,
-    update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
+    update::{Part, Refusal, TRIES, check_name, check_version, store_update},
 };
 use crate::{
     admission::sanitize,
-    error::ApiError,
+    error::{ApiError, Cause},
     kinds::Resource,
     object::{meta, set_meta},
     request::{MAX_DEPTH, parse_json, too_deep},
@@ -43,13 +43,13 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         let patch = patch.as_ref().map_err(Clone::clone)?;
         let mut value = decode_stored(resource, &record.bytes);
         let had = meta(&value, "resourceVersion").to_owned();
-        patch.apply(resource, call.name(), &mut value)?;
+        patch.apply(&mut value)?;
         if too_deep(&value, MAX_DEPTH) {
             return Err(ApiError::bad_request(format!(
                 "the patched object is nested deeper than {MAX_DEPTH} levels"
             )));
         }
-        let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+        let warnings = sanitize(resource, &mut value, call.query.field_validation).map_err(|e| misfit(&e))?;
         crate::admission::check_kind(resource, &mut value)?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
@@ -59,7 +59,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         if matches!(meta(&value, "resourceVersion"), "" | "0") {
             set_meta(&mut value, "resourceVersion", Some(had.into()));
         }
-        check_precondition(resource, &value, &record)?;
+        check_version(resource, &value, &record)?;
         match store_update(core, resource, &key, &record, value, part, call.query.dry_run) {
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
@@ -67,6 +67,14 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
         }
     }
+}
+
+/// The patch itself is fine, what it makes of the object is not: unprocessable, about no object, as in Kubernetes.
+fn misfit(error: &ApiError) -> ApiError {
+    let why = format!("Invalid value: {}", error.message);
+    let mut out = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {why}"));
+    out.details.causes = vec![Cause::invalid("patch", why)];
+    out
 }
 
 /// A patch that has been read.
@@ -121,12 +129,11 @@ fn unsupported(resource: &Resource, media: &str) -> ApiError {
 
 impl Patch {
     /// Applies the patch.
-    pub(super) fn apply(&self, resource: &Resource, name: &str, value: &mut Value) -> Result<(), ApiError> {
+    pub(super) fn apply(&self, value: &mut Value) -> Result<(), ApiError> {
         match self {
             // Well-formed operations that do not fit this object are unprocessable.
-            Self::Json(patch) => roundhouse_patch::json_patch(value, patch).map_err(|e| {
-                ApiError::new(422, "Invalid", e.to_string()).about(&resource.group, &resource.kind, name)
-            }),
+            Self::Json(patch) => roundhouse_patch::json_patch(value, patch)
+                .map_err(|e| ApiError::new(422, "Invalid", e.to_string())),
             Self::Merge(patch) => {
                 roundhouse_patch::json_merge(value, patch);
                 Ok(())

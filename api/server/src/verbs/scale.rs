@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     Call, decode_stored,
     patch::patcher,
-    update::{Part, Refusal, TRIES, check_precondition, store_update},
+    update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
 };
 use crate::{
     error::{ApiError, Cause},
@@ -39,8 +39,12 @@ fn scale_of(paths: &ScalePaths, value: &Value) -> Value {
     if let Some(selector) = selector.filter(|s| !s.is_empty()) {
         crate::object::set(&mut status, "selector", Some(selector.into()));
     }
-    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta,
-        "spec": {"replicas": count(&paths.spec)}, "status": status})
+    // A desired count of zero is left out, an observed one is not: so the Go types say.
+    let spec = match count(&paths.spec) {
+        0 => json!({}),
+        n => json!({"replicas": n}),
+    };
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": meta, "spec": spec, "status": status})
 }
 
 /// A selector object as `labelSelector` text.
@@ -48,15 +52,43 @@ fn selector_text(selector: Option<&Value>) -> String {
     let Some(selector) = selector else {
         return String::new();
     };
-    let labels = selector
-        .get("matchLabels")
-        .or(Some(selector))
-        .and_then(Value::as_object);
+    let is_map = !["matchLabels", "matchExpressions"]
+        .iter()
+        .any(|key| selector.get(key).is_some_and(|v| !v.is_string()));
+    let labels = if is_map {
+        Some(selector)
+    } else {
+        selector.get("matchLabels")
+    };
     let pairs = labels
+        .and_then(Value::as_object)
         .into_iter()
         .flatten()
-        .filter_map(|(k, v)| Some(format!("{k}={}", v.as_str()?)));
-    pairs.collect::<Vec<_>>().join(",")
+        .filter_map(|(k, v)| Some((k.as_str(), format!("{k}={}", v.as_str()?))));
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let expressions = expressions.into_iter().flatten().filter_map(expression_text);
+    // Kubernetes prints the requirements in the order of their keys.
+    let mut all: Vec<(&str, String)> = pairs.chain(expressions).collect();
+    all.sort_by(|a, b| a.0.cmp(b.0));
+    let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+    texts.join(",")
+}
+
+/// Key and text of one entry of `matchExpressions`.
+fn expression_text(expression: &Value) -> Option<(&str, String)> {
+    let key = expression.get("key")?.as_str()?;
+    let values = expression.get("values").and_then(Value::as_array);
+    let mut values: Vec<&str> = values.into_iter().flatten().filter_map(Value::as_str).collect();
+    values.sort_unstable();
+    let values = values.join(",");
+    let text = match expression.get("operator")?.as_str()? {
+        "In" => format!("{key} in ({values})"),
+        "NotIn" => format!("{key} notin ({values})"),
+        "Exists" => key.to_owned(),
+        "DoesNotExist" => format!("!{key}"),
+        _ => return None,
+    };
+    Some((key, text))
 }
 
 fn read(core: &Core, call: &Call) -> Result<(Record, Value), ApiError> {
@@ -77,7 +109,28 @@ pub(super) fn get(core: &Core, call: &Call, paths: &ScalePaths) -> Result<Reply,
 /// Replaces the Scale of an object.
 pub(super) fn update(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
     let sent = parse_object(&call.media, body)?;
+    check_scale(&sent)?;
+    check_name(call, &sent)?;
     write(core, call, paths, |_| Ok(sent.clone()))
+}
+
+/// A body that says what it is must say it is a Scale, and count in numbers.
+fn check_scale(sent: &Value) -> Result<(), ApiError> {
+    for (key, want) in [("apiVersion", "autoscaling/v1"), ("kind", "Scale")] {
+        if let Some(have) = sent.get(key).and_then(Value::as_str).filter(|h| *h != want) {
+            return Err(ApiError::bad_request(format!(
+                "{have} cannot be handled as a Scale: the {key} of this path is {want}"
+            )));
+        }
+    }
+    match at(sent, &["spec", "replicas"]) {
+        Some(n) if !n.is_null() && n.as_i64().is_none_or(|n| i32::try_from(n).is_err()) => {
+            Err(ApiError::bad_request(
+                "Scale cannot be handled: cannot decode spec.replicas, which is a whole number of 32 bits",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Patches the Scale of an object. A strategic merge of a Scale is a plain merge: it has no lists.
@@ -90,9 +143,7 @@ pub(super) fn patch(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) 
     };
     let patch = patcher(&call.resource, media, body)?;
     write(core, call, paths, |mut scale| {
-        patch
-            .apply(&call.resource, call.name(), &mut scale)
-            .map(|()| scale)
+        patch.apply(&mut scale).map(|()| scale)
     })
 }
 
@@ -107,10 +158,12 @@ fn write(
         tries += 1;
         let (record, mut value) = read(core, call)?;
         let scale = change(scale_of(paths, &value))?;
-        let replicas = at(&scale, &["spec", "replicas"]).map_or(Ok(0), |v| v.as_i64().ok_or(v));
-        let replicas = match replicas {
-            Ok(n) if (0..=i64::from(i32::MAX)).contains(&n) => n,
-            _ => return Err(invalid(&call.resource, call.name())),
+        let replicas = match at(&scale, &["spec", "replicas"]) {
+            None | Some(Value::Null) => 0,
+            Some(n) => n
+                .as_i64()
+                .filter(|n| (0..=i64::from(i32::MAX)).contains(n))
+                .ok_or_else(|| invalid(&call.resource, call.name()))?,
         };
         check_precondition(&call.resource, &with_meta(&value, &scale), &record)?;
         set_at(&mut value, &paths.spec, replicas.into());

@@ -64,7 +64,7 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
             part,
             call.query.dry_run,
         ) {
-            Err(Refusal::Raced) if tries < TRIES && meta(&value, "resourceVersion").is_empty() => {}
+            Err(Refusal::Raced) if tries < TRIES && matches!(meta(&value, "resourceVersion"), "" | "0") => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
             Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
@@ -72,11 +72,18 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
     }
 }
 
-/// The name in the body, if any, must be the one in the path.
+/// The name in the body must be the one in the path.
 pub(super) fn check_name(call: &Call, value: &Value) -> Result<(), ApiError> {
     let name = meta(value, "name");
-    if name == call.name() || name.is_empty() {
+    if name == call.name() {
         return Ok(());
+    }
+    if name.is_empty() {
+        let message = format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.name()
+        );
+        return Err(ApiError::bad_request(message));
     }
     let message = format!(
         "the name of the object ({name}) does not match the name on the URL ({})",
@@ -93,16 +100,14 @@ pub(super) fn check_precondition(
 ) -> Result<(), ApiError> {
     let name = meta(value, "name");
     let version = meta(value, "resourceVersion");
-    if version.is_empty() && resource.quirks.version_required {
+    if matches!(version, "" | "0") && resource.quirks.version_required {
         let why = "Invalid value: 0: must be specified for an update";
         let mut error = resource.invalid(name, vec![Cause::invalid("metadata.resourceVersion", why)]);
         // Kubernetes names the resource rather than the kind here.
         error.details.kind = resource.plural.to_string();
         return Err(error);
     }
-    if !version.is_empty() && version != "0" && version.parse() != Ok(record.revision) {
-        return Err(resource.conflict(name));
-    }
+    check_version(resource, value, record)?;
     let uid = meta(value, "uid");
     if !uid.is_empty() {
         let stored = object::decode(&record.bytes);
@@ -113,6 +118,15 @@ pub(super) fn check_precondition(
         }
     }
     Ok(())
+}
+
+/// The version the sender changed, if it says so, must be the stored one.
+pub(super) fn check_version(resource: &Resource, value: &Value, record: &Record) -> Result<(), ApiError> {
+    match meta(value, "resourceVersion") {
+        "" | "0" => Ok(()),
+        version if version.parse() == Ok(record.revision) => Ok(()),
+        _ => Err(resource.conflict(meta(value, "name"))),
+    }
 }
 
 /// Why a change was not stored.

@@ -18,21 +18,12 @@ pub(super) fn watch(core: &Arc<Core>, call: &Call) -> Result<Reply, ApiError> {
     let query = &call.query;
     let labels =
         LabelSelector::parse(&query.label_selector).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let mut field_selector = query.field_selector.clone();
-    if let Some(name) = &call.path.name {
-        // A watch of one object is a watch of the collection by name.
-        field_selector = format!("metadata.name={name}");
-    }
-    let fields = FieldSelector::parse(&field_selector, &call.resource)
+    let fields = FieldSelector::parse(&query.field_selector, &call.resource)
         .map_err(|e| ApiError::bad_request(e.to_string()))?;
     let version = parse_version(&query.resource_version)?;
-    if query.send_initial_events && query.version_match.is_none() {
-        let message =
-            "sendInitialEvents: resourceVersionMatch must be NotOlderThan when sendInitialEvents is set";
-        return Err(ApiError::new(422, "Invalid", message));
-    }
     let from = match version {
-        _ if query.send_initial_events => From::State,
+        _ if query.send_initial_events == Some(true) => From::State,
+        None | Some(0) if query.send_initial_events == Some(false) => From::Now,
         None | Some(0) => From::State,
         Some(revision) => From::Revision(revision),
     };
