@@ -213,3 +213,47 @@ async fn a_named_get_is_no_watch() {
     let (code, one) = raw.get(&format!("{MAPS}/one?watch=true")).await;
     assert_eq!((code, &one["kind"]), (200, &json!("ConfigMap")));
 }
+
+#[tokio::test]
+async fn versions_to_come() {
+    let raw = server();
+    raw.post(MAPS, config("one")).await;
+    for path in [MAPS.to_owned(), format!("{MAPS}/one")] {
+        let (code, status) = raw.get(&format!("{path}?resourceVersion=99999")).await;
+        assert_eq!(
+            (code, &status["details"]["causes"][0]["reason"]),
+            (504, &json!("ResourceVersionTooLarge")),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn pods_hardly_change() {
+    let raw = server();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    raw.post(pods, pod).await;
+    let path = format!("{pods}/p");
+    for (patch, want) in [
+        (
+            json!({"containers": [{"name": "d", "image": "i"}]}),
+            "422 spec.containers",
+        ),
+        (json!({"restartPolicy": "Never"}), "422 spec"),
+        (json!({"containers": [{"name": "c", "image": "j"}]}), "200"),
+        (json!({"nodeName": "n"}), "200"),
+        (json!({"nodeName": "m"}), "422 spec"),
+    ] {
+        let body = json!({"spec": patch}).to_string();
+        let answer = raw
+            .ask(
+                Method::PATCH,
+                &path,
+                "application/strategic-merge-patch+json",
+                body,
+            )
+            .await;
+        assert_eq!(verdict(answer), want, "{patch}");
+    }
+}

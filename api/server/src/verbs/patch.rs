@@ -50,7 +50,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             )));
         }
         let warnings = sanitize(resource, &mut value, call.query.field_validation).map_err(|e| misfit(&e))?;
-        crate::admission::check_kind(resource, &mut value)?;
+        crate::admission::check_kind(resource, &mut value).map_err(|e| misfit(&e))?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
         set_meta(&mut value, "name", Some(call.name().into()));
