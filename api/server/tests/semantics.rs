@@ -257,3 +257,18 @@ async fn pods_hardly_change() {
         assert_eq!(verdict(answer), want, "{patch}");
     }
 }
+
+#[tokio::test]
+async fn patches_do_not_grow_objects_without_bound() {
+    let raw = server();
+    raw.post(MAPS, config("one")).await;
+    let one = format!("{MAPS}/one");
+    let piece = "v".repeat(2 << 20);
+    assert_eq!(raw.merge(&one, json!({"data": {"b": piece}})).await.0, 200);
+    assert_eq!(raw.merge(&one, json!({"data": {"c": piece}})).await.0, 413);
+    let copy = r#"[{"op":"copy","from":"/data/b","path":"/data/d"}]"#;
+    let (code, _) = raw
+        .ask(Method::PATCH, &one, "application/json-patch+json", copy)
+        .await;
+    assert_eq!(code, 413);
+}
