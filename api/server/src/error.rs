@@ -54,6 +54,10 @@ impl Cause {
     pub(crate) fn too_many(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueTooMany", field, message)
     }
+    /// The resourceVersion asked for has not been given out yet.
+    pub(crate) fn version_too_large() -> Self {
+        Self::new("ResourceVersionTooLarge", "", "Too large resource version")
+    }
     /// The namespace of the object is going away.
     pub(crate) fn namespace_terminating(namespace: &str) -> Self {
         let message = format!("namespace {namespace} is being terminated");

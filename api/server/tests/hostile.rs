@@ -132,7 +132,7 @@ async fn answers_name_code_and_reason() {
         (Method::POST, "/api/v1/configmaps", "application/json", "{}", 405),
         (Method::PUT, MAPS, "application/json", "{}", 405),
         (Method::PATCH, one.as_str(), MERGE, "[]", 400),
-        (Method::PATCH, one.as_str(), MERGE, "{\"kind\": \"Secret\"}", 400),
+        (Method::PATCH, one.as_str(), MERGE, "{\"kind\": \"Secret\"}", 422),
         (Method::PATCH, one.as_str(), MERGE, "{\"data\": {\"a\": 1}}", 422),
         (
             Method::PATCH,

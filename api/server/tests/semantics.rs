@@ -213,3 +213,62 @@ async fn a_named_get_is_no_watch() {
     let (code, one) = raw.get(&format!("{MAPS}/one?watch=true")).await;
     assert_eq!((code, &one["kind"]), (200, &json!("ConfigMap")));
 }
+
+#[tokio::test]
+async fn versions_to_come() {
+    let raw = server();
+    raw.post(MAPS, config("one")).await;
+    for path in [MAPS.to_owned(), format!("{MAPS}/one")] {
+        let (code, status) = raw.get(&format!("{path}?resourceVersion=99999")).await;
+        assert_eq!(
+            (code, &status["details"]["causes"][0]["reason"]),
+            (504, &json!("ResourceVersionTooLarge")),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn pods_hardly_change() {
+    let raw = server();
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    raw.post(pods, pod).await;
+    let path = format!("{pods}/p");
+    for (patch, want) in [
+        (
+            json!({"containers": [{"name": "d", "image": "i"}]}),
+            "422 spec.containers",
+        ),
+        (json!({"restartPolicy": "Never"}), "422 spec"),
+        (json!({"containers": [{"name": "c", "image": "j"}]}), "200"),
+        (json!({"nodeName": "n"}), "200"),
+        (json!({"nodeName": "m"}), "422 spec"),
+    ] {
+        let body = json!({"spec": patch}).to_string();
+        let answer = raw
+            .ask(
+                Method::PATCH,
+                &path,
+                "application/strategic-merge-patch+json",
+                body,
+            )
+            .await;
+        assert_eq!(verdict(answer), want, "{patch}");
+    }
+}
+
+#[tokio::test]
+async fn patches_do_not_grow_objects_without_bound() {
+    let raw = server();
+    raw.post(MAPS, config("one")).await;
+    let one = format!("{MAPS}/one");
+    let piece = "v".repeat(2 << 20);
+    assert_eq!(raw.merge(&one, json!({"data": {"b": piece}})).await.0, 200);
+    assert_eq!(raw.merge(&one, json!({"data": {"c": piece}})).await.0, 413);
+    let copy = r#"[{"op":"copy","from":"/data/b","path":"/data/d"}]"#;
+    let (code, _) = raw
+        .ask(Method::PATCH, &one, "application/json-patch+json", copy)
+        .await;
+    assert_eq!(code, 413);
+}

@@ -36,6 +36,7 @@ pub(crate) fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> 
                 out.push(Cause::invalid("type", "Invalid value: field is immutable"));
             }
         }
+        ("", "Pod") => pod(old, new, &mut out),
         ("", "Service") => service(old, new, &mut out),
         ("", "PersistentVolumeClaim") => {
             let without_size = |v: &Value| {
@@ -116,6 +117,51 @@ fn stateful_set(old: &Value, new: &Value, out: &mut Vec<Cause>) {
     };
     if spec(old) != spec(new) {
         let why = "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        out.push(Cause::forbidden("spec", why));
+    }
+}
+
+/// Of a pod's spec only images, tolerations and a few times may change (`ValidatePodUpdate`), and its node be set once.
+fn pod(old: &Value, new: &Value, out: &mut Vec<Cause>) {
+    let count = |v: &Value, key: &str| {
+        at(v, &["spec", key])
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len)
+    };
+    let before = out.len();
+    for key in ["containers", "initContainers"] {
+        if count(old, key) != count(new, key) {
+            let why = "Forbidden: pod updates may not add or remove containers";
+            out.push(Cause::forbidden(format!("spec.{key}"), why));
+        }
+    }
+    if out.len() > before {
+        return;
+    }
+    let fixed = |v: &Value| {
+        let mut spec = v.get("spec").cloned().unwrap_or_default();
+        for key in [
+            "activeDeadlineSeconds",
+            "tolerations",
+            "terminationGracePeriodSeconds",
+            "schedulingGates",
+        ] {
+            crate::object::set(&mut spec, key, None);
+        }
+        for key in ["containers", "initContainers"] {
+            let list = spec.get_mut(key).and_then(Value::as_array_mut);
+            for container in list.into_iter().flatten() {
+                crate::object::set(container, "image", None);
+            }
+        }
+        // Here there is no `binding`, by which a scheduler sets the node elsewhere.
+        if at(old, &["spec", "nodeName"]).is_none() {
+            crate::object::set(&mut spec, "nodeName", None);
+        }
+        spec
+    };
+    if fixed(old) != fixed(new) {
+        let why = "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
         out.push(Cause::forbidden("spec", why));
     }
 }

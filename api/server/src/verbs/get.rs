@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use serde_json::json;
 
-use super::{Call, decode_stored, type_prefix};
+use super::{Call, decode_stored, list, type_prefix};
 use crate::{
     error::ApiError,
     object,
@@ -16,6 +16,7 @@ use crate::{
 
 /// Answers with an object in the shape asked for.
 pub(super) fn get(core: &Core, call: &Call) -> Result<Reply, ApiError> {
+    list::check_reached(core, list::parse_version(&call.query.resource_version)?)?;
     let record = core
         .store
         .get(&call.key())

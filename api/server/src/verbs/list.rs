@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Call, decode_stored, type_prefix};
 use crate::{
-    error::ApiError,
+    error::{ApiError, Cause},
     object,
     output::metadata_only,
     paging::Token,
@@ -42,13 +42,7 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         ));
     }
     let exact = asked.filter(|_| query.version_match == Some(VersionMatch::Exact));
-    if let Some(asked) = asked.filter(|v| *v > core.store.revision()) {
-        let message = format!(
-            "Too large resource version: {asked}, current: {}",
-            core.store.revision()
-        );
-        return Err(ApiError::new(504, "Timeout", message));
-    }
+    check_reached(core, asked)?;
     let mut range = Range {
         table: call.resource.table.clone(),
         namespace: call.path.namespace.as_deref().map(Into::into),
@@ -99,6 +93,18 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         revision,
         next,
     })
+}
+
+/// A version that is still to come cannot be waited for: 504, with the cause clients know it by.
+pub(super) fn check_reached(core: &Core, asked: Option<u64>) -> Result<(), ApiError> {
+    let now = core.store.revision();
+    let Some(asked) = asked.filter(|v| *v > now) else {
+        return Ok(());
+    };
+    let message = format!("Timeout: Too large resource version: {asked}, current: {now}");
+    let mut error = ApiError::new(504, "Timeout", message);
+    error.details.causes = vec![Cause::version_too_large()];
+    Err(error)
 }
 
 /// A `resourceVersion` parameter.

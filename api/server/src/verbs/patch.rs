@@ -14,8 +14,8 @@ use crate::{
     admission::sanitize,
     error::{ApiError, Cause},
     kinds::Resource,
-    object::{meta, set_meta},
-    request::{MAX_DEPTH, parse_json, too_deep},
+    object::{self, meta, set_meta},
+    request::{MAX_BODY, MAX_DEPTH, parse_json, too_deep},
     server::Core,
     service::Reply,
 };
@@ -44,13 +44,18 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         let mut value = decode_stored(resource, &record.bytes);
         let had = meta(&value, "resourceVersion").to_owned();
         patch.apply(&mut value)?;
+        // Only what is added can make it too large; copies within a JSON patch add more than its own length.
+        let may_grow = matches!(patch, Patch::Json(_)) || record.bytes.len() + body.len() > MAX_BODY;
+        if may_grow && object::encode(&value).len() > MAX_BODY {
+            return Err(ApiError::too_large(MAX_BODY));
+        }
         if too_deep(&value, MAX_DEPTH) {
             return Err(ApiError::bad_request(format!(
                 "the patched object is nested deeper than {MAX_DEPTH} levels"
             )));
         }
         let warnings = sanitize(resource, &mut value, call.query.field_validation).map_err(|e| misfit(&e))?;
-        crate::admission::check_kind(resource, &mut value)?;
+        crate::admission::check_kind(resource, &mut value).map_err(|e| misfit(&e))?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
         set_meta(&mut value, "name", Some(call.name().into()));

@@ -87,7 +87,8 @@ CronJobSpec: 1 schedule string, 2 startingDeadlineSeconds *int, 3 concurrencyPol
 CronJobStatus:
 JobTemplateSpec: 1 metadata ObjectMeta, 2 spec JobSpec
 PodTemplateSpec: 1 metadata ObjectMeta, 2 spec PodSpec
-PodSpec: 2 containers []Container, 3 restartPolicy string, 4 terminationGracePeriodSeconds *int, 5 activeDeadlineSeconds *int, 6 dnsPolicy string, 7 nodeSelector strings, 8 serviceAccountName string, 9 serviceAccount string, 10 nodeName string, 11 hostNetwork bool, 12 hostPID bool, 13 hostIPC bool, 15 imagePullSecrets []LocalObjectReference, 16 hostname string, 17 subdomain string, 19 schedulerName string, 20 initContainers []Container, 21 automountServiceAccountToken *bool, 24 priorityClassName string, 25 priority *int
+PodSpec: 2 containers []Container, 3 restartPolicy string, 4 terminationGracePeriodSeconds *int, 5 activeDeadlineSeconds *int, 6 dnsPolicy string, 7 nodeSelector strings, 8 serviceAccountName string, 9 serviceAccount string, 10 nodeName string, 11 hostNetwork bool, 12 hostPID bool, 13 hostIPC bool, 14 securityContext *PodSecurityContext, 15 imagePullSecrets []LocalObjectReference, 16 hostname string, 17 subdomain string, 19 schedulerName string, 20 initContainers []Container, 21 automountServiceAccountToken *bool, 24 priorityClassName string, 25 priority *int
+PodSecurityContext: 2 runAsUser *int, 3 runAsNonRoot *bool, 4 supplementalGroups []int, 5 fsGroup *int, 6 runAsGroup *int
 Container: 1 name string, 2 image string, 3 command []string, 4 args []string, 5 workingDir string, 6 ports []ContainerPort, 7 env []EnvVar, 8 resources ResourceRequirements, 13 terminationMessagePath string, 14 imagePullPolicy string, 16 stdin bool, 17 stdinOnce bool, 18 tty bool, 20 terminationMessagePolicy string
 ContainerPort: 1 name string, 2 hostPort int, 3 containerPort int, 4 protocol string, 5 hostIP string
 EnvVar: 1 name string, 2 value string
