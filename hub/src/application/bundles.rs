@@ -6,7 +6,7 @@ use crate::dispatch::{
     plan::Todo,
     removal::{self, Removal},
 };
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -31,13 +31,6 @@ pub(super) struct Written {
 }
 
 impl Written {
-    fn add(&mut self, outcome: Result<(), PassError>) {
-        match outcome {
-            Ok(()) => self.count += 1,
-            Err(error) => self.fail(error),
-        }
-    }
-
     /// Keeps the first error; a conflict gives way to what is wrong.
     pub(super) fn fail(&mut self, error: PassError) {
         let weak = matches!(self.error, None | Some(PassError::Conflict { .. }));
@@ -54,6 +47,18 @@ impl Written {
         }
         self
     }
+}
+
+/// Counts the writes that changed something.
+async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin)) -> Written {
+    let mut written = Written::default();
+    while let Some(outcome) = writes.next().await {
+        match outcome {
+            Ok(changed) => written.count += usize::from(changed),
+            Err(error) => written.fail(error),
+        }
+    }
+    written
 }
 
 /// Writes Bundles of one application.
@@ -86,25 +91,25 @@ impl Writer<'_> {
         let mut writes = stream::iter(due)
             .map(|(wanted, existing)| self.write(wanted, existing))
             .buffer_unordered(CONCURRENT_WRITES);
-        let mut written = Written::default();
-        while let Some(outcome) = writes.next().await {
-            written.add(outcome);
-        }
-        written
+        count(&mut writes).await
     }
 
-    async fn write(self, wanted: Wanted, existing: Option<Observed>) -> Result<(), PassError> {
+    /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
+    async fn write(self, wanted: Wanted, existing: Option<Observed>) -> Result<bool, PassError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
         let bundle = wanted.bundle(existing.as_ref());
         let post = PostParams {
             field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let answer = match existing {
+        let answer = match &existing {
             Some(_) => api.replace(&wanted.name, &post, &bundle).await,
             None => api.create(&post, &bundle).await,
         };
-        self.take(answer, "writing", &wanted.namespace, &wanted.name)
+        let before = existing.map(|existing| existing.resource_version);
+        let changed = !matches!(&answer, Ok(after) if after.metadata.resource_version == before);
+        self.take(answer, "writing", &wanted.namespace, &wanted.name)?;
+        Ok(changed)
     }
 
     fn take(
@@ -128,15 +133,7 @@ impl Writer<'_> {
         let mut removals = stream::iter(due)
             .map(|(bundle, deletion)| self.step(bundle, deletion))
             .buffer_unordered(CONCURRENT_WRITES);
-        let mut written = Written::default();
-        while let Some(outcome) = removals.next().await {
-            match outcome {
-                Ok(false) => {}
-                Ok(true) => written.add(Ok(())),
-                Err(error) => written.add(Err(error)),
-            }
-        }
-        written
+        count(&mut removals).await
     }
 
     async fn step(self, bundle: Observed, deletion: Deletion) -> Result<bool, PassError> {

@@ -14,7 +14,7 @@ use roundhouse_api::{
     condition,
     decision::Decision,
     hash,
-    names::label,
+    names::{bundle_name, label},
     revision::ApplicationRevision,
 };
 use serde_json::Value;
@@ -391,14 +391,14 @@ impl State {
     }
 }
 
-/// The application that a Bundle belongs to: by its reference, which stays when somebody takes the labels off.
-fn application_of(observed: &Observed) -> Option<Key> {
+/// The application that a Bundle belongs to: by its reference, which stays when somebody takes the labels off, or by its
+/// labels if it has the name that dispatch gives: copied labels alone do not make a hand-written Bundle ours to remove.
+pub(super) fn application_of(observed: &Observed) -> Option<Key> {
     if let Some(reference) = &observed.spec.application_ref {
         return Some((reference.namespace.clone(), reference.name.clone()));
     }
     let labels = &observed.labels;
-    Some((
-        labels.get(label::APP_NAMESPACE)?.clone(),
-        labels.get(label::APP_NAME)?.clone(),
-    ))
+    let (namespace, name) = (labels.get(label::APP_NAMESPACE)?, labels.get(label::APP_NAME)?);
+    let part = observed.name.strip_prefix(&bundle_name(namespace, name, 1))?;
+    (part.is_empty() || part.starts_with('.')).then(|| (namespace.clone(), name.clone()))
 }

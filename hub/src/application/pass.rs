@@ -40,6 +40,9 @@ use tokio::time::Instant;
 /// Rounds of the inner loop beyond the number of steps; a pass that reaches it goes on with the next one.
 const MORE_ROUNDS: usize = 4;
 
+/// Pause before a pass that only repeats writes.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// What passes share.
 pub(super) struct Hub {
     pub(super) client: Client,
@@ -121,10 +124,19 @@ impl Hub {
         };
         status::accepted(&mut status, &[], app.generation, now);
         let rendered = render::render(&app.namespace, &app.name, &valid);
-        let (mut delivery, app) = self
-            .prepare(key, app, &mut status, &spec, valid, rendered)
-            .await?;
-        self.rounds(&mut delivery, app, status).await
+        let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
+        match prepared.await {
+            Ok((mut delivery, app)) => self.rounds(&mut delivery, app, status).await,
+            Err(error @ PassError::Conflict { .. }) => Err(error),
+            Err(error) => {
+                // Whoever looks at the application has to see what is in its way.
+                let mut outcome = Outcome::default();
+                status::stuck(&mut status, &error, app.generation, now);
+                self.store(&app, status, false, &mut outcome).await?;
+                outcome.error = Some(error);
+                Ok(outcome)
+            }
+        }
     }
 
     /// Makes sure that the revision is recorded before a run of it starts.
@@ -230,7 +242,8 @@ impl Hub {
             written = written.and(done);
             if written.error.is_some() || !again || last {
                 if again && last {
-                    outcome.wake(Duration::ZERO);
+                    // Writes that do not move the run may be undone by somebody as fast as they are made.
+                    outcome.wake(if moved { Duration::ZERO } else { PAUSE });
                 }
                 break;
             }
@@ -321,10 +334,15 @@ impl Hub {
             _ => None,
         });
         for revision in vanished.collect::<std::collections::BTreeSet<_>>() {
-            if let Some(content) = self.load(delivery, &revision).await? {
-                delivery.former.insert(revision, content);
-                // The next round plans with it.
-                written.count += 1;
+            match self.load(delivery, &revision).await {
+                Ok(Some(content)) => {
+                    delivery.former.insert(revision, content);
+                    // The next round plans with it.
+                    written.count += 1;
+                }
+                Ok(None) => {}
+                // Other clusters get theirs all the same.
+                Err(error) => written.fail(error),
             }
         }
         let writer = self.writer(delivery.key);

@@ -2,7 +2,7 @@
 
 use super::{
     bundles::{Writer, Written},
-    cache::{Member, Stored},
+    cache::{Member, Stored, application_of},
     error::PassError,
 };
 use crate::dispatch::{
@@ -60,9 +60,9 @@ pub(super) fn judge(
         })
     };
     let open = surplus.iter().filter(|b| b.spec.deletion.is_none());
-    let losing: BTreeSet<String> = open
+    let losing: BTreeMap<String, String> = open
         .filter(|b| !stays(&b.cluster))
-        .map(|b| b.cluster.clone())
+        .map(|b| (b.cluster.clone(), b.uid.clone()))
         .collect();
     let leaving = surplus
         .iter()
@@ -159,9 +159,10 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
         label::APP_NAME,
         app.name
     );
-    let list = api.list(&ListParams::default().labels(&selector).limit(1)).await;
+    let list = api.list(&ListParams::default().labels(&selector)).await;
     let list = list.map_err(|error| PassError::api(&app.title(), "listing bundles", error))?;
-    Ok(!list.items.is_empty())
+    let mut bundles = list.items.into_iter().filter_map(Observed::of);
+    Ok(bundles.any(|bundle| application_of(&bundle) == Some(app.key())))
 }
 
 /// Says whom the deletion waits for.

@@ -1,6 +1,6 @@
 //! What the Application's status says, and whether writing it is worth a write.
 
-use super::{cache::Member, placing::Placed};
+use super::{cache::Member, error::PassError, placing::Placed};
 use crate::{
     dispatch::{
         self, Observed, Plan, Target,
@@ -265,6 +265,17 @@ pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generati
         status: condition::Status::False,
         reason: "Deleting",
         message: cut(message),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Delivered` for an application whose revision cannot be recorded.
+pub(super) fn stuck(status: &mut ApplicationStatus, error: &PassError, generation: i64, now: Timestamp) {
+    let verdict = Verdict {
+        type_: DELIVERED,
+        status: condition::Status::False,
+        reason: "NotRecorded",
+        message: cut(error.to_string()),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }

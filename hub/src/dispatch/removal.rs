@@ -9,7 +9,7 @@ use roundhouse_api::{
     hash,
     names::{BUNDLE_FINALIZER, annotation},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long removals count against the budget.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
@@ -85,13 +85,13 @@ pub enum Verdict {
 
 /// Clusters that would lose the application's bundle, against the clusters that hold one.
 ///
-/// Asking again with the budget that came out changes nothing. `losing` are those whose removal is not confirmed yet;
+/// Asking again with the budget that came out changes nothing. `losing` are those whose removal is not confirmed yet, each with the uid of a Bundle that goes;
 /// `holding` is how many hold a bundle now, those included.
 /// `confirmation` is the value of the annotation on the Application.
 pub fn budget(
     application: &str,
     removals: Option<&Removals>,
-    losing: &BTreeSet<String>,
+    losing: &BTreeMap<String, String>,
     holding: usize,
     confirmation: Option<&str>,
     now: Timestamp,
@@ -118,10 +118,10 @@ pub fn budget(
     // Counted before they are carried out, so that a repeated look counts nobody twice.
     let base = current.map_or(count(holding), |r| u64::from(r.of));
     let counted = |cluster: &&String| current.is_some_and(|r| r.clusters.contains(cluster));
-    let more = losing.iter().filter(|cluster| !counted(cluster)).count();
+    let more = losing.keys().filter(|cluster| !counted(cluster)).count();
     let lost = current.map_or(0, |r| u64::from(r.count)) + count(more);
     if lost >= MIN_CLUSTERS && lost * 100 > base * MAX_PERCENT {
-        let named: Vec<_> = losing.iter().take(5).map(String::as_str).collect();
+        let named: Vec<_> = losing.keys().take(5).map(String::as_str).collect();
         let more = match losing.len() - named.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -143,7 +143,7 @@ pub fn budget(
         ..Removals::default()
     });
     removals.count = u32::try_from(lost).unwrap_or(u32::MAX);
-    let clusters: BTreeSet<String> = removals.clusters.iter().chain(losing).cloned().collect();
+    let clusters: BTreeSet<String> = removals.clusters.iter().chain(losing.keys()).cloned().collect();
     removals.clusters = clusters.into_iter().take(MAX_NOT_READY).collect();
     Verdict::Allowed {
         removals: Some(removals),
@@ -159,9 +159,13 @@ fn clusters(count: usize) -> String {
     }
 }
 
-/// What a confirmation has to name: it stands for exactly these clusters.
-pub fn confirmation_hash(application: &str, losing: &BTreeSet<String>) -> String {
-    let names: Vec<_> = losing.iter().map(String::as_str).collect();
+/// What a confirmation has to name: it stands for exactly these Bundles, so that an annotation that stayed confirms nothing
+/// when the same clusters are to lose what they got again later.
+pub fn confirmation_hash(application: &str, losing: &BTreeMap<String, String>) -> String {
+    let names: Vec<_> = losing
+        .iter()
+        .map(|(cluster, uid)| format!("{cluster} {uid}"))
+        .collect();
     let mut hash = hash::sha256(format!("{application}\n{}", names.join("\n")).as_bytes());
     hash.truncate(16);
     hash

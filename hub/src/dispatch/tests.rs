@@ -415,10 +415,10 @@ fn removal_goes_by_evidence() {
 mod budget {
     use super::removal::{Verdict, budget, confirmation_hash};
     use jiff::{SignedDuration, Timestamp};
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
 
-    fn set(count: usize) -> BTreeSet<String> {
-        (0..count).map(|n| format!("c{n}")).collect()
+    fn set(count: usize) -> BTreeMap<String, String> {
+        (0..count).map(|n| (format!("c{n}"), format!("u{n}"))).collect()
     }
 
     #[test]
@@ -445,7 +445,7 @@ mod budget {
     #[test]
     fn removals_add_up_for_an_hour() {
         let now = Timestamp::UNIX_EPOCH;
-        let one = |n: usize| BTreeSet::from([format!("c{n}")]);
+        let one = |n: usize| BTreeMap::from([(format!("c{n}"), String::new())]);
         let Verdict::Allowed { removals, .. } = budget("a", None, &one(0), 10, None, now) else {
             panic!()
         };
@@ -492,6 +492,8 @@ mod budget {
             Verdict::Held { .. }
         ));
         assert_ne!(confirmation_hash("b", &set(8)), hash);
+        let again = set(8).into_keys().map(|cluster| (cluster, "later".to_owned()));
+        assert_ne!(confirmation_hash("a", &again.collect()), hash);
     }
 }
 

@@ -13,6 +13,7 @@ mod commands;
 mod deletion;
 mod evidence;
 mod fleet;
+mod hostile;
 mod input;
 mod quiet;
 mod seed;
