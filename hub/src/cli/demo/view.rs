@@ -217,6 +217,11 @@ impl<'a> Reports<'a> {
     fn state(&self, cluster: &str) -> State {
         self.states.get(cluster).copied().unwrap_or_default()
     }
+
+    fn ready(&self, cluster: &str, workload: &WorkloadRef) -> u32 {
+        let key = (cluster, workload.clone());
+        self.ready.get(&key).copied().unwrap_or(0)
+    }
 }
 
 fn workload_view(
@@ -240,11 +245,9 @@ fn workload_view(
         let clusters = members.map(|assignment| {
             // What is ready on a cluster counts for its rules one after the other.
             let cluster = assignment.name.as_str();
-            let key = (cluster, decision.workload.clone());
-            let ready = reports.ready.iter().find(|(k, _)| k.0 == key.0 && k.1 == key.1);
             let left = left
                 .entry(cluster)
-                .or_insert_with(|| ready.map_or(0, |(_, ready)| *ready));
+                .or_insert_with(|| reports.ready(cluster, &decision.workload));
             let ready = assignment.replicas.min(*left);
             *left -= ready;
             ClusterView {
