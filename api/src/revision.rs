@@ -40,13 +40,16 @@ pub struct ApplicationRevisionSpec {
     #[serde(default)]
     pub component_hashes: std::collections::BTreeMap<String, String>,
     /// The ConfigMap with the rendered resources: component → JSON (seed: policies-and-workflow).
-    pub resources_config_map: ResourcesConfigMap,
+    pub resources_config_map: RecordedResources,
+    /// The Secret with the rendered resources of the components that contain Secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources_secret: Option<RecordedResources>,
 }
 
-/// Names the ConfigMap with the rendered resources.
+/// Names the ConfigMaps or Secrets with the rendered resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ResourcesConfigMap {
+pub struct RecordedResources {
     /// Name, in the application's namespace; further parts `-2`, `-3`, …
     pub name: String,
     /// Number of parts.

@@ -78,20 +78,44 @@ impl Writer<'_> {
             _ => None,
         });
         let due = wanted
-            .flat_map(|(cluster, wanted)| wanted.iter().map(move |w| (cluster, w)))
-            .filter(|(_, w)| matches!(w.todo, Todo::Create | Todo::Replace))
             .map(|(cluster, wanted)| {
-                let held = observed.get(cluster).into_iter().flatten();
-                (
-                    wanted.clone(),
-                    held.clone().find(|b| b.name == wanted.name).cloned(),
-                )
+                let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+                let due = wanted
+                    .iter()
+                    .filter(|w| matches!(w.todo, Todo::Create | Todo::Replace));
+                due.map(|wanted| {
+                    (
+                        wanted.clone(),
+                        held.iter().find(|b| b.name == wanted.name).cloned(),
+                    )
+                })
+                .collect::<Vec<_>>()
             })
             .collect::<Vec<_>>();
         let mut writes = stream::iter(due)
-            .map(|(wanted, existing)| self.write(wanted, existing))
+            .map(|parts| self.write_parts(parts))
             .buffer_unordered(CONCURRENT_WRITES);
-        count(&mut writes).await
+        let mut written = Written::default();
+        while let Some(parts) = writes.next().await {
+            written = written.and(parts);
+        }
+        written
+    }
+
+    /// Writes the parts of one cluster, the last one first, and stops at the first that fails. An object that moves to
+    /// a later part is there before it goes from its former one, or its agent would prune it in between.
+    async fn write_parts(self, parts: Vec<(Wanted, Option<Observed>)>) -> Written {
+        let mut written = Written::default();
+        for (wanted, existing) in parts.into_iter().rev() {
+            match self.write(wanted, existing).await {
+                Ok(changed) => written.count += usize::from(changed),
+                Err(error) => {
+                    written.fail(error);
+                    break;
+                }
+            }
+        }
+        written
     }
 
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
@@ -106,10 +130,32 @@ impl Writer<'_> {
             Some(_) => api.replace(&wanted.name, &post, &bundle).await,
             None => api.create(&post, &bundle).await,
         };
+        if let (None, Err(kube::Error::Api(status))) = (&existing, &answer)
+            && status.is_already_exists()
+        {
+            return Err(self.in_the_way(&api, &wanted).await);
+        }
         let before = existing.map(|existing| existing.resource_version);
         let changed = !matches!(&answer, Ok(after) if after.metadata.resource_version == before);
         self.take(answer, "writing", &wanted.namespace, &wanted.name)?;
         Ok(changed)
+    }
+
+    /// Why a Bundle could not be created: it is ours and not seen yet, or it is somebody else's.
+    async fn in_the_way(self, api: &Api<Bundle>, wanted: &Wanted) -> PassError {
+        let (application, object) = (
+            format!("{}/{}", self.key.0, self.key.1),
+            format!("bundle {}/{}", wanted.namespace, wanted.name),
+        );
+        match api.get(&wanted.name).await {
+            Ok(found) if found.spec.application_ref != wanted.spec.application_ref => {
+                PassError::Foreign { application, object }
+            }
+            _ => PassError::Conflict {
+                application,
+                action: format!("creating {object}"),
+            },
+        }
     }
 
     fn take(

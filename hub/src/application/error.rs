@@ -31,6 +31,14 @@ pub enum PassError {
         /// What is wrong.
         reason: String,
     },
+    /// An object of a name that is needed belongs to somebody else.
+    #[error("application {application}: {object} exists and is not this application's: rename or delete it")]
+    Foreign {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// Which object.
+        object: String,
+    },
     /// A pass broke off.
     #[error("a pass broke off: {reason}")]
     Ended {
@@ -50,6 +58,11 @@ pub enum PassError {
 }
 
 impl PassError {
+    /// Whether somebody else's write came in between: the next pass knows better.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, PassError::Conflict { .. })
+    }
+
     /// Sorts an answer of the API server.
     pub(crate) fn api(application: &str, action: impl Into<String>, source: kube::Error) -> PassError {
         let (application, action) = (application.to_owned(), action.into());

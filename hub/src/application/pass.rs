@@ -131,7 +131,7 @@ impl Hub {
             Err(error) => {
                 // Whoever looks at the application has to see what is in its way.
                 let mut outcome = Outcome::default();
-                status::stuck(&mut status, &error, app.generation, now);
+                status::stuck(&mut status, "NotRecorded", &error, app.generation, now);
                 self.store(&app, status, false, &mut outcome).await?;
                 outcome.error = Some(error);
                 Ok(outcome)
@@ -254,7 +254,11 @@ impl Hub {
             workflow: status.workflow.clone(),
         };
         let view = self.view(delivery, &engine);
-        self.describe(delivery, &view, &mut status, &app, self.clock.now());
+        let now = self.clock.now();
+        self.describe(delivery, &view, &mut status, &app, now);
+        if let Some(error) = written.error.as_ref().filter(|error| !error.is_conflict()) {
+            status::stuck(&mut status, "NotWritten", error, app.generation, now);
+        }
         self.store(&app, status, false, &mut outcome).await?;
         outcome.error = written.error;
         Ok(outcome)

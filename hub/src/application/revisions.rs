@@ -2,16 +2,21 @@
 
 use super::{Key, error::PassError, placing::owner};
 use crate::render::{self, Rendered};
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{ConfigMap, Secret},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
 use roundhouse_api::{
     application::LatestRevision,
     bundle::ApplicationRef,
     names::{HUB_FIELD_MANAGER, label, revision_name},
-    revision::{ApplicationRevision, ApplicationRevisionSpec, ResourcesConfigMap},
+    revision::{ApplicationRevision, ApplicationRevisionSpec, RecordedResources},
 };
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 /// A revision that a spec is, or becomes.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,11 +106,11 @@ fn next_of(existing: &[Arc<ApplicationRevision>], component: &str) -> u64 {
     numbers.max().unwrap_or(0) + 1
 }
 
-/// Makes sure that the revision and its ConfigMaps exist. The revision comes first, so that it can own them; a crash in
+/// Makes sure that the revision and its record exist: ConfigMaps, and Secrets for the components that contain Secrets. The revision comes first, so that it can own them; a crash in
 /// between is made good by the next pass, because a run is not started before both are there.
 ///
 /// # Errors
-/// The API server refuses, or a ConfigMap of that name is not the revision's.
+/// The API server refuses, or an object of that name is not the revision's.
 pub(super) async fn ensure(
     client: &Client,
     key: &Key,
@@ -117,7 +122,13 @@ pub(super) async fn ensure(
 ) -> Result<ApplicationRevision, PassError> {
     let (title, name) = (format!("{}/{}", key.0, key.1), &choice.latest.name);
     let api: Api<ApplicationRevision> = Api::namespaced(client.clone(), &key.0);
-    let parts = render::to_config_map_data(rendered);
+    let (open, secret) = render::split_secrets(rendered.clone());
+    let open = render::to_config_map_data(&open);
+    let secret = (!secret.components.is_empty()).then(|| render::to_config_map_data(&secret));
+    let recorded = |parts: &Vec<_>| RecordedResources {
+        name: name.clone(),
+        parts: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+    };
     let failed = |error| PassError::api(&title, format!("writing revision {name}"), error);
     let revision = if choice.exists {
         api.get(name).await.map_err(failed)?
@@ -132,53 +143,73 @@ pub(super) async fn ensure(
                 application: spec.clone(),
                 components: choice.components.clone(),
                 component_hashes: choice.hashes.clone(),
-                resources_config_map: ResourcesConfigMap {
-                    name: name.clone(),
-                    parts: u32::try_from(parts.len()).unwrap_or(u32::MAX),
-                },
+                resources_config_map: recorded(&open),
+                resources_secret: secret.as_ref().map(recorded),
             },
         );
         revision.metadata.owner_references = Some(vec![owner(application)]);
         revision.metadata.labels = Some(labels(application));
         api.create(&post(), &revision).await.map_err(failed)?
     };
-    for (index, data) in parts.into_iter().enumerate() {
-        config_map(client, key, application, &revision, index, data).await?;
+    for (index, data) in open.into_iter().enumerate() {
+        let object = ConfigMap {
+            data: Some(data),
+            immutable: Some(true),
+            ..ConfigMap::default()
+        };
+        part(client, key, application, &revision, index, object).await?;
+    }
+    for (index, data) in secret.into_iter().flatten().enumerate() {
+        let object = Secret {
+            string_data: Some(data),
+            immutable: Some(true),
+            ..Secret::default()
+        };
+        part(client, key, application, &revision, index, object).await?;
     }
     Ok(revision)
 }
 
-async fn config_map(
+/// One part of the record, a ConfigMap or a Secret, owned by the revision.
+async fn part<K>(
     client: &Client,
     key: &Key,
     application: &ApplicationRef,
     revision: &ApplicationRevision,
     index: usize,
-    data: BTreeMap<String, String>,
-) -> Result<(), PassError> {
-    let title = format!("{}/{}", key.0, key.1);
+    mut object: K,
+) -> Result<(), PassError>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let (title, kind) = (format!("{}/{}", key.0, key.1), K::kind(&()));
     let name = part_name(&revision.name_any(), index);
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.0);
-    let failed = |error| PassError::api(&title, format!("writing ConfigMap {name}"), error);
+    let api: Api<K> = Api::namespaced(client.clone(), &key.0);
+    let failed = |error| PassError::api(&title, format!("writing {kind} {name}"), error);
     let uid = revision.uid().unwrap_or_default();
     if let Some(existing) = api.get_opt(&name).await.map_err(failed)? {
-        return match existing.owner_references().iter().any(|o| o.uid == uid) {
+        return match existing
+            .meta()
+            .owner_references
+            .iter()
+            .flatten()
+            .any(|o| o.uid == uid)
+        {
             true => Ok(()),
-            false => Err(PassError::Unreadable {
+            false => Err(PassError::Foreign {
                 application: title,
-                object: format!("ConfigMap {}/{name}", key.0),
-                reason: "it exists and is not this application's: rename or delete it".to_owned(),
+                object: format!("{kind} {}/{name}", key.0),
             }),
         };
     }
-    let mut object = ConfigMap {
-        data: Some(data),
-        immutable: Some(true),
-        ..ConfigMap::default()
-    };
-    object.metadata.name = Some(name.clone());
-    object.metadata.labels = Some(labels(application));
-    object.metadata.owner_references = Some(vec![OwnerReference {
+    let metadata = object.meta_mut();
+    metadata.name = Some(name.clone());
+    metadata.labels = Some(labels(application));
+    metadata.owner_references = Some(vec![OwnerReference {
         api_version: ApplicationRevision::api_version(&()).into_owned(),
         kind: ApplicationRevision::kind(&()).into_owned(),
         name: revision.name_any(),
@@ -190,7 +221,7 @@ async fn config_map(
     Ok(())
 }
 
-/// Reads what a revision rendered to back from its ConfigMaps.
+/// Reads what a revision rendered to back from its ConfigMaps and Secrets.
 ///
 /// # Errors
 /// The API server refuses, or the record does not read.
@@ -200,15 +231,30 @@ pub(super) async fn read(
     revision: &ApplicationRevision,
 ) -> Result<Rendered, PassError> {
     let title = format!("{}/{}", key.0, key.1);
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), &key.0);
-    let record = &revision.spec.resources_config_map;
+    let failed =
+        |kind: &str, name: &str, error| PassError::api(&title, format!("reading {kind} {name}"), error);
     let mut parts = Vec::new();
-    for index in 0..usize::try_from(record.parts).unwrap_or(usize::MAX) {
-        let name = part_name(&record.name, index);
-        let object = api.get(&name).await;
-        let object =
-            object.map_err(|error| PassError::api(&title, format!("reading ConfigMap {name}"), error))?;
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &key.0);
+    for name in part_names(Some(&revision.spec.resources_config_map)) {
+        let object = maps
+            .get(&name)
+            .await
+            .map_err(|error| failed("ConfigMap", &name, error))?;
         parts.push(object.data.unwrap_or_default());
+    }
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), &key.0);
+    for name in part_names(revision.spec.resources_secret.as_ref()) {
+        let object = secrets
+            .get(&name)
+            .await
+            .map_err(|error| failed("Secret", &name, error))?;
+        let texts = object.data.unwrap_or_default().into_iter();
+        // Bytes that are no text are no record of ours: the component reads as malformed.
+        parts.push(
+            texts
+                .map(|(component, bytes)| (component, String::from_utf8_lossy(&bytes.0).into_owned()))
+                .collect(),
+        );
     }
     // In the order of the spec: a bundle's hash depends on it.
     let components = revision
@@ -224,6 +270,13 @@ pub(super) async fn read(
         application: title,
         object: format!("revision {}", revision.name_any()),
         reason: error.to_string(),
+    })
+}
+
+fn part_names(record: Option<&RecordedResources>) -> impl Iterator<Item = String> {
+    let record = record.into_iter();
+    record.flat_map(|record| {
+        (0..record.parts).map(|index| part_name(&record.name, usize::try_from(index).unwrap_or(usize::MAX)))
     })
 }
 

@@ -270,11 +270,17 @@ pub(super) fn deleting(status: &mut ApplicationStatus, message: String, generati
 }
 
 /// Sets `Delivered` for an application whose revision cannot be recorded.
-pub(super) fn stuck(status: &mut ApplicationStatus, error: &PassError, generation: i64, now: Timestamp) {
+pub(super) fn stuck(
+    status: &mut ApplicationStatus,
+    reason: &'static str,
+    error: &PassError,
+    generation: i64,
+    now: Timestamp,
+) {
     let verdict = Verdict {
         type_: DELIVERED,
         status: condition::Status::False,
-        reason: "NotRecorded",
+        reason,
         message: cut(error.to_string()),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);

@@ -1,10 +1,11 @@
 //! What others put in the way of a delivery: named, survived, and never answered with a storm.
 
 use crate::world::{World, regions, seed};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use roundhouse_api::{
     application::ApplicationPhase,
@@ -188,4 +189,91 @@ async fn a_confirmation_is_good_for_one_removal() {
         world.until_phase("app", ApplicationPhase::Running).await;
         world.rest().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_bundle_in_the_way_is_named_and_left_alone() {
+    let world = World::five().await;
+    let foreign = Bundle::new("default.app", BundleSpec::default());
+    bundles(&world, "c1")
+        .create(&PostParams::default(), &foreign)
+        .await
+        .unwrap();
+    world.apply("app", seed("nginx:1")).await;
+    world
+        .until("app", "the status names the Bundle", async |world: &World| {
+            let message = delivered(world, "app").await?;
+            let named = message.contains("cluster-c1/default.app") && message.contains("rename or delete it");
+            named.then_some(())
+        })
+        .await;
+    let kept = bundles(&world, "c1").get("default.app").await.unwrap();
+    assert_eq!(kept.spec, foreign.spec);
+    assert!(world.bundle("c2", "app").await.is_some(), "the others are served");
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_recorded_in_secrets() {
+    use k8s_openapi::api::core::v1::Secret;
+    let mut world = World::five().await;
+    let mut spec = seed("nginx:1");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
+        "stringData": {"password": "hunter2"}});
+    let keys = json!({"name": "keys", "type": "k8s-objects", "properties": {"objects": [secret]}});
+    spec["components"].as_array_mut().unwrap().push(keys);
+    world.apply("app", spec).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), "default");
+    let map = maps.get("app-v1").await.unwrap().data.unwrap();
+    assert_eq!(map.keys().map(String::as_str).collect::<Vec<_>>(), ["web"]);
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), "default");
+    let recorded = secrets.get("app-v1").await.unwrap();
+    let text = String::from_utf8(recorded.data.unwrap()["keys"].0.clone()).unwrap();
+    assert!(text.contains("hunter2"));
+
+    // A Bundle that vanishes while an invalid spec is there is made again from the record.
+    world.stop_hub().await;
+    world.start_hub();
+    let before = world.bundle("c1", "app").await.unwrap().spec.hash;
+    bundles(&world, "c1")
+        .delete("default.app", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .until("app", "the Bundle is there again", async |world: &World| {
+            let bundle = world.bundle("c1", "app").await?;
+            let living = bundle.metadata.deletion_timestamp.is_none();
+            (living && bundle.spec.hash == before).then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_part_is_written_before_an_earlier_one() {
+    let world = World::five().await;
+    let mut spec = seed("nginx:1");
+    let objects: Vec<_> = (0..3)
+        .map(|n| {
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("big-{n}")},
+                "data": {"text": "x".repeat(300 * 1024)}})
+        })
+        .collect();
+    let big = json!({"name": "big", "type": "k8s-objects", "properties": {"objects": objects}});
+    spec["components"].as_array_mut().unwrap().push(big);
+    let api = bundles(&world, "c1");
+    let start = api
+        .list(&Default::default())
+        .await
+        .unwrap()
+        .metadata
+        .resource_version
+        .unwrap();
+    let watch = api.watch(&WatchParams::default(), &start).await.unwrap();
+    world.apply("app", spec).await;
+    let names = watch.filter_map(async |event| match event.unwrap() {
+        WatchEvent::Added(bundle) => bundle.metadata.name,
+        _ => None,
+    });
+    let written: Vec<_> = names.take(3).collect().await;
+    assert_eq!(written, ["default.app.3", "default.app.2", "default.app"]);
 }
