@@ -1,6 +1,6 @@
 //! `roundhouse apiserver`
 
-use super::{Failure, signal};
+use super::{Failure, signal, terminal};
 use crate::{
     endpoint::{Endpoint, EndpointError, authority_in},
     simulate::workloads::{self, Model},
@@ -66,7 +66,7 @@ impl Listen {
         endpoint
             .write_kubeconfig(&path, context, &Identity::admin())
             .map_err(failed)?;
-        println!("{}", path.display());
+        terminal::print(&format!("{}\n", path.display()))?;
         eprintln!(
             "serving {} (objects are kept in memory until the durable store lands)",
             endpoint.url()

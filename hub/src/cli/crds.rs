@@ -1,6 +1,6 @@
 //! `roundhouse crds`
 
-use super::Failure;
+use super::{Failure, terminal};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             serde_json::to_string_pretty(&list).map_err(not_printable)? + "\n"
         }
     };
-    print!("{text}");
+    terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ mod version;
 
 pub use failure::Failure;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 use std::process::ExitCode;
 
 /// Sends workloads from one hub to many Kubernetes clusters.
@@ -41,16 +41,21 @@ enum Verb {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(usage) => {
+        Err(usage)
+            if usage.use_stderr() && usage.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand =>
+        {
             // Clap's own status of 2 means "in progress" or "changes" here.
-            let code = if usage.use_stderr() {
+            eprintln!("{}", misused(&usage));
+            return ExitCode::FAILURE;
+        }
+        Err(asked) => {
+            // Nothing is left to be done if the terminal is gone.
+            let _ = asked.print();
+            return if asked.use_stderr() {
                 ExitCode::FAILURE
             } else {
                 ExitCode::SUCCESS
             };
-            // Nothing is left to be done if the terminal is gone.
-            let _ = usage.print();
-            return code;
         }
     };
     let outcome = logging::start(cli.log.as_deref(), cli.verb.default_log()).and_then(|()| cli.verb.run());
@@ -61,6 +66,27 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A usage error of clap in our own form: its first line is the cause, the rest is what may be written instead.
+fn misused(usage: &clap::Error) -> Failure {
+    let text = usage.render().to_string();
+    let text = text.trim_start_matches("error: ");
+    let (cause, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+    let lines = rest.lines().map(|line| {
+        let line = line.trim();
+        let line = line.strip_prefix("tip: ").unwrap_or(line);
+        line.strip_prefix("Usage: ").unwrap_or(line)
+    });
+    let mut advice: Vec<&str> = lines
+        .filter(|line| !line.is_empty() && !line.starts_with("For more information"))
+        .collect();
+    if advice.is_empty() {
+        advice.push("--help behind the verb, to see what it takes");
+    }
+    Failure::new("E-USAGE", "the command line is not understood")
+        .because(cause.trim())
+        .advise(advice.join("; "))
 }
 
 impl Verb {

@@ -1,6 +1,6 @@
 //! `roundhouse version`
 
-use super::Failure;
+use super::{Failure, terminal};
 use clap::ValueEnum;
 use serde_json::json;
 use std::process::ExitCode;
@@ -19,12 +19,11 @@ enum Format {
     Json,
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "every verb has this signature")]
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let version = env!("CARGO_PKG_VERSION");
-    match args.output {
-        Format::Text => println!("roundhouse {version}"),
-        Format::Json => println!("{}", json!({"version": version})),
-    }
+    terminal::print(&match args.output {
+        Format::Text => format!("roundhouse {version}\n"),
+        Format::Json => format!("{}\n", json!({"version": version})),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

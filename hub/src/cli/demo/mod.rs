@@ -124,7 +124,7 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
                 format!("\n{}", outcome::as_text(view, seconds, style))
             }
         };
-        stage.screen.print(&text);
+        stage.screen.print(&text)?;
     }
     if args.exit {
         stage.screen.clear();
@@ -136,7 +136,7 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
     }
     let look = outcome::where_to_look(&access);
     match args.output {
-        Format::Text => stage.screen.print(&look),
+        Format::Text => stage.screen.print(&look)?,
         Format::Json => stage.screen.say(look.trim()),
     }
     stage.until(|_, _| false).await?;

@@ -5,7 +5,7 @@ use super::{
     tree::{Style, draw, line},
     view::View,
 };
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -52,10 +52,10 @@ impl Screen {
     }
 
     /// Prints to stdout without disturbing what is drawn.
-    pub(super) fn print(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
         match &self.live {
-            Some(bar) => bar.suspend(|| print!("{text}")),
-            None => print!("{text}"),
+            Some(bar) => bar.suspend(|| terminal::print(text)),
+            None => terminal::print(text),
         }
     }
 

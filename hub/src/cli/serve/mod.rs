@@ -132,7 +132,10 @@ fn not_started(error: HubError) -> Failure {
 }
 
 async fn client_of(file: &Path) -> Result<Client, Failure> {
-    let failed = || Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()));
+    let failed = || {
+        Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
+            .advise("kubectl --kubeconfig with this file, to see what it says")
+    };
     let kubeconfig = Kubeconfig::read_from(file).map_err(|error| failed().because(error))?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
