@@ -81,10 +81,13 @@ fn collect(pipe: impl AsyncRead + Unpin + Send + 'static) -> watch::Receiver<Out
 
 /// Waits for a line; `None` if the pipe is closed or the deadline passes without it.
 async fn line_of(output: &mut watch::Receiver<Output>, is_it: impl Fn(&str) -> bool) -> Option<String> {
-    let find = |output: &Output| output.lines.iter().find(|line| is_it(line)).cloned();
+    let find = |output: &Output| {
+        let mut lines = output.lines.iter().map(|line| line.trim_end());
+        lines.find(|line| is_it(line)).map(str::to_owned)
+    };
     let found = output.wait_for(|output| output.closed || find(output).is_some());
     let output = timeout(DEADLINE, found).await.ok()?.ok()?;
-    find(&output).map(|line| line.trim_end().to_owned())
+    find(&output)
 }
 
 /// A command with nothing of the caller's surroundings that changes what the binaries do. `directory` is where it runs,

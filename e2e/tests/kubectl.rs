@@ -281,7 +281,9 @@ async fn samples_are_deleted_and_applied_again() -> Result<()> {
     demo.phase("checkout", "workflowSuspending").await?;
     // Something of a person's own, which no deletion of an application may touch.
     let east = demo.member("east-1");
-    east.run(&["create", "configmap", "mine"]).await?;
+    let mine = demo.home.path().join("mine.yaml");
+    std::fs::write(&mine, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine}\n")?;
+    east.run(&["apply", "-f", mine.to_str().context("path")?]).await?;
     demo.hub
         .run(&["delete", "application", "shop", "checkout", "--timeout", "60s"])
         .await?;
