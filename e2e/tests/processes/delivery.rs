@@ -65,12 +65,8 @@ async fn an_agent_killed_while_it_applies_is_waited_for_and_goes_on() -> Result<
             !Yard::is_delivered(&status, "web-v2"),
             "nobody delivered to east-1"
         );
-        let message = status
-            .workflow
-            .clone()
-            .unwrap_or_default()
-            .message
-            .unwrap_or_default();
+        let run = status.workflow.unwrap_or_default();
+        let message = run.message.unwrap_or_default();
         let waits = message.contains("waiting for 1 of 2 clusters: east-1");
         Ok(if waits { Ok(()) } else { Err(message) })
     })

@@ -90,7 +90,8 @@ fn walk(
 
 fn omitted_when_empty(value: &Value, schema: &Schema) -> bool {
     match value {
-        Value::Array(list) => list.is_empty(),
+        // A field that holds any JSON, such as the default of a schema, is not a slice in Go.
+        Value::Array(list) => list.is_empty() && schema.ty == Type::Array,
         Value::Object(map) => map.is_empty() && schema.ty == Type::Object && schema.additional.is_some(),
         _ => false,
     }
@@ -176,6 +177,20 @@ mod tests {
         assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
         let mut wrong = json!({"binaryData": {"a": "***"}});
         assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
+    }
+
+    #[test]
+    fn an_empty_list_stays_where_any_json_may_be() {
+        let schemas = builtin();
+        let schema = schemas
+            .schema("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+            .unwrap();
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "array", "default": []}}});
+        let mut value = json!({"spec": {"versions": [version]}});
+        let before = value.clone();
+        let dropped = normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        assert_eq!((dropped, value), (vec![], before));
     }
 
     #[test]
