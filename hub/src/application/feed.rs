@@ -24,6 +24,9 @@ use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
 use tokio_util::sync::CancellationToken;
 
+/// Objects of one page of a list: a Bundle may weigh half a mebibyte.
+const PAGE: u32 = 100;
+
 /// An object of one of the watched kinds.
 #[derive(Debug)]
 enum Seen {
@@ -170,7 +173,7 @@ fn watch<K>(api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed
 where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
     let news = events
         .inspect_err(move |error| tracing::warn!(?kind, %error, "a watch broke, it is made again"))
         .filter_map(|event| std::future::ready(event.ok()));

@@ -40,7 +40,14 @@ pub fn waiting(evidence: &StepEvidence, wait: WaitFor) -> String {
         parts.push(text);
     }
     if clusters.is_empty() {
-        parts.push("waiting: no cluster is chosen".to_owned());
+        let text = match unsatisfied.is_empty() {
+            // Every rule has its cluster, and each share is rounded to nothing.
+            true => {
+                "waiting: no cluster has a share, every one is 0 replicas; raise the replicas of the workload or the share of the step"
+            }
+            false => "waiting: no cluster is chosen",
+        };
+        parts.push(text.to_owned());
     }
     if !unsatisfied.is_empty() {
         let mut text = format!(
@@ -71,6 +78,16 @@ mod tests {
             state,
             message: message.to_owned(),
         }
+    }
+
+    #[test]
+    fn shares_of_nothing_are_told_from_no_match() {
+        let placed = |unsatisfied: &[&str]| StepEvidence::Placed {
+            unsatisfied: unsatisfied.iter().map(|reason| (*reason).to_owned()).collect(),
+            clusters: vec![],
+        };
+        assert!(waiting(&placed(&[]), WaitFor::Ready).contains("every one is 0 replicas"));
+        assert!(waiting(&placed(&["rule-0: none"]), WaitFor::Ready).contains("no cluster is chosen"));
     }
 
     #[test]
