@@ -135,6 +135,7 @@ async fn json_has_the_counts_of_every_cluster_and_the_talk_is_on_stderr() -> Res
     assert_eq!(names, ["east-1", "east-2", "east-3", "west-1", "west-2"]);
     assert!(outcome.member_kubeconfigs.keys().eq(&names));
     assert!(outcome.hub_kubeconfig.ends_with("hub.kubeconfig"));
+    assert!(Path::new(&outcome.hub_kubeconfig).is_absolute());
     let reason = "1 of 10 replicas of Deployment default/web is not placed: no rule claims it";
     assert!(ended.stderr.contains(reason), "{}", ended.stderr);
     Ok(())

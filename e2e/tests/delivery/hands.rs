@@ -48,6 +48,23 @@ async fn a_scale_by_hand_stays_in_mode_on_until_the_next_revision() -> Result<()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scale_by_hand_stays_where_the_application_asks_for_apply_once() -> Result<()> {
+    let world = two(ApplyOnce::Never).await?;
+    let policy = json!([{"name": "once", "type": "apply-once", "properties": {"enable": true}}]);
+    world
+        .edit(
+            "web",
+            json!([{"op": "add", "path": "/spec/policies", "value": policy}]),
+        )
+        .await?;
+    world.delivered("web", "web-v2").await?;
+    scale_by_hand(&world, 12).await?;
+    world.long_while().await;
+    assert_eq!(world.replicas("web").await?["east-1"], 12);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_annotation_and_a_sidecar_added_by_hand_survive_the_next_revision() -> Result<()> {
     let world = two(ApplyOnce::Never).await?;
     let sidecar = json!({

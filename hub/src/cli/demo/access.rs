@@ -36,7 +36,11 @@ impl Access {
     /// Opens a port for each server and writes the kubeconfigs into `directory`, or into a new temporary one.
     pub(super) async fn open(fleet: &Fleet, directory: Option<&Path>) -> Result<Access, AccessError> {
         let (directory, is_ours) = match directory {
-            Some(directory) => (directory.to_owned(), false),
+            // The printed paths hold wherever they are pasted.
+            Some(directory) => (
+                std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+                false,
+            ),
             None => {
                 let name = format!("roundhouse-demo-{}", std::process::id());
                 (std::env::temp_dir().join(name), true)
