@@ -34,14 +34,14 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
+    let shutdown = CancellationToken::new();
+    tokio::spawn(stop_on_signal(shutdown.clone())?);
     let hub = client(Some(&arguments.hub_kubeconfig))
         .await
         .context("--hub-kubeconfig")?;
     let member = client(arguments.member_kubeconfig.as_deref())
         .await
         .context("--member-kubeconfig")?;
-    let shutdown = CancellationToken::new();
-    tokio::spawn(stop_on_signal(shutdown.clone())?);
     roundhouse_agent::run(arguments.config(), hub, member, Arc::new(SystemClock), shutdown).await?;
     Ok(())
 }

@@ -298,6 +298,9 @@ async fn kubeconfigs_in_a_directory_of_ones_own_stay() -> Result<()> {
     assert_eq!(names, clusters.map(|name| format!("{name}.kubeconfig")));
     let outcome: Value = serde_json::from_str(ended.stdout.lines().last().unwrap_or_default())?;
     // Absolute, wherever the demo was started.
-    assert_eq!(outcome["hubKubeconfig"], serde_json::json!(kept.join("hub.kubeconfig")));
+    assert_eq!(
+        outcome["hubKubeconfig"],
+        serde_json::json!(kept.join("hub.kubeconfig"))
+    );
     Ok(())
 }

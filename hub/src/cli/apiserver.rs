@@ -76,6 +76,7 @@ impl Listen {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let told = signal::termination();
     let clock: SharedClock = Arc::new(SystemClock);
     let server = Server::builder().build();
     let endpoint = args.listen.open(&server, "roundhouse", &clock).await?;
@@ -88,7 +89,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         };
         tokio::spawn(workloads::run(client, model, clock.clone(), stop.clone()))
     });
-    signal::terminated().await;
+    told.await;
     stop.cancel();
     if let Some(simulator) = simulator
         && let Err(error) = simulator.await

@@ -2,15 +2,19 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for Ctrl-C, or for SIGTERM as service managers send it.
-pub(super) async fn terminated() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        biased;
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+/// Completes on Ctrl-C, or on SIGTERM as service managers send it. From the call on, neither ends the process by
+/// itself: call it before anything is printed that others take as a sign of life.
+pub(super) fn termination() -> impl Future<Output = ()> {
+    let (interrupt, terminate) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+    async move {
+        let (Ok(mut interrupt), Ok(mut terminate)) = (interrupt, terminate) else {
+            // Without handlers the signals end the process as they always do.
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }

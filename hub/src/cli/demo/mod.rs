@@ -57,11 +57,12 @@ enum Format {
 
 /// Runs the demo.
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let told = super::signal::termination();
     let started = Instant::now();
     let mut screen = Screen::new(started);
     let ended = tokio::select! {
         biased;
-        () = super::signal::terminated() => {
+        () = told => {
             screen.clear();
             // Only an unfinished --exit was asked for more than to be ended.
             return match args.exit {

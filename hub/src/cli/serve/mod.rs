@@ -55,6 +55,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let told = signal::termination();
     let clock: SharedClock = Arc::new(SystemClock);
     let stop = CancellationToken::new();
     let options = HubOptions {
@@ -64,7 +65,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     match (args.kubeconfig, args.data_dir) {
         (Some(file), _) => {
             let client = client_of(&file).await?;
-            until_terminated(client, options, &clock, &stop).await?;
+            until_terminated(client, options, &clock, &stop, told).await?;
         }
         (None, Some(data_dir)) => {
             let listen = Listen {
@@ -81,7 +82,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             let endpoint = listen.open(&server, "roundhouse", &clock).await?;
             let agents =
                 agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
-            let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop));
+            let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop, told));
             ended?;
             let closed = endpoint.close().await;
             closed.map_err(|error| {
@@ -104,10 +105,11 @@ async fn until_terminated(
     options: HubOptions,
     clock: &SharedClock,
     stop: &CancellationToken,
+    told: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let hub = run::run(client, options, clock.clone(), stop.clone());
     let told = async {
-        signal::terminated().await;
+        told.await;
         stop.cancel();
     };
     tokio::pin!(hub, told);
