@@ -256,6 +256,7 @@ fn manifest_condition(
     ManifestCondition {
         resource_meta: meta.clone(),
         conditions,
+        status_feedback: None,
     }
 }
 
@@ -269,6 +270,7 @@ fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
     Some(ResourceStatus {
         manifests: failures,
         omitted: (omitted > 0).then(|| count(omitted)),
+        feedback_truncated: false,
     })
 }
 

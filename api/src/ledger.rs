@@ -3,6 +3,7 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The ledger of one bundle, named `<hub id>.<bundle>`. It has no spec and no status subresource, so that it is created
 /// and changed in one write.
@@ -88,6 +89,14 @@ pub struct LedgerEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::any_value")]
     pub last_applied: Option<serde_json::Value>,
+    /// Generation of the Application that was applied (annotation `app.oam.dev/generation`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application_generation: Option<String>,
+    /// Values that were kept when this content was applied (apply-once rules with `onUpdate`), by field path: repairing
+    /// drift restores these, not what the manifest says.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::any_object")]
+    pub kept: BTreeMap<String, serde_json::Value>,
     /// What became of it.
     pub outcome: LedgerOutcome,
 }

@@ -6,6 +6,7 @@ use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
 use roundhouse_api::hash;
@@ -52,9 +53,10 @@ pub(crate) fn decide(
     manifest: &Manifest,
     live: Option<&Value>,
     entry: Option<&LedgerEntry>,
-    strategy: UpdateStrategyType,
+    treatment: Treatment<'_>,
     terms: &Terms,
 ) -> Step {
+    let strategy = treatment.type_;
     let done = |applied| Step::Done(Outcome::Applied(applied));
     let Some(live) = live else {
         return match (strategy, once(terms.apply_once, manifest, None, entry)) {

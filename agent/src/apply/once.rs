@@ -37,9 +37,9 @@ pub(crate) fn once(
 ) -> Once {
     match (mode, live) {
         (ApplyOnce::Never, _) => Once::Apply,
-        (ApplyOnce::Once, Some(live)) if same_stamps(manifest, live) => Once::Leave,
-        (ApplyOnce::Once, Some(_)) => Once::Apply,
-        (ApplyOnce::Once, None) => {
+        (ApplyOnce::Once | ApplyOnce::Force, Some(live)) if same_stamps(manifest, live) => Once::Leave,
+        (ApplyOnce::Once | ApplyOnce::Force, Some(_)) => Once::Apply,
+        (ApplyOnce::Once | ApplyOnce::Force, None) => {
             let finished = entry.is_some_and(|entry| {
                 entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
             });

@@ -173,9 +173,11 @@ mod tests {
         let (orphan, foreground) = (
             DeleteOption {
                 propagation_policy: PropagationPolicy::Orphan,
+                ..DeleteOption::default()
             },
             DeleteOption {
                 propagation_policy: PropagationPolicy::Foreground,
+                ..DeleteOption::default()
             },
         );
         let mut going = live("1", Some("h/b"));

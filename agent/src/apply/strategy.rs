@@ -2,29 +2,43 @@
 
 use crate::kinds::Kind;
 use crate::object::ObjectKey;
-use roundhouse_api::bundle::{ManifestConfig, UpdateStrategyType};
+use roundhouse_api::bundle::{ManifestConfig, ResourceIdentifier, UpdateStrategyType};
 
-/// The strategy of an object: of the first entry that matches; `Update` if none does or it names none.
-pub(crate) fn strategy(configs: &[ManifestConfig], kind: &Kind, key: &ObjectKey) -> UpdateStrategyType {
-    let fits = |pattern: &str, value: &str| pattern == "*" || pattern == value;
-    configs
+/// How one manifest is treated.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Treatment<'a> {
+    /// The entry that matches, if one does.
+    pub(crate) config: Option<&'a ManifestConfig>,
+    /// How it is written.
+    pub(crate) type_: UpdateStrategyType,
+}
+
+/// The treatment of an object: of the first entry that matches; `Update` if none does or it names no strategy.
+pub(crate) fn treatment<'a>(configs: &'a [ManifestConfig], kind: &Kind, key: &ObjectKey) -> Treatment<'a> {
+    let config = configs
         .iter()
-        .find(|config| {
-            let wanted = &config.resource_identifier;
-            fits(&wanted.group, &key.group)
-                && fits(&wanted.resource, &kind.resource.plural)
-                && fits(&wanted.namespace, &key.namespace)
-                && fits(&wanted.name, &key.name)
-        })
-        .and_then(|config| config.update_strategy.as_ref())
-        .map_or(UpdateStrategyType::Update, |strategy| strategy.type_)
+        .find(|config| identifies(&config.resource_identifier, kind, key));
+    let strategy = config.and_then(|config| config.update_strategy.as_ref());
+    Treatment {
+        config,
+        type_: strategy.map_or(UpdateStrategyType::Update, |strategy| strategy.type_),
+    }
+}
+
+/// Whether an identifier of OCM's shape names an object; `*` matches everything.
+pub(crate) fn identifies(wanted: &ResourceIdentifier, kind: &Kind, key: &ObjectKey) -> bool {
+    let fits = |pattern: &str, value: &str| pattern == "*" || pattern == value;
+    fits(&wanted.group, &key.group)
+        && fits(&wanted.resource, &kind.resource.plural)
+        && fits(&wanted.namespace, &key.namespace)
+        && fits(&wanted.name, &key.name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use kube::core::{ApiResource, GroupVersionKind};
-    use roundhouse_api::bundle::{ResourceIdentifier, UpdateStrategy};
+    use roundhouse_api::bundle::UpdateStrategy;
 
     #[test]
     fn the_first_match_wins() {
@@ -36,7 +50,11 @@ mod tests {
                     namespace: "*".into(),
                     name: name.into(),
                 },
-                update_strategy: type_.map(|type_| UpdateStrategy { type_ }),
+                update_strategy: type_.map(|type_| UpdateStrategy {
+                    type_,
+                    ..UpdateStrategy::default()
+                }),
+                ..ManifestConfig::default()
             };
         let gvk = GroupVersionKind::gvk("apps", "v1", "Deployment");
         let kind = Kind {
@@ -61,7 +79,7 @@ mod tests {
             (vec![silent, exact], Update),
             (vec![other], Update),
         ] {
-            assert_eq!(strategy(&configs, &kind, &key), expected, "{configs:?}");
+            assert_eq!(treatment(&configs, &kind, &key).type_, expected, "{configs:?}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::apply::decide::{Step, decide};
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
-use crate::apply::strategy::strategy;
+use crate::apply::strategy::treatment;
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::error::{CallError, Fault};
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
-        let strategy = strategy(order.configs, kind, target);
+        let treatment = treatment(order.configs, kind, target);
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(backoff(attempt - 1, CONFLICT_MIN, CONFLICT_MAX)).await;
@@ -86,7 +86,7 @@ impl Engine {
                 Ok(live) => live,
                 Err(error) => return Ended::with(failed(&error), None),
             };
-            let sent = match decide(task.manifest, live.as_ref(), task.entry, strategy, order.terms) {
+            let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
                 Step::Done(outcome) => return looked_at(task, order, outcome, live),
                 Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
                 Step::Patch {

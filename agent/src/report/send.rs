@@ -92,13 +92,14 @@ mod tests {
             resource_status: Some(ResourceStatus {
                 manifests: Vec::new(),
                 omitted: Some(4),
+                ..ResourceStatus::default()
             }),
             ..BundleStatus::default()
         };
         let fewer = BundleStatus {
             resource_status: Some(ResourceStatus {
                 manifests: vec![Default::default()],
-                omitted: None,
+                ..ResourceStatus::default()
             }),
             ..before.clone()
         };

@@ -23,16 +23,19 @@ fn deployment(image: &str, extra: Value) -> Manifest {
 
 /// The object as the server has it after `manifest` was applied.
 fn applied(manifest: &Manifest) -> Value {
-    let Step::Create { mut object, .. } = decide(manifest, None, None, UpdateStrategyType::Update, &terms())
-    else {
+    let Step::Create { mut object, .. } = decide(manifest, None, None, Treatment::default(), &terms()) else {
         panic!("not created")
     };
     object["metadata"]["uid"] = json!("u1");
     object
 }
 
+fn with(type_: UpdateStrategyType) -> Treatment<'static> {
+    Treatment { config: None, type_ }
+}
+
 fn update(manifest: &Manifest, live: &Value, terms: &Terms) -> Step {
-    decide(manifest, Some(live), None, UpdateStrategyType::Update, terms)
+    decide(manifest, Some(live), None, Treatment::default(), terms)
 }
 
 #[test]
@@ -153,17 +156,17 @@ fn strategies() {
         (ReadOnly, Some(&foreign), Outcome::Applied(Applied::Observed)),
     ] {
         assert_eq!(
-            decide(&manifest, live, None, strategy, &terms()),
+            decide(&manifest, live, None, with(strategy), &terms()),
             Step::Done(expected),
             "{strategy:?}"
         );
     }
     assert!(matches!(
-        decide(&manifest, None, None, CreateOnly, &terms()),
+        decide(&manifest, None, None, with(CreateOnly), &terms()),
         Step::Create { .. }
     ));
     assert!(matches!(
-        decide(&manifest, None, None, ReadOnly, &terms()),
+        decide(&manifest, None, None, with(ReadOnly), &terms()),
         Step::Done(Outcome::Delayed {
             reason: "NotFound",
             ..
@@ -198,7 +201,7 @@ fn a_key_removed_from_a_secret_is_removed_live() {
     let Step::Create {
         object,
         copy: Copy::Ledger(outline),
-    } = decide(&before, None, None, UpdateStrategyType::Update, &terms())
+    } = decide(&before, None, None, Treatment::default(), &terms())
     else {
         panic!("not created")
     };
@@ -211,7 +214,7 @@ fn a_key_removed_from_a_secret_is_removed_live() {
         &after,
         Some(&object),
         Some(&entry),
-        UpdateStrategyType::Update,
+        Treatment::default(),
         &terms(),
     );
     let Step::Patch { patch, .. } = step else {

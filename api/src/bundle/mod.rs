@@ -1,6 +1,21 @@
 //! `Bundle`: what one application runs on one cluster. Its spec is a superset of OCM's `ManifestWork` v1 spec.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+mod once;
+mod status;
+mod treatment;
+
+pub use once::{Affect, ApplyOnceRule, ApplyOnceSelector, ApplyOnceStrategy};
+pub use status::{
+    BundlePhase, BundleStatus, Counts, FeedbackValue, FieldValue, FieldValueType, ManifestCondition,
+    ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
+};
+pub use treatment::{
+    ConditionRule, ConditionRuleType, DeleteOption, Executor, ExecutorSubject, ExecutorType,
+    FeedbackExpression, FeedbackPath, FeedbackRule, FeedbackType, IgnoreCondition, IgnoreFields, IgnoreRule,
+    ManifestConfig, PropagationPolicy, ResourceIdentifier, SelectivelyOrphan, ServerSideApply,
+    ServiceAccountRef, UpdateStrategy, UpdateStrategyType,
+};
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +42,10 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: something failed.
 pub const DEGRADED: &str = "Degraded";
+/// Condition type: everything that has an end has come to it.
+pub const COMPLETE: &str = "Complete";
+/// Feedback values of one bundle weigh at most this much together, in bytes of JSON.
+pub const MAX_FEEDBACK: usize = 8 * 1024;
 
 /// What one application runs on one cluster.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,6 +81,9 @@ pub struct BundleSpec {
     /// What becomes of the objects when the bundle is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_option: Option<DeleteOption>,
+    /// On whose behalf the objects are written; absent: on the agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<Executor>,
     /// The application; with it the bundle was written by dispatch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_ref: Option<ApplicationRef>,
@@ -79,6 +101,9 @@ pub struct BundleSpec {
     /// Apply-once mode; absent: the agent's flag decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply_once: Option<ApplyOnce>,
+    /// Fields that keep their live value (policy `apply-once`); the first rule that matches an object counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apply_once_rules: Vec<ApplyOnceRule>,
     /// What to do with an object that exists and is not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<Adopt>,
@@ -106,75 +131,6 @@ pub struct ManifestsTemplate {
     pub manifests: Vec<Value>,
 }
 
-/// How the manifests that match are treated (OCM's `ManifestConfigOption`).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManifestConfig {
-    /// Which objects.
-    pub resource_identifier: ResourceIdentifier,
-    /// How they are written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub update_strategy: Option<UpdateStrategy>,
-}
-
-/// Names objects of a bundle; `*` matches everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceIdentifier {
-    /// API group, empty for the core group.
-    #[serde(default)]
-    pub group: String,
-    /// Plural, lower case.
-    #[serde(default)]
-    pub resource: String,
-    /// Namespace, empty for cluster-scoped objects.
-    #[serde(default)]
-    pub namespace: String,
-    /// Name.
-    #[serde(default)]
-    pub name: String,
-}
-
-/// How an object is written.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UpdateStrategy {
-    /// The strategy.
-    #[serde(rename = "type")]
-    pub type_: UpdateStrategyType,
-}
-
-/// The update strategies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum UpdateStrategyType {
-    /// Three-way merge.
-    #[default]
-    Update,
-    /// Created if missing, never changed.
-    CreateOnly,
-    /// Never written, only read.
-    ReadOnly,
-}
-
-/// What becomes of the objects of a deleted bundle (OCM's `DeleteOption`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct DeleteOption {
-    /// Foreground: the bundle waits until its objects are gone. Orphan: they stay.
-    #[serde(default)]
-    pub propagation_policy: PropagationPolicy,
-}
-
-/// OCM's deletion policies.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum PropagationPolicy {
-    /// The bundle waits until its objects are gone.
-    #[default]
-    Foreground,
-    /// The objects stay.
-    Orphan,
-}
-
 /// Points to an Application on the hub.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -195,6 +151,8 @@ pub enum ApplyOnce {
     Never,
     /// An object applied at this generation, revision and content is left alone (seed: on).
     Once,
+    /// As `Once`, and an object that was deleted stays deleted (seed: force).
+    Force,
 }
 
 /// What to do with an object that exists and is not ours.
@@ -229,128 +187,4 @@ pub struct Deletion {
     pub revision: String,
     /// Who or what confirmed it: `application-deleted`, `garbage-collection`, or the hash of an approval.
     pub confirmed_by: String,
-}
-
-/// What the agent reports. It counts for the revision whose hash and generation it carries and for no other.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BundleStatus {
-    /// The hash of the spec that this status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hash: Option<String>,
-    /// `metadata.generation` of the Bundle that this status is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// The epoch that the agent obeys.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epoch: Option<i64>,
-    /// Where the bundle stands.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<BundlePhase>,
-    /// Objects by state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts: Option<Counts>,
-    /// Workloads, at most [`MAX_WORKLOADS`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub workloads: Vec<WorkloadStatus>,
-    /// `Applied`, `Available`, `Progressing`, `Degraded`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-    /// OCM's shape: the manifests that are not as they should be. Healthy objects are counted only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource_status: Option<ResourceStatus>,
-}
-
-/// Where a bundle stands on its cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum BundlePhase {
-    /// Objects are being applied or are not ready yet.
-    Progressing,
-    /// Everything is applied and ready.
-    Ready,
-    /// Something failed.
-    Failed,
-    /// Everything was removed; the Bundle may go.
-    Cleaned,
-}
-
-/// Objects of a bundle by state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Counts {
-    /// Manifests in the bundle.
-    pub total: u32,
-    /// Applied at this revision.
-    pub applied: u32,
-    /// Ready at this revision.
-    pub ready: u32,
-    /// Failed.
-    pub failed: u32,
-}
-
-/// A workload's replicas on the member.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkloadStatus {
-    /// Kind.
-    pub kind: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Replicas that the live object asks for.
-    pub desired: u32,
-    /// Replicas of the present revision.
-    pub updated: u32,
-    /// Ready replicas.
-    pub ready: u32,
-}
-
-/// Manifests that are not as they should be.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceStatus {
-    /// One entry per manifest, by ordinal; at most [`MAX_FAILURES`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub manifests: Vec<ManifestCondition>,
-    /// How many more there are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub omitted: Option<u32>,
-}
-
-/// The state of one manifest (OCM's `ManifestCondition`).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ManifestCondition {
-    /// Which manifest.
-    pub resource_meta: ResourceMeta,
-    /// Its conditions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-}
-
-/// Names a manifest of a bundle (OCM's `ManifestResourceMeta`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceMeta {
-    /// Place in `spec.workload.manifests`, from 0; after the last one for objects that are being pruned.
-    pub ordinal: u32,
-    /// API group.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub group: String,
-    /// API version.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub version: String,
-    /// Kind.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    /// Plural.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub resource: String,
-    /// Namespace.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub namespace: String,
-    /// Name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
 }
