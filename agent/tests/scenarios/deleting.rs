@@ -268,6 +268,27 @@ async fn namespaces_claims_and_definitions_are_pruned_only_when_told() {
     agent.stop().await;
 }
 
+/// The clean bundle waits for dispatch's finalizer, which may take long.
+#[tokio::test(start_paused = true)]
+async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let content = dispatched(&[config_map("a", "1")], "app-v1", 1);
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    tombstone(&world, content).await;
+    eventually("it is clean", || async {
+        world.status("default.app").await.phase == Some(Cleaned)
+    })
+    .await;
+    pass_time(5).await;
+    let writes = world.writes();
+    pass_time(3600).await;
+    assert_eq!(world.writes(), writes, "{:#?}", world.member.counter().by_object());
+    assert!(world.ledger("default.app").await.is_none());
+    agent.stop().await;
+}
+
 /// Deletes a dispatched bundle as dispatch does: finalizer and tombstone first.
 async fn tombstone(world: &World, mut content: serde_json::Value) -> i64 {
     let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
