@@ -9,6 +9,7 @@
 )]
 
 mod applying;
+mod decoding;
 mod deleting;
 mod drifting;
 mod failing;
@@ -16,4 +17,6 @@ mod owning;
 mod parts;
 mod quiet;
 mod real;
+mod rows;
+mod waves;
 mod world;
