@@ -9,6 +9,7 @@
 )]
 
 mod applying;
+mod copying;
 mod decoding;
 mod deleting;
 mod drifting;
@@ -18,5 +19,6 @@ mod parts;
 mod quiet;
 mod real;
 mod rows;
+mod sharing;
 mod waves;
 mod world;
