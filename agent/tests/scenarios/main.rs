@@ -18,6 +18,7 @@ mod owning;
 mod parts;
 mod quiet;
 mod real;
+mod refusing;
 mod rows;
 mod sharing;
 mod waves;

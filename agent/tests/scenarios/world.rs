@@ -62,7 +62,6 @@ pub(crate) enum Pass {
     /// It waits until the wire lets it through.
     Held,
     /// It is answered with this status by something in between.
-    #[allow(dead_code, reason = "the scenarios of refusing webhooks use it")]
     Refused(u16),
 }
 
