@@ -14,6 +14,7 @@ mod decoding;
 mod deleting;
 mod drifting;
 mod failing;
+mod interrupted;
 mod owning;
 mod parts;
 mod quiet;
