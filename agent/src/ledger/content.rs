@@ -79,6 +79,8 @@ pub(crate) enum Settled {
         written: bool,
         /// It ran to its end.
         completed: bool,
+        /// With `completed`: what it said if that end was a bad one.
+        failure: Option<String>,
         /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
         copy: Option<Option<Value>>,
     },
@@ -123,6 +125,7 @@ pub(crate) fn settle(
                 generation,
                 written,
                 completed,
+                failure,
                 copy,
             }) => {
                 let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
@@ -137,6 +140,7 @@ pub(crate) fn settle(
                 if let Some(copy) = copy {
                     entry.last_applied.clone_from(copy);
                 }
+                entry.failure.clone_from(failure);
                 entry.outcome = if *completed {
                     LedgerOutcome::Completed
                 } else {
@@ -207,6 +211,7 @@ mod tests {
             generation: 4,
             written: true,
             completed: false,
+            failure: None,
             copy: None,
         }
     }

@@ -12,6 +12,7 @@ use crate::bundle::Held;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, intend, settle};
 use crate::object::ObjectKey;
+use crate::observe::Rules;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
@@ -55,6 +56,10 @@ impl Worker {
                     return Ok(Next::Resync);
                 }
             }
+        }
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(Rules::compile(&spec.manifest_configs));
         }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
@@ -202,6 +207,7 @@ impl Worker {
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                 },
             )
