@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 fn config(group: &str, resource: &str, name: &str, rules: Value) -> Value {
     let mut config = json!({"resourceIdentifier": {"group": group, "resource": resource, "namespace": "default",
         "name": name}});
-    for (key, rules) in rules.as_object().unwrap() {
-        config[key] = rules.clone();
+    if let Value::Object(rules) = rules {
+        config.as_object_mut().unwrap().extend(rules);
     }
     config
 }
