@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
     APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
-    MAX_WORKLOADS, ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+    MAX_WORKLOADS, ManifestCondition, PROGRESSING, REMOVAL_REFUSED, ResourceMeta, ResourceStatus,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
@@ -41,6 +41,14 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
+    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    pub(crate) refused: bool,
+}
+
+impl Leaving {
+    fn reason(&self) -> &'static str {
+        if self.refused { REMOVAL_REFUSED } else { "Removing" }
+    }
 }
 
 /// The report of a bundle that was applied.
@@ -67,7 +75,7 @@ pub(crate) fn applied<'a>(
         let verdict = Verdict {
             type_: REMOVED,
             status: Status::False,
-            reason: "Removing",
+            reason: leaving.reason(),
             message: cut(&leaving.message),
         };
         manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
@@ -77,7 +85,7 @@ pub(crate) fn applied<'a>(
     status.counts = Some(tally.counts);
     status.workloads = workloads;
     status.resource_status = bounded(failures);
-    for verdict in tally.verdicts(phase, leaving.len()) {
+    for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -142,7 +150,8 @@ pub(crate) fn removing(
         total: count(leaving.len()),
         ..Counts::default()
     });
-    let (reason, message) = match leaving.first() {
+    let refused = leaving.iter().find(|leaving| leaving.refused);
+    let (reason, message) = match refused.or(leaving.first()) {
         None => ("Cleaned", String::new()),
         Some(first) => {
             let message = format!(
@@ -151,7 +160,7 @@ pub(crate) fn removing(
                 first.meta.name,
                 first.message
             );
-            ("Removing", cut(&message))
+            (first.reason(), cut(&message))
         }
     };
     status.resource_status = bounded(
@@ -162,7 +171,7 @@ pub(crate) fn removing(
                 let verdict = Verdict {
                     type_: REMOVED,
                     status: Status::False,
-                    reason: "Removing",
+                    reason: leaving.reason(),
                     message,
                 };
                 manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
@@ -172,7 +181,8 @@ pub(crate) fn removing(
     for (type_, holds) in [
         (APPLIED, false),
         (AVAILABLE, false),
-        (PROGRESSING, !leaving.is_empty()),
+        (PROGRESSING, !leaving.is_empty() && refused.is_none()),
+        (DEGRADED, refused.is_some()),
     ] {
         let verdict = Verdict {
             type_,

@@ -92,8 +92,8 @@ pub struct LedgerEntry {
     /// Generation of the Application that was applied (annotation `app.oam.dev/generation`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_generation: Option<String>,
-    /// Values that were kept when this content was applied (apply-once rules with `onUpdate`), by field path: repairing
-    /// drift restores these, not what the manifest says.
+    /// Values that were kept when this content was applied (apply-once rules with `onUpdate`), by JSON pointer into the
+    /// manifest: repairing drift restores these, not what the manifest says. Never those of a Secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::any_object")]
     pub kept: BTreeMap<String, serde_json::Value>,
@@ -115,4 +115,7 @@ pub enum LedgerOutcome {
     Failed,
     /// To be removed, not yet confirmed.
     Removing,
+    /// To be removed under apply-once, but nobody has confirmed that: it goes once it asks for no replicas. If its Bundle
+    /// vanishes meanwhile it is held.
+    Unconfirmed,
 }

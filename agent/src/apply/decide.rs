@@ -4,6 +4,7 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
+use crate::apply::keep::{BadRule, Keeping, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
@@ -27,8 +28,10 @@ pub(crate) struct Terms {
     pub(crate) adopt: Adopt,
     /// Whether a third party's controller may stand beside us.
     pub(crate) allow_co_ownership: bool,
-    /// Apply-once mode.
+    /// Apply-once mode of objects for which no rule says otherwise.
     pub(crate) apply_once: ApplyOnce,
+    /// Apply-once rules.
+    pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
 }
@@ -57,14 +60,20 @@ pub(crate) fn decide(
     terms: &Terms,
 ) -> Step {
     let strategy = treatment.type_;
+    let keeping = match terms.rules.of(&manifest.object) {
+        Ok(keeping) => keeping,
+        Err(bad) => return Step::Done(bad_rule(manifest, &bad)),
+    };
+    let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
     let Some(live) = live else {
-        return match (strategy, once(terms.apply_once, manifest, None, entry)) {
+        return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
                 reason: "NotFound",
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -87,7 +96,7 @@ pub(crate) fn decide(
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live) {
+            if let Err(outcome) = check_equal(manifest, live, entry, keeping) {
                 return Step::Done(outcome);
             }
         }
@@ -97,15 +106,15 @@ pub(crate) fn decide(
         return Step::Done(Outcome::Delayed {
             reason: "BeingDeleted",
             message: format!(
-                "{} is being deleted; it is made again when it is gone",
+                "{} is being deleted; whether it is made again is decided when it is gone",
                 manifest.key
             ),
         });
     }
-    if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
+    if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker) {
+    match merge(manifest, live, entry, &terms.marker, keeping) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_))
@@ -131,8 +140,14 @@ fn merge(
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
+    keeping: Option<Keeping<'_>>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
-    let (wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    if let Some(keeping) = keeping {
+        let record = keeping.record(manifest, live, entry);
+        record.map_err(|bad| bad_rule(manifest, &bad))?;
+        keeping.lay(manifest, live, entry, &mut wanted);
+    }
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -166,9 +181,17 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new.
-fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
+/// new, and what a rule keeps is no change.
+fn check_equal(
+    manifest: &Manifest,
+    live: &Value,
+    entry: Option<&LedgerEntry>,
+    keeping: Option<Keeping<'_>>,
+) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
+    if let Some(keeping) = keeping {
+        keeping.lay(manifest, live, entry, &mut plain);
+    }
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
             map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
@@ -190,6 +213,13 @@ fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
         paths = format!("{paths} and {more} more");
     }
     Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
+    Outcome::Failed {
+        reason: "InvalidApplyOnceRule",
+        message: format!("{}: {bad}", manifest.key),
+    }
 }
 
 /// The paths that a patch touches, without the values: they may be secret.

@@ -11,6 +11,7 @@ pub(crate) mod decode;
 pub(crate) mod desired;
 pub(crate) mod fence;
 pub(crate) mod intent;
+pub(crate) mod keep;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;

@@ -16,6 +16,7 @@ use roundhouse_api::bundle::ResourceMeta;
 use roundhouse_api::hash;
 use roundhouse_api::names::{annotation, label};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ struct Ended {
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
     copy: Option<Copy>,
     quiet: Option<String>,
+    /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
+    kept: Option<BTreeMap<String, Value>>,
 }
 
 impl Ended {
@@ -40,6 +43,7 @@ impl Ended {
             live,
             copy: None,
             quiet: None,
+            kept: None,
         }
     }
 }
@@ -99,6 +103,7 @@ impl Engine {
                     if task.quiet == Some(quiet.as_str()) {
                         let outcome = Outcome::Applied(Applied::Unchanged);
                         return Ended {
+                            kept: kept(task, order, &live),
                             quiet: Some(quiet),
                             copy: Some(copy),
                             ..Ended::with(outcome, Some(live))
@@ -115,6 +120,7 @@ impl Engine {
                             };
                             let ended = Ended::with(Outcome::Applied(applied), Some(after));
                             return Ended {
+                                kept: kept(task, order, &live),
                                 copy: Some(copy),
                                 quiet: still.then_some(quiet),
                                 ..ended
@@ -159,6 +165,8 @@ impl Engine {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
                 Ok(Some(Ended {
+                    // Nothing was there that could be kept.
+                    kept: Some(BTreeMap::new()),
                     copy: Some(copy),
                     ..ended
                 }))
@@ -240,9 +248,22 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
         }
         _ => None,
     };
+    let kept = match (&outcome, &live) {
+        (Outcome::Applied(_), Some(live)) => kept(task, order, live),
+        _ => None,
+    };
     Ended {
         copy,
+        kept,
         ..Ended::with(outcome, live)
+    }
+}
+
+/// What the ledger is told of values that a rule kept, on the live object as it was before.
+fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
+    match order.terms.rules.of(&task.manifest.object) {
+        Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
+        Ok(None) | Err(_) => Some(BTreeMap::new()),
     }
 }
 
@@ -301,7 +322,8 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
     let manifest = task.manifest;
     let key = &manifest.key;
     let (readiness, workload) = match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished), _) => (Readiness::Ready, None),
+        // Nothing is waited for that is not to come back; the report says which it is.
+        (Outcome::Applied(Applied::Finished | Applied::KeptDeleted), _) => (Readiness::Ready, None),
         (_, Some(live)) => (readiness(key, live), feedback::workload(key, live)),
         (_, None) => (Readiness::Progressing("not applied yet".to_owned()), None),
     };
@@ -344,13 +366,20 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
 fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
     let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished) | Outcome::Delayed { .. } | Outcome::Undecodable(_), _) => None,
+        (
+            Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
+            | Outcome::Delayed { .. }
+            | Outcome::Undecodable(_),
+            _,
+        ) => None,
         (Outcome::Applied(Applied::Observed) | Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
             version: manifest.version.clone(),
             uid: object::uid(live)?.to_owned(),
             digest: manifest.digest.clone(),
             revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
+                .map(str::to_owned),
             generation: object::generation(live),
             written: matches!(applied, Applied::Created | Applied::Changed),
             completed: manifest.key.is("batch", "Job") && *readiness == Readiness::Ready,
@@ -358,6 +387,7 @@ fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settl
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,
             }),
+            kept: ended.kept.clone(),
         }),
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }

@@ -4,19 +4,19 @@ use super::{Content, Extent, Next, Worker};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
+use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
-use crate::apply::remove::Farewell;
+use crate::apply::remove::{Farewell, Guard};
 use crate::apply::{Done, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, intend, settle};
+use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,17 +62,17 @@ impl Worker {
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
+        let terms = self.terms(&spec);
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            self.write_ahead(held, &spec, &decoded, &surplus).await?;
+            self.write_ahead(held, &spec, &decoded, &surplus, &terms).await?;
             surplus
         } else {
             Surplus::default()
         };
-        let terms = self.terms(&spec);
         let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
         self.remove_surplus(&spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
@@ -102,6 +102,7 @@ impl Worker {
             adopt: spec.adopt.unwrap_or_default(),
             allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
             apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
             drift: spec.drift.unwrap_or_default(),
         }
     }
@@ -144,6 +145,7 @@ impl Worker {
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
+        terms: &Terms,
     ) -> Result<(), CallError> {
         let intentions = Intentions {
             bundle_uid: &held.uid,
@@ -157,6 +159,7 @@ impl Worker {
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
             surplus: surplus.going.clone(),
+            guarded: guard(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
         let next = intend(self.ledger.spec(), &intentions);
@@ -238,7 +241,7 @@ impl Worker {
             .spec()
             .objects
             .iter()
-            .filter(|entry| entry.outcome == LedgerOutcome::Removing)
+            .filter(|entry| is_leaving(entry.outcome))
             .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
             .cloned()
             .collect();
@@ -252,6 +255,7 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: total,
             wanted: &wanted,
+            guard: guard(terms),
         };
         let removed = self.shared.engine.remove(entries, farewell).await;
         self.released = removed.released;
@@ -330,4 +334,13 @@ impl Worker {
         self.leaving.len().hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
+fn guard(terms: &Terms) -> Option<Guard<'_>> {
+    let guard = Guard {
+        mode: terms.apply_once,
+        rules: &terms.rules,
+    };
+    guard.is_on().then_some(guard)
 }
