@@ -10,6 +10,7 @@ pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;
 pub(crate) mod fence;
+pub(crate) mod ignore;
 pub(crate) mod intent;
 pub(crate) mod once;
 pub(crate) mod order;
