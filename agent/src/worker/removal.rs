@@ -57,13 +57,13 @@ impl Worker {
             .into_iter()
             .map(|key| (key, Settled::Released))
             .collect();
-        self.ledger
-            .write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty()))
-            .await?;
-        if removed.leaving.is_empty() {
+        let left = !removed.leaving.is_empty();
+        if left {
+            let next = settle(self.ledger.spec(), &outcomes, false);
+            self.ledger.write(next).await?;
+        } else {
             self.ledger.remove().await?;
         }
-        let left = !removed.leaving.is_empty();
         if let Some(held) = held {
             let subject = Subject {
                 hash: spec.hash.as_deref(),
