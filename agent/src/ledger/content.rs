@@ -1,6 +1,7 @@
 //! What a ledger says; pure.
 
 use crate::object::ObjectKey;
+use roundhouse_api::bundle::ServiceAccountRef;
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,8 @@ pub(crate) struct Intentions<'a> {
     pub(crate) epoch: Option<i64>,
     pub(crate) revision: Option<&'a str>,
     pub(crate) dispatched: bool,
+    /// On whose behalf the objects are written; `None`: on the agent's own.
+    pub(crate) executor: Option<&'a ServiceAccountRef>,
     /// Objects of the bundle and the API version of their manifests.
     pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
     /// Objects that go.
@@ -30,6 +33,7 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after.epoch = intentions.epoch;
     after.revision = intentions.revision.map(str::to_owned);
     after.dispatched = intentions.dispatched;
+    after.executor = intentions.executor.cloned();
     let mut known = BTreeSet::new();
     after.objects.retain_mut(|entry| {
         let key = ObjectKey::of_entry(entry);
@@ -160,9 +164,13 @@ pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
     }
 }
 
-/// The ledger of a bundle whose deletion is confirmed.
-pub(crate) fn remove_all(before: &AppliedBundleSpec) -> AppliedBundleSpec {
+/// The ledger of a bundle whose deletion is confirmed; its objects go on behalf of `executor`.
+pub(crate) fn remove_all(
+    before: &AppliedBundleSpec,
+    executor: Option<&ServiceAccountRef>,
+) -> AppliedBundleSpec {
     let mut after = before.clone();
+    after.executor = executor.cloned();
     for entry in &mut after.objects {
         entry.outcome = LedgerOutcome::Removing;
     }
@@ -192,6 +200,7 @@ mod tests {
             epoch: Some(1),
             revision: None,
             dispatched: true,
+            executor: None,
             wanted: wanted.iter().map(|key| (key, "v1")).collect(),
             surplus: surplus.iter().cloned().collect(),
             forgotten: BTreeSet::new(),
@@ -264,12 +273,17 @@ mod tests {
     #[test]
     fn what_is_wanted_again_is_no_longer_removed() {
         let wanted = [key("a")];
-        let removing = remove_all(&intend(
-            &AppliedBundleSpec::default(),
-            &intentions(1, &wanted, &[]),
-        ));
+        let executor = ServiceAccountRef {
+            namespace: "team".into(),
+            name: "web".into(),
+        };
+        let mut intended = intentions(1, &wanted, &[]);
+        intended.executor = Some(&executor);
+        let before = intend(&AppliedBundleSpec::default(), &intended);
+        assert_eq!(before.executor.as_ref(), Some(&executor));
+        let removing = remove_all(&before, Some(&executor));
         assert_eq!(names(&removing), [("a".into(), LedgerOutcome::Removing)]);
-        assert_eq!(remove_all(&removing), removing);
+        assert_eq!(remove_all(&removing, Some(&executor)), removing);
         let spec = intend(&removing, &intentions(2, &wanted, &[]));
         assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
     }
