@@ -11,9 +11,11 @@
 mod applying;
 mod deleting;
 mod drifting;
+mod executor;
 mod failing;
 mod owning;
 mod parts;
 mod quiet;
 mod real;
+mod rights;
 mod world;
