@@ -11,9 +11,11 @@ use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{
+    Adopt, ApplyOnce, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+};
 use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerEntry;
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::annotation;
 use roundhouse_patch::{PatchType, three_way_merge};
 use serde_json::{Value, json};
@@ -80,6 +82,7 @@ pub(crate) fn decide(
             }),
             (_, Once::Finished) => done(Applied::Finished),
             (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
+            _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -149,6 +152,23 @@ pub(crate) fn decide(
 fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath) -> Outcome {
     let message = format!("{}: {invalid}", manifest.key);
     Outcome::Failed { reason, message }
+}
+
+/// Whether the object came to its end by a rule with condition `Complete`: then it is not made again in any mode, as
+/// long as the bundle wants the same of it (OCM: no re-apply after completion).
+fn finished_by_rule(manifest: &Manifest, entry: Option<&LedgerEntry>, treatment: Treatment<'_>) -> bool {
+    let rules = treatment
+        .config
+        .map(|config| config.condition_rules.as_slice())
+        .unwrap_or_default();
+    let completes = |rule: &ConditionRule| {
+        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+        rule.condition == COMPLETE || (well_known && rule.condition.is_empty())
+    };
+    rules.iter().any(completes)
+        && entry.is_some_and(|entry| {
+            entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+        })
 }
 
 /// The three-way merge; `None` when there is nothing to send.

@@ -27,7 +27,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
 use crate::object::ObjectKey;
-use crate::observe::Readiness;
+use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
@@ -59,6 +59,8 @@ pub(crate) struct Observation {
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
     pub(crate) workload: Option<WorkloadStatus>,
+    /// What the rules of the bundle say of the live object; `None` where there are none for it.
+    pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
     /// Digest of a patch that the member answered without any change, and of the object that it was computed on: the
@@ -80,6 +82,8 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Order<'a> {
     pub(crate) terms: &'a Terms,
     pub(crate) configs: &'a [ManifestConfig],
+    /// The rules of `configs`, compiled.
+    pub(crate) rules: &'a Rules,
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
 }
@@ -181,6 +185,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         outcome: Outcome::Undecodable(failed.error.clone()),
         readiness: Readiness::Progressing(String::new()),
         workload: None,
+        examined: None,
         seen: None,
         quiet: None,
     }

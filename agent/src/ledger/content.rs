@@ -99,6 +99,8 @@ pub(crate) enum Settled {
         written: bool,
         /// It ran to its end.
         completed: bool,
+        /// With `completed`: what it said if that end was a bad one.
+        failure: Option<String>,
         /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
         copy: Option<Option<Value>>,
         /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
@@ -149,6 +151,7 @@ pub(crate) fn settle(
                 generation,
                 written,
                 completed,
+                failure,
                 copy,
                 kept,
             }) => {
@@ -168,6 +171,7 @@ pub(crate) fn settle(
                 if let Some(kept) = kept {
                     entry.kept.clone_from(kept);
                 }
+                entry.failure.clone_from(failure);
                 entry.outcome = if *completed {
                     LedgerOutcome::Completed
                 } else {
@@ -247,6 +251,7 @@ mod tests {
             generation: 4,
             written: true,
             completed: false,
+            failure: None,
             copy: None,
             kept: None,
         }

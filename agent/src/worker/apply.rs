@@ -13,6 +13,7 @@ use crate::bundle::Held;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
 use crate::object::ObjectKey;
+use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
@@ -65,6 +66,10 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
+        }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
@@ -214,6 +219,7 @@ impl Worker {
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                 },
             )
