@@ -7,6 +7,7 @@ use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
 use crate::apply::ignore::{InvalidPath, ignored, keep_live};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
@@ -14,7 +15,7 @@ use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::annotation;
 use roundhouse_patch::field::FieldPath;
-use roundhouse_patch::{PatchType, three_way_merge};
+use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
 /// The paths that a refusal lists at most.
@@ -161,8 +162,15 @@ fn merge(
         let drop_copy = json!({"metadata": {"annotations": {annotation::LAST_APPLIED: null}}});
         patch = overlay(patch, &drop_copy);
     }
-    let nothing = patch.as_object().is_none_or(serde_json::Map::is_empty);
+    let nothing =
+        patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// See [`only_retains`].
+fn retains_alone(manifest: &Manifest, patch: &Value, live: &Value) -> bool {
+    schema::lookup(&manifest.api_version(), &manifest.key.kind)
+        .is_some_and(|schema| only_retains(patch, live, schema))
 }
 
 /// Lays `extra` over `patch`, object by object; both are patches, so that a null stays a null.
@@ -195,7 +203,7 @@ fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
     })?;
-    if merged.is_empty() {
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
     let mut paths = Vec::new();

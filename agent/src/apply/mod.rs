@@ -11,12 +11,14 @@ pub(crate) mod decode;
 pub(crate) mod desired;
 pub(crate) mod fence;
 pub(crate) mod ignore;
+pub(crate) mod immutable;
 pub(crate) mod intent;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
 pub(crate) mod prune;
 pub(crate) mod remove;
+pub(crate) mod retain;
 pub(crate) mod strategy;
 pub(crate) mod write;
 

@@ -53,7 +53,7 @@ impl Engine {
             Ok(None) => {
                 let message = format!(
                     "the cluster does not serve {} {}: it is applied when its definition is installed",
-                    api_version(task),
+                    manifest.api_version(),
                     manifest.key.kind
                 );
                 return done(task, None, None, Ended::with(Outcome::NoKind { message }, None));
@@ -284,15 +284,6 @@ fn failed(error: &CallError) -> Outcome {
             message,
         },
         Fault::Lasting(reason) => Outcome::Failed { reason, message },
-    }
-}
-
-fn api_version(task: Task<'_>) -> String {
-    let (group, version) = (&task.manifest.key.group, &task.manifest.version);
-    if group.is_empty() {
-        version.clone()
-    } else {
-        format!("{group}/{version}")
     }
 }
 
