@@ -144,7 +144,9 @@ mod tests {
     use roundhouse_api::bundle::{ManifestConfig, UpdateStrategyType};
 
     fn config(strategy: Value) -> ManifestConfig {
-        serde_json::from_value(json!({"resourceIdentifier": {}, "updateStrategy": strategy})).unwrap()
+        let mut config = json!({"resourceIdentifier": {}});
+        config["updateStrategy"] = strategy;
+        serde_json::from_value(config).unwrap()
     }
 
     fn of(config: &ManifestConfig) -> Treatment<'_> {
@@ -159,8 +161,10 @@ mod tests {
     }
 
     fn map(data: Value) -> Manifest {
-        manifest(json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "annotations": {"app.oam.dev/generation": "2", "mine": "1"}}, "data": data}))
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "annotations": {"app.oam.dev/generation": "2", "mine": "1"}}});
+        object["data"] = data;
+        manifest(object)
     }
 
     #[test]

@@ -48,7 +48,7 @@ mod tests {
     use roundhouse_patch::{schema, three_way_merge};
     use serde_json::json;
 
-    fn deployment(strategy: Value, volumes: Value) -> Value {
+    fn deployment(strategy: &Value, volumes: &Value) -> Value {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
             "spec": {"strategy": strategy, "template": {"spec": {"volumes": volumes}}}})
     }
@@ -81,7 +81,7 @@ mod tests {
                 false,
             ),
         ] {
-            let of = |(strategy, volumes): (&Value, &Value)| deployment(strategy.clone(), volumes.clone());
+            let of = |(strategy, volumes): (&Value, &Value)| deployment(strategy, volumes);
             let (last, desired, live) = (of(last), of(desired), of(live));
             let merged = three_way_merge(Some(&last), &desired, &live).unwrap();
             assert!(!merged.is_empty(), "kubectl sends a patch: {live}");
