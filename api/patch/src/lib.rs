@@ -11,6 +11,7 @@ mod document;
 mod error;
 pub mod field;
 mod json;
+pub mod managed;
 mod path;
 pub mod schema;
 mod strategic;
