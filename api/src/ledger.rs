@@ -121,6 +121,8 @@ pub enum LedgerOutcome {
     Completed,
     /// Refused or failed; the object, if there is one, is not ours.
     Failed,
+    /// Only looked at (`ReadOnly`, `CreateOnly` of an object that somebody else made): it is never removed.
+    Observed,
     /// To be removed, not yet confirmed.
     Removing,
     /// To be removed under apply-once, but nobody has confirmed that: it goes once it asks for no replicas. If its Bundle

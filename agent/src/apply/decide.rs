@@ -9,6 +9,7 @@ use crate::apply::ignore::{InvalidPath, ignored};
 use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{
@@ -17,7 +18,7 @@ use roundhouse_api::bundle::{
 use roundhouse_api::hash;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::annotation;
-use roundhouse_patch::{PatchType, three_way_merge};
+use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
 /// The paths that a refusal lists at most.
@@ -195,8 +196,15 @@ fn merge(
         let drop_copy = json!({"metadata": {"annotations": {annotation::LAST_APPLIED: null}}});
         patch = overlay(patch, &drop_copy);
     }
-    let nothing = patch.as_object().is_none_or(serde_json::Map::is_empty);
+    let nothing =
+        patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// See [`only_retains`].
+fn retains_alone(manifest: &Manifest, patch: &Value, live: &Value) -> bool {
+    schema::lookup(&manifest.api_version(), &manifest.key.kind)
+        .is_some_and(|schema| only_retains(patch, live, schema))
 }
 
 /// Lays `extra` over `patch`, object by object; both are patches, so that a null stays a null.
@@ -234,7 +242,7 @@ fn check_equal(
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
     })?;
-    if merged.is_empty() {
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
     let mut paths = Vec::new();

@@ -24,5 +24,6 @@ mod refusing;
 mod rights;
 mod rows;
 mod sharing;
+mod strategies;
 mod waves;
 mod world;

@@ -13,6 +13,7 @@ mod error;
 pub mod field;
 mod json;
 mod json_path;
+pub mod managed;
 mod path;
 pub mod schema;
 mod strategic;
