@@ -11,6 +11,7 @@ mod applying;
 mod deleting;
 mod drifting;
 mod failing;
+mod once;
 mod owning;
 mod parts;
 mod quiet;
