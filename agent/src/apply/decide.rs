@@ -12,7 +12,7 @@ use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
+use roundhouse_api::names::{annotation, is_bookkeeping};
 use roundhouse_patch::{PatchType, three_way_merge};
 use serde_json::{Value, json};
 
@@ -194,7 +194,7 @@ fn check_equal(
     }
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
+            map.retain(|key, _| !is_bookkeeping(key));
         }
     }
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {

@@ -16,7 +16,7 @@ use crate::object;
 use roundhouse_api::bundle::{Affect, ApplyOnce, ApplyOnceRule, ApplyOnceSelector};
 use roundhouse_api::hash::canonical;
 use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::label;
+use roundhouse_api::names::{is_bookkeeping, label};
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
 use serde_json::{Map, Value, json};
@@ -284,24 +284,17 @@ fn restamp(stamped: &Value, wanted: &mut Value) {
         let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) else {
             return;
         };
-        for (key, value) in stamps.into_iter().flatten().filter(|(key, _)| is_stamp(key)) {
+        for (key, value) in stamps
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| is_bookkeeping(key))
+        {
             let map = metadata.entry(field).or_insert_with(|| json!({}));
             if let Some(map) = map.as_object_mut() {
                 map.insert(key.clone(), value.clone());
             }
         }
     }
-}
-
-fn is_stamp(key: &str) -> bool {
-    [
-        "app.oam.dev/",
-        "roundhouse.dev/",
-        "workload.oam.dev/",
-        "trait.oam.dev/",
-    ]
-    .iter()
-    .any(|prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]
