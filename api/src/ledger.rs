@@ -1,5 +1,6 @@
 //! `AppliedBundle`: the agent's ledger in the member, written before the member is touched.
 
+use crate::bundle::ServiceAccountRef;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub struct AppliedBundleSpec {
     /// Whether the Bundle was written by dispatch (it had an `applicationRef`): then only `deletion` lets its objects go.
     #[serde(default)]
     pub dispatched: bool,
+    /// On whose behalf the objects were last written, and are removed if the Bundle vanishes meanwhile; absent: on the
+    /// agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<ServiceAccountRef>,
     /// Where the ledger stands.
     pub state: LedgerState,
     /// Union of what is intended and what was applied, until removals are confirmed.

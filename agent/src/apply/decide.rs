@@ -4,7 +4,9 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::keep::{BadRule, Keeping, Rules};
+use crate::apply::exempt::Exempt;
+use crate::apply::ignore::{InvalidPath, ignored};
+use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
@@ -66,6 +68,10 @@ pub(crate) fn decide(
     };
     let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
+    let ignored = match ignored(treatment) {
+        Ok(ignored) => ignored,
+        Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
+    };
     let Some(live) = live else {
         return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
@@ -90,13 +96,18 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
+    let ignored = ignored.paths(manifest, live);
+    let exempt = Exempt {
+        ignored: &ignored,
+        keeping,
+    };
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live, entry, keeping) {
+            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -114,7 +125,7 @@ pub(crate) fn decide(
     if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker, keeping) {
+    match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_))
@@ -134,20 +145,24 @@ pub(crate) fn decide(
     }
 }
 
+/// The outcome of a manifest whose treatment names a field path that is none.
+fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath) -> Outcome {
+    let message = format!("{}: {invalid}", manifest.key);
+    Outcome::Failed { reason, message }
+}
+
 /// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
-    keeping: Option<Keeping<'_>>,
+    exempt: Exempt<'_>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
     let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
-    if let Some(keeping) = keeping {
-        let record = keeping.record(manifest, live, entry);
-        record.map_err(|bad| bad_rule(manifest, &bad))?;
-        keeping.lay(manifest, live, entry, &mut wanted);
-    }
+    let checked = exempt.check(manifest, live, entry);
+    checked.map_err(|bad| bad_rule(manifest, &bad))?;
+    exempt.lay(manifest, live, entry, &mut wanted);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -181,22 +196,20 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new, and what a rule keeps is no change.
+/// new, and what is kept makes no difference.
 fn check_equal(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
-    keeping: Option<Keeping<'_>>,
+    exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    if let Some(keeping) = keeping {
-        keeping.lay(manifest, live, entry, &mut plain);
-    }
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
             map.retain(|key, _| !is_bookkeeping(key));
         }
     }
+    exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),

@@ -16,7 +16,7 @@ use crate::object;
 use roundhouse_api::bundle::{Affect, ApplyOnce, ApplyOnceRule, ApplyOnceSelector};
 use roundhouse_api::hash::canonical;
 use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::{is_bookkeeping, label};
+use roundhouse_api::names::label;
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
 use serde_json::{Map, Value, json};
@@ -141,7 +141,7 @@ impl Keeping<'_> {
         }
     }
 
-    /// Lays what is kept over `wanted`, the object as it would be sent; its stamps stay.
+    /// Lays what is kept over `wanted`, the object as it would be sent.
     pub(crate) fn lay(
         &self,
         manifest: &Manifest,
@@ -150,7 +150,6 @@ impl Keeping<'_> {
         wanted: &mut Value,
     ) {
         let occasion = occasion(self.affect, manifest, live, entry);
-        let stamped = wanted.clone();
         match (self.affect, occasion) {
             (Affect::Always, _)
             | (Affect::OnUpdate, Occasion::Update)
@@ -160,7 +159,6 @@ impl Keeping<'_> {
             (Affect::OnUpdate, Occasion::Repair) => self.lay_recorded(entry, wanted),
             (Affect::OnStateKeep, Occasion::Update) => return,
         }
-        restamp(&stamped, wanted);
     }
 
     /// What the ledger is told after `manifest` was laid over `live`: the values that `onUpdate` kept; `None` leaves what
@@ -272,29 +270,6 @@ fn set(object: &mut Value, pointer: &str, value: &Value) -> bool {
     }
     at.clone_from(value);
     true
-}
-
-/// The bookkeeping of `stamped` in the object that kept values were laid over: a rule about labels or annotations must
-/// not keep old stamps.
-fn restamp(stamped: &Value, wanted: &mut Value) {
-    for field in ["labels", "annotations"] {
-        let stamps = stamped
-            .pointer(&format!("/metadata/{field}"))
-            .and_then(Value::as_object);
-        let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) else {
-            return;
-        };
-        for (key, value) in stamps
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| is_bookkeeping(key))
-        {
-            let map = metadata.entry(field).or_insert_with(|| json!({}));
-            if let Some(map) = map.as_object_mut() {
-                map.insert(key.clone(), value.clone());
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a ledger says; pure.
 
 use crate::object::ObjectKey;
+use roundhouse_api::bundle::ServiceAccountRef;
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,8 @@ pub(crate) struct Intentions<'a> {
     pub(crate) epoch: Option<i64>,
     pub(crate) revision: Option<&'a str>,
     pub(crate) dispatched: bool,
+    /// On whose behalf the objects are written; `None`: on the agent's own.
+    pub(crate) executor: Option<&'a ServiceAccountRef>,
     /// Objects of the bundle and the API version of their manifests.
     pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
     /// Objects that go.
@@ -32,6 +35,7 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after.epoch = intentions.epoch;
     after.revision = intentions.revision.map(str::to_owned);
     after.dispatched = intentions.dispatched;
+    after.executor = intentions.executor.cloned();
     let mut known = BTreeSet::new();
     after.objects.retain_mut(|entry| {
         let key = ObjectKey::of_entry(entry);
@@ -187,9 +191,15 @@ pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
     }
 }
 
-/// The ledger of a bundle that is to be removed; `guarded`: workloads of it go only without replicas.
-pub(crate) fn remove_all(before: &AppliedBundleSpec, guarded: bool) -> AppliedBundleSpec {
+/// The ledger of a bundle that is to be removed; `guarded`: workloads of it go only without replicas. Its objects go on
+/// behalf of `executor`.
+pub(crate) fn remove_all(
+    before: &AppliedBundleSpec,
+    guarded: bool,
+    executor: Option<&ServiceAccountRef>,
+) -> AppliedBundleSpec {
     let mut after = before.clone();
+    after.executor = executor.cloned();
     for entry in &mut after.objects {
         entry.outcome = on_its_way(guarded);
     }
@@ -219,6 +229,7 @@ mod tests {
             epoch: Some(1),
             revision: None,
             dispatched: true,
+            executor: None,
             wanted: wanted.iter().map(|key| (key, "v1")).collect(),
             surplus: surplus.iter().cloned().collect(),
             guarded: false,
@@ -295,14 +306,21 @@ mod tests {
     #[test]
     fn what_is_wanted_again_is_no_longer_removed() {
         let wanted = [key("a")];
-        let before = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let executor = ServiceAccountRef {
+            namespace: "team".into(),
+            name: "web".into(),
+        };
+        let mut intended = intentions(1, &wanted, &[]);
+        intended.executor = Some(&executor);
+        let before = intend(&AppliedBundleSpec::default(), &intended);
+        assert_eq!(before.executor.as_ref(), Some(&executor));
         for (guarded, expected) in [
             (false, LedgerOutcome::Removing),
             (true, LedgerOutcome::Unconfirmed),
         ] {
-            let removing = remove_all(&before, guarded);
+            let removing = remove_all(&before, guarded, Some(&executor));
             assert_eq!(names(&removing), [("a".into(), expected)]);
-            assert_eq!(remove_all(&removing, guarded), removing);
+            assert_eq!(remove_all(&removing, guarded, Some(&executor)), removing);
             let spec = intend(&removing, &intentions(2, &wanted, &[]));
             assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
         }

@@ -1,6 +1,6 @@
 //! A pass that applies.
 
-use super::{Content, Extent, Next, Worker};
+use super::{Content, Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
@@ -8,7 +8,7 @@ use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
-use crate::apply::{Done, Order, Task, undecodable};
+use crate::apply::{Done, Engine, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
@@ -56,6 +56,15 @@ impl Worker {
                 }
             }
         }
+        let engine = match self.engine(&spec) {
+            Ok(engine) => engine,
+            Err(error) => {
+                let message = error.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, error.reason(), &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+        };
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
@@ -73,8 +82,8 @@ impl Worker {
         } else {
             Surplus::default()
         };
-        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
-        self.remove_surplus(&spec, &terms, total).await;
+        let outcomes = self.touch_member(&engine, &decoded, &spec, &terms, &extent).await;
+        self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
         self.watch(held, &keys);
@@ -153,6 +162,7 @@ impl Worker {
             epoch: spec.epoch,
             revision: spec.revision.as_deref(),
             dispatched: spec.application_ref.is_some(),
+            executor: account_of(spec),
             wanted: decoded
                 .manifests
                 .iter()
@@ -169,6 +179,7 @@ impl Worker {
     /// Applies the manifests in question and remembers what was found.
     async fn touch_member(
         &mut self,
+        engine: &Engine,
         decoded: &Decoded,
         spec: &BundleSpec,
         terms: &Terms,
@@ -197,9 +208,7 @@ impl Worker {
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
-        let done = self
-            .shared
-            .engine
+        let done = engine
             .apply(
                 tasks,
                 Order {
@@ -229,7 +238,7 @@ impl Worker {
     }
 
     /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.
-    async fn remove_surplus(&mut self, spec: &BundleSpec, terms: &Terms, total: u32) {
+    async fn remove_surplus(&mut self, engine: &Engine, spec: &BundleSpec, terms: &Terms, total: u32) {
         let unknown: BTreeSet<(&str, &str)> = self
             .observations
             .values()
@@ -257,7 +266,7 @@ impl Worker {
             wanted: &wanted,
             guard: guard(terms),
         };
-        let removed = self.shared.engine.remove(entries, farewell).await;
+        let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
         self.leaving = removed.leaving;
     }
