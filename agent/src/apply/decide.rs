@@ -204,9 +204,17 @@ fn check_equal(
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    for field in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !is_bookkeeping(key));
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let map = metadata.get_mut(field).and_then(Value::as_object_mut);
+            // A map that is empty without ours asks for nothing, not for an empty map.
+            let emptied = map.is_some_and(|map| {
+                map.retain(|key, _| !is_bookkeeping(key));
+                map.is_empty()
+            });
+            if emptied {
+                metadata.remove(field);
+            }
         }
     }
     exempt.lay(manifest, live, entry, &mut plain);

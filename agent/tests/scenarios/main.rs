@@ -22,6 +22,7 @@ mod parts;
 mod quiet;
 mod real;
 mod refusing;
+mod removing;
 mod rights;
 mod rows;
 mod sharing;
