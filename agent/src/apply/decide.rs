@@ -4,7 +4,7 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::exempt::{Exempt, is_stamp};
+use crate::apply::exempt::Exempt;
 use crate::apply::ignore::{InvalidPath, ignored};
 use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
@@ -17,7 +17,7 @@ use roundhouse_api::bundle::{
 };
 use roundhouse_api::hash;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
-use roundhouse_api::names::annotation;
+use roundhouse_api::names::{annotation, is_bookkeeping};
 use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
@@ -232,9 +232,17 @@ fn check_equal(
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    for field in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !is_stamp(key));
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let map = metadata.get_mut(field).and_then(Value::as_object_mut);
+            // A map that is empty without ours asks for nothing, not for an empty map.
+            let emptied = map.is_some_and(|map| {
+                map.retain(|key, _| !is_bookkeeping(key));
+                map.is_empty()
+            });
+            if emptied {
+                metadata.remove(field);
+            }
         }
     }
     exempt.lay(manifest, live, entry, &mut plain);

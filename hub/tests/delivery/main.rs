@@ -15,6 +15,7 @@ mod evidence;
 mod fleet;
 mod hostile;
 mod input;
+mod once;
 mod quiet;
 mod seed;
 mod start;
