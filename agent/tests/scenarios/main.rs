@@ -16,6 +16,7 @@ mod drifting;
 mod executor;
 mod failing;
 mod interrupted;
+mod observing;
 mod once;
 mod owning;
 mod parts;
