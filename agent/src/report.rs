@@ -13,7 +13,7 @@ use entry::{Entry, listed};
 use jiff::Timestamp;
 use roundhouse_api::bundle::{
     APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_MESSAGE, MAX_WORKLOADS, PROGRESSING,
-    ResourceMeta,
+    REMOVAL_REFUSED, ResourceMeta,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
@@ -35,6 +35,14 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
+    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    pub(crate) refused: bool,
+}
+
+impl Leaving {
+    fn reason(&self) -> &'static str {
+        if self.refused { REMOVAL_REFUSED } else { "Removing" }
+    }
 }
 
 /// The report of a bundle that was applied.
@@ -65,7 +73,7 @@ pub(crate) fn applied<'a>(
     status.counts = Some(tally.counts);
     status.workloads = workloads;
     status.resource_status = listed(entries, subject.generation, before, now);
-    for verdict in tally.verdicts(phase, leaving.len()) {
+    for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     rules::aggregate(&mut status.conditions, &said, subject.generation, now);
@@ -131,7 +139,8 @@ pub(crate) fn removing(
         total: count(leaving.len()),
         ..Counts::default()
     });
-    let (reason, message) = match leaving.first() {
+    let refused = leaving.iter().find(|leaving| leaving.refused);
+    let (reason, message) = match refused.or(leaving.first()) {
         None => ("Cleaned", String::new()),
         Some(first) => {
             let message = format!(
@@ -140,7 +149,7 @@ pub(crate) fn removing(
                 first.meta.name,
                 first.message
             );
-            ("Removing", cut(&message))
+            (first.reason(), cut(&message))
         }
     };
     let entries = leaving.iter().map(Entry::leaving).collect();
@@ -148,7 +157,8 @@ pub(crate) fn removing(
     for (type_, holds) in [
         (APPLIED, false),
         (AVAILABLE, false),
-        (PROGRESSING, !leaving.is_empty()),
+        (PROGRESSING, !leaving.is_empty() && refused.is_none()),
+        (DEGRADED, refused.is_some()),
     ] {
         let verdict = Verdict {
             type_,

@@ -78,7 +78,7 @@ impl<'a> Entry<'a> {
     pub(super) fn leaving(leaving: &'a Leaving) -> Self {
         Entry {
             meta: &leaving.meta,
-            conditions: vec![says(REMOVED, false, "Removing", &leaving.message)],
+            conditions: vec![says(REMOVED, false, leaving.reason(), &leaving.message)],
             feedback: &[],
             failing: true,
         }

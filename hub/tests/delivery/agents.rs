@@ -23,6 +23,8 @@ pub(crate) enum Script {
     Applied,
     /// Something failed.
     Failed,
+    /// Everything is applied and ready, and apply-once is on: workloads go only when that is confirmed.
+    Keeps,
     /// Nothing: it is cut off.
     Silent,
 }
@@ -90,6 +92,17 @@ impl Agents {
     }
 }
 
+fn refused(generation: Option<i64>) -> Condition {
+    Condition {
+        type_: "Degraded".to_owned(),
+        status: "True".to_owned(),
+        reason: "RemovalRefused".to_owned(),
+        message: "Deployment.apps default/web still asks for 3 replicas".to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+    }
+}
+
 fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     let generation = bundle.metadata.generation;
     if script == Script::Silent {
@@ -97,7 +110,15 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     }
     if bundle.metadata.deletion_timestamp.is_some() {
         // Without the evidence for removal the objects are held, and nothing is cleaned.
-        bundle.spec.deletion.as_ref()?;
+        let deletion = bundle.spec.deletion.as_ref()?;
+        if script == Script::Keeps && deletion.confirmed_by == "garbage-collection" {
+            return Some(BundleStatus {
+                phase: Some(BundlePhase::Progressing),
+                observed_generation: generation,
+                conditions: vec![refused(generation)],
+                ..BundleStatus::default()
+            });
+        }
         return Some(BundleStatus {
             phase: Some(BundlePhase::Cleaned),
             observed_generation: generation,
@@ -114,7 +135,7 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
         .map(|n| u32::try_from(n).unwrap())
         .sum();
     let (phase, ready, failed) = match script {
-        Script::Ready => (BundlePhase::Ready, replicas, 0),
+        Script::Ready | Script::Keeps => (BundlePhase::Ready, replicas, 0),
         Script::Applied => (BundlePhase::Progressing, replicas.saturating_sub(1), 0),
         Script::Failed => (BundlePhase::Failed, 0, 1),
         Script::Silent => return None,

@@ -16,6 +16,7 @@ mod expiring;
 mod fleet;
 mod hostile;
 mod input;
+mod once;
 mod quiet;
 mod seed;
 mod start;
