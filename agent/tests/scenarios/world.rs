@@ -5,6 +5,7 @@
 //! embedded server or about exact delays asks for [`World::embedded`].
 
 use crate::real::{self, Real};
+use crate::rights;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -187,8 +188,8 @@ impl World {
 
     async fn start(real: Option<Real>) -> Self {
         ON_REAL.set(real.is_some());
-        let build = || Server::builder().seed(1).count_per_object(true).build();
-        let (hub, member) = (build(), build());
+        let hub = Server::builder().seed(1).count_per_object(true).build();
+        let member = rights::member();
         let (hub_client, member_client) = match &real {
             Some(real) => (real.hub.clone(), real.member.clone()),
             None => (

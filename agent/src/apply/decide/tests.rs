@@ -7,6 +7,7 @@ fn terms() -> Terms {
         adopt: Adopt::IfNoDiff,
         allow_co_ownership: false,
         apply_once: ApplyOnce::Never,
+        rules: Rules::default(),
         drift: Drift::Correct,
     }
 }
@@ -145,6 +146,18 @@ fn adoption_without_difference_and_refusal_with_the_paths() {
 }
 
 #[test]
+fn our_bookkeeping_alone_is_no_difference_to_an_object_without_labels() {
+    let mut manifest = deployment("i:1", json!({"replicas": 2}));
+    let mut live = manifest.object.clone();
+    live["metadata"]["uid"] = json!("u1");
+    manifest.object["metadata"]["labels"] =
+        json!({"app.oam.dev/name": "app", "workload.oam.dev/type": "webservice"});
+    manifest.object["metadata"]["annotations"] = json!({"roundhouse.dev/prune": "true"});
+    let step = update(&manifest, &live, &terms());
+    assert!(matches!(step, Step::Patch { .. }), "{step:?}");
+}
+
+#[test]
 fn strategies() {
     let manifest = deployment("i:2", json!({}));
     let live = applied(&deployment("i:1", json!({})));
@@ -240,4 +253,59 @@ fn a_copy_that_no_longer_fits_leaves_the_annotation() {
     assert!(matches!(copy, Copy::Ledger(_)));
     let annotations = patch["metadata"]["annotations"].as_object().unwrap();
     assert_eq!(annotations.get(annotation::LAST_APPLIED), Some(&Value::Null));
+}
+
+#[test]
+fn d09_what_its_rule_called_complete_is_not_made_again_as_long_as_the_same_is_wanted() {
+    let manifest = deployment("i:1", json!({}));
+    let entry = |outcome, digest: &str| LedgerEntry {
+        outcome,
+        digest: Some(digest.to_owned()),
+        ..LedgerEntry::default()
+    };
+    let config = |rules: Vec<ConditionRule>| roundhouse_api::bundle::ManifestConfig {
+        condition_rules: rules,
+        ..roundhouse_api::bundle::ManifestConfig::default()
+    };
+    let by_cel = |condition: &str| ConditionRule {
+        condition: condition.into(),
+        type_: ConditionRuleType::CEL,
+        ..ConditionRule::default()
+    };
+    let digest = manifest.digest.as_str();
+    for (rules, outcome, digest, expected) in [
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Completed, digest, true),
+        (
+            vec![ConditionRule::default()],
+            LedgerOutcome::Completed,
+            digest,
+            true,
+        ),
+        (
+            vec![by_cel("Ready"), by_cel(COMPLETE)],
+            LedgerOutcome::Completed,
+            digest,
+            true,
+        ),
+        (vec![by_cel("Ready")], LedgerOutcome::Completed, digest, false),
+        (vec![by_cel("")], LedgerOutcome::Completed, digest, false),
+        (vec![], LedgerOutcome::Completed, digest, false),
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Applied, digest, false),
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Completed, "another", false),
+    ] {
+        let config = config(rules);
+        let treatment = Treatment {
+            config: Some(&config),
+            ..Treatment::default()
+        };
+        let step = decide(
+            &manifest,
+            None,
+            Some(&entry(outcome, digest)),
+            treatment,
+            &terms(),
+        );
+        let finished = step == Step::Done(Outcome::Applied(Applied::Finished));
+        assert_eq!(finished, expected, "{config:?} {outcome:?}");
+    }
 }
