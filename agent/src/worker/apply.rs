@@ -13,6 +13,7 @@ use crate::bundle::Held;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
 use crate::object::ObjectKey;
+use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
@@ -65,6 +66,10 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
+        }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
@@ -197,13 +202,19 @@ impl Worker {
             .manifests
             .iter()
             .filter(wanted)
-            .map(|manifest| Task {
-                manifest,
-                entry: self.ledger.entry(&manifest.key),
-                quiet: self
-                    .observations
-                    .get(&manifest.ordinal)
-                    .and_then(|known| known.quiet.as_deref()),
+            .map(|manifest| {
+                let known = self.observations.get(&manifest.ordinal);
+                let refused = known
+                    .map(|known| &known.outcome)
+                    .filter(|outcome| !outcome.is_applied());
+                // What was refused is tried again by the slow resync.
+                let again = refused.is_some() && *extent == Extent::Whole;
+                Task {
+                    manifest,
+                    entry: self.ledger.entry(&manifest.key),
+                    quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
+                    refused,
+                }
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
@@ -214,6 +225,7 @@ impl Worker {
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                 },
             )

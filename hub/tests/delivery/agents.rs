@@ -8,7 +8,10 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use parking_lot::Mutex;
-use roundhouse_api::bundle::{Bundle, BundlePhase, BundleStatus, Counts, WorkloadStatus};
+use roundhouse_api::bundle::{
+    Bundle, BundlePhase, BundleStatus, Counts, ManifestCondition, ResourceMeta, ResourceStatus,
+    WorkloadStatus,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What an agent reports.
@@ -156,6 +159,51 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
             updated: replicas,
             ready,
         }],
+        resource_status: (script == Script::Failed).then(|| deadline_exceeded(generation)),
         ..BundleStatus::default()
     })
+}
+
+/// What an agent says of a Deployment that does not get ready in time, beside a Job that is listed for its rules only.
+fn deadline_exceeded(generation: Option<i64>) -> ResourceStatus {
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+    };
+    let manifest = |ordinal: u32, kind: &str, name: &str, conditions: Vec<Condition>| ManifestCondition {
+        resource_meta: ResourceMeta {
+            ordinal,
+            kind: kind.to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            ..ResourceMeta::default()
+        },
+        conditions,
+        status_feedback: None,
+    };
+    let applied = || condition("Applied", "True", "Applied", "");
+    let waits = condition("Available", "False", "Progressing", "0 pods have succeeded");
+    let incomplete = condition(
+        "Complete",
+        "False",
+        "ConditionRuleEvaluated",
+        "Job is not finished",
+    );
+    let exceeded = "ProgressDeadlineExceeded: ReplicaSet web-1 has timed out progressing.";
+    ResourceStatus {
+        manifests: vec![
+            manifest(0, "Job", "migrate", vec![applied(), waits, incomplete]),
+            manifest(
+                1,
+                "Deployment",
+                "web",
+                vec![condition("Available", "False", "Failed", exceeded)],
+            ),
+        ],
+        ..ResourceStatus::default()
+    }
 }

@@ -12,6 +12,7 @@ mod world;
 mod commands;
 mod deletion;
 mod evidence;
+mod expiring;
 mod fleet;
 mod hostile;
 mod input;
