@@ -4,15 +4,21 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
+use crate::apply::exempt::Exempt;
+use crate::apply::ignore::{InvalidPath, ignored};
+use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{
+    Adopt, ApplyOnce, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+};
 use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
-use roundhouse_patch::{PatchType, three_way_merge};
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::names::{annotation, is_bookkeeping};
+use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
 /// The paths that a refusal lists at most.
@@ -27,8 +33,10 @@ pub(crate) struct Terms {
     pub(crate) adopt: Adopt,
     /// Whether a third party's controller may stand beside us.
     pub(crate) allow_co_ownership: bool,
-    /// Apply-once mode.
+    /// Apply-once mode of objects for which no rule says otherwise.
     pub(crate) apply_once: ApplyOnce,
+    /// Apply-once rules.
+    pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
 }
@@ -57,14 +65,25 @@ pub(crate) fn decide(
     terms: &Terms,
 ) -> Step {
     let strategy = treatment.type_;
+    let keeping = match terms.rules.of(&manifest.object) {
+        Ok(keeping) => keeping,
+        Err(bad) => return Step::Done(bad_rule(manifest, &bad)),
+    };
+    let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
+    let ignored = match ignored(treatment) {
+        Ok(ignored) => ignored,
+        Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
+    };
     let Some(live) = live else {
-        return match (strategy, once(terms.apply_once, manifest, None, entry)) {
+        return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
                 reason: "NotFound",
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
+            _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -81,13 +100,18 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
+    let ignored = ignored.paths(manifest, live);
+    let exempt = Exempt {
+        ignored: &ignored,
+        keeping,
+    };
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live) {
+            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -97,15 +121,15 @@ pub(crate) fn decide(
         return Step::Done(Outcome::Delayed {
             reason: "BeingDeleted",
             message: format!(
-                "{} is being deleted; it is made again when it is gone",
+                "{} is being deleted; whether it is made again is decided when it is gone",
                 manifest.key
             ),
         });
     }
-    if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
+    if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker) {
+    match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_))
@@ -125,14 +149,41 @@ pub(crate) fn decide(
     }
 }
 
+/// The outcome of a manifest whose treatment names a field path that is none.
+fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath) -> Outcome {
+    let message = format!("{}: {invalid}", manifest.key);
+    Outcome::Failed { reason, message }
+}
+
+/// Whether the object came to its end by a rule with condition `Complete`: then it is not made again in any mode, as
+/// long as the bundle wants the same of it (OCM: no re-apply after completion).
+fn finished_by_rule(manifest: &Manifest, entry: Option<&LedgerEntry>, treatment: Treatment<'_>) -> bool {
+    let rules = treatment
+        .config
+        .map(|config| config.condition_rules.as_slice())
+        .unwrap_or_default();
+    let completes = |rule: &ConditionRule| {
+        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+        rule.condition == COMPLETE || (well_known && rule.condition.is_empty())
+    };
+    rules.iter().any(completes)
+        && entry.is_some_and(|entry| {
+            entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+        })
+}
+
 /// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
+    exempt: Exempt<'_>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
-    let (wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let checked = exempt.check(manifest, live, entry);
+    checked.map_err(|bad| bad_rule(manifest, &bad))?;
+    exempt.lay(manifest, live, entry, &mut wanted);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -145,8 +196,15 @@ fn merge(
         let drop_copy = json!({"metadata": {"annotations": {annotation::LAST_APPLIED: null}}});
         patch = overlay(patch, &drop_copy);
     }
-    let nothing = patch.as_object().is_none_or(serde_json::Map::is_empty);
+    let nothing =
+        patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// See [`only_retains`].
+fn retains_alone(manifest: &Manifest, patch: &Value, live: &Value) -> bool {
+    schema::lookup(&manifest.api_version(), &manifest.key.kind)
+        .is_some_and(|schema| only_retains(patch, live, schema))
 }
 
 /// Lays `extra` over `patch`, object by object; both are patches, so that a null stays a null.
@@ -166,19 +224,33 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new.
-fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
+/// new, and what is kept makes no difference.
+fn check_equal(
+    manifest: &Manifest,
+    live: &Value,
+    entry: Option<&LedgerEntry>,
+    exempt: Exempt<'_>,
+) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    for field in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let map = metadata.get_mut(field).and_then(Value::as_object_mut);
+            // A map that is empty without ours asks for nothing, not for an empty map.
+            let emptied = map.is_some_and(|map| {
+                map.retain(|key, _| !is_bookkeeping(key));
+                map.is_empty()
+            });
+            if emptied {
+                metadata.remove(field);
+            }
         }
     }
+    exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
     })?;
-    if merged.is_empty() {
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
     let mut paths = Vec::new();
@@ -190,6 +262,13 @@ fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
         paths = format!("{paths} and {more} more");
     }
     Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
+    Outcome::Failed {
+        reason: "InvalidApplyOnceRule",
+        message: format!("{}: {bad}", manifest.key),
+    }
 }
 
 /// The paths that a patch touches, without the values: they may be secret.

@@ -9,13 +9,19 @@ pub(crate) mod adopt;
 pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;
+pub(crate) mod exempt;
 pub(crate) mod fence;
+pub(crate) mod ignore;
+pub(crate) mod immutable;
 pub(crate) mod intent;
+pub(crate) mod keep;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
 pub(crate) mod prune;
+pub(crate) mod recreate;
 pub(crate) mod remove;
+pub(crate) mod retain;
 pub(crate) mod strategy;
 pub(crate) mod write;
 
@@ -24,7 +30,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
 use crate::object::ObjectKey;
-use crate::observe::Readiness;
+use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
@@ -56,10 +62,13 @@ pub(crate) struct Observation {
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
     pub(crate) workload: Option<WorkloadStatus>,
+    /// What the rules of the bundle say of the live object; `None` where there are none for it.
+    pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
-    /// Digest of a patch that the member answered without any change, and of the object that it was computed on: the
-    /// member spells a value differently (`1000m`, `1`), and sending the same again would never end.
+    /// Digest of a patch that the member refused or answered without any change, and of the object that it was computed
+    /// on: the member spells a value differently (`1000m`, `1`), or a field is immutable, and sending the same again
+    /// would never end.
     pub(crate) quiet: Option<String>,
 }
 
@@ -70,6 +79,8 @@ pub(crate) struct Task<'a> {
     pub(crate) entry: Option<&'a LedgerEntry>,
     /// See [`Observation::quiet`].
     pub(crate) quiet: Option<&'a str>,
+    /// With `quiet`: how the manifest ended if the patch was refused.
+    pub(crate) refused: Option<&'a Outcome>,
 }
 
 /// What is common to the manifests of a bundle.
@@ -77,6 +88,8 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Order<'a> {
     pub(crate) terms: &'a Terms,
     pub(crate) configs: &'a [ManifestConfig],
+    /// The rules of `configs`, compiled.
+    pub(crate) rules: &'a Rules,
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
 }
@@ -178,6 +191,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         outcome: Outcome::Undecodable(failed.error.clone()),
         readiness: Readiness::Progressing(String::new()),
         workload: None,
+        examined: None,
         seen: None,
         quiet: None,
     }

@@ -4,19 +4,20 @@ use super::{Content, Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
+use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
-use crate::apply::remove::Farewell;
+use crate::apply::remove::{Farewell, Guard};
 use crate::apply::{Done, Engine, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, intend, settle};
+use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
 use crate::object::ObjectKey;
+use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,23 +66,27 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
+        }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
+        let terms = self.terms(&spec);
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            self.write_ahead(held, &spec, &decoded, &surplus).await?;
+            self.write_ahead(held, &spec, &decoded, &surplus, &terms).await?;
             surplus
         } else {
             Surplus::default()
         };
-        let terms = self.terms(&spec);
         let outcomes = self.touch_member(&engine, &decoded, &spec, &terms, &extent).await;
         self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
@@ -111,6 +116,7 @@ impl Worker {
             adopt: spec.adopt.unwrap_or_default(),
             allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
             apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
             drift: spec.drift.unwrap_or_default(),
         }
     }
@@ -153,6 +159,7 @@ impl Worker {
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
+        terms: &Terms,
     ) -> Result<(), CallError> {
         let intentions = Intentions {
             bundle_uid: &held.uid,
@@ -167,6 +174,7 @@ impl Worker {
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
             surplus: surplus.going.clone(),
+            guarded: guard(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
         let next = intend(self.ledger.spec(), &intentions);
@@ -194,13 +202,19 @@ impl Worker {
             .manifests
             .iter()
             .filter(wanted)
-            .map(|manifest| Task {
-                manifest,
-                entry: self.ledger.entry(&manifest.key),
-                quiet: self
-                    .observations
-                    .get(&manifest.ordinal)
-                    .and_then(|known| known.quiet.as_deref()),
+            .map(|manifest| {
+                let known = self.observations.get(&manifest.ordinal);
+                let refused = known
+                    .map(|known| &known.outcome)
+                    .filter(|outcome| !outcome.is_applied());
+                // What was refused is tried again by the slow resync.
+                let again = refused.is_some() && *extent == Extent::Whole;
+                Task {
+                    manifest,
+                    entry: self.ledger.entry(&manifest.key),
+                    quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
+                    refused,
+                }
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
@@ -211,6 +225,7 @@ impl Worker {
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                 },
             )
@@ -247,7 +262,7 @@ impl Worker {
             .spec()
             .objects
             .iter()
-            .filter(|entry| entry.outcome == LedgerOutcome::Removing)
+            .filter(|entry| is_leaving(entry.outcome))
             .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
             .cloned()
             .collect();
@@ -261,6 +276,7 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: total,
             wanted: &wanted,
+            guard: guard(terms),
         };
         let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
@@ -339,4 +355,13 @@ impl Worker {
         self.leaving.len().hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
+fn guard(terms: &Terms) -> Option<Guard<'_>> {
+    let guard = Guard {
+        mode: terms.apply_once,
+        rules: &terms.rules,
+    };
+    guard.is_on().then_some(guard)
 }

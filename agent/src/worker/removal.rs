@@ -1,7 +1,9 @@
 //! A pass that removes everything, on positive evidence.
 
 use super::{Next, Worker, account_of};
-use crate::apply::remove::Farewell;
+use crate::apply::keep::Rules;
+use crate::apply::prune::is_confirmed;
+use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, without_part};
 use crate::error::CallError;
 use crate::ledger::{Settled, remove_all, settle};
@@ -39,10 +41,11 @@ impl Worker {
         self.applied = None;
         self.observations.clear();
         self.shared.objects.want(&self.name, BTreeMap::new());
+        let rules = Rules::new(&spec.apply_once_rules);
+        let guard = self.guard(spec, &rules);
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
-        self.ledger
-            .write(remove_all(self.ledger.spec(), account_of(spec)))
-            .await?;
+        let leaving = remove_all(self.ledger.spec(), guard.is_some(), account_of(spec));
+        self.ledger.write(leaving).await?;
         let owner = self.owner_of_ledger(spec);
         let marker = owner_marker(&self.shared.hub_id, &owner);
         // What has moved to another part of the application stays with it.
@@ -55,6 +58,7 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: 0,
             wanted: &wanted,
+            guard,
         };
         let removed = engine.remove(self.ledger.spec().objects.clone(), farewell).await;
         let outcomes: BTreeMap<ObjectKey, Settled> = removed
@@ -62,13 +66,13 @@ impl Worker {
             .into_iter()
             .map(|key| (key, Settled::Released))
             .collect();
-        self.ledger
-            .write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty()))
-            .await?;
-        if removed.leaving.is_empty() {
+        let left = !removed.leaving.is_empty();
+        if left {
+            let next = settle(self.ledger.spec(), &outcomes, false);
+            self.ledger.write(next).await?;
+        } else {
             self.ledger.remove().await?;
         }
-        let left = !removed.leaving.is_empty();
         if let Some(held) = held {
             let subject = Subject {
                 hash: spec.hash.as_deref(),
@@ -94,6 +98,17 @@ impl Worker {
             (false, Some(_)) => Next::Resync,
             (false, None) => Next::End,
         })
+    }
+
+    /// Apply-once, unless the removal of the whole bundle is confirmed. A Bundle that is gone leaves no spec: then it was
+    /// judged before, and what was not confirmed is held, not removed.
+    fn guard<'a>(&self, spec: &BundleSpec, rules: &'a Rules) -> Option<Guard<'a>> {
+        let guard = Guard {
+            mode: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules,
+        };
+        let confirmed = is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
+        (guard.is_on() && !confirmed).then_some(guard)
     }
 
     /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.

@@ -9,13 +9,24 @@
 )]
 
 mod applying;
+mod copying;
+mod decoding;
 mod deleting;
 mod drifting;
 mod executor;
 mod failing;
+mod interrupted;
+mod observing;
+mod once;
 mod owning;
 mod parts;
 mod quiet;
 mod real;
+mod refusing;
+mod removing;
 mod rights;
+mod rows;
+mod sharing;
+mod strategies;
+mod waves;
 mod world;

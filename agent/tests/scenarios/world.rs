@@ -63,7 +63,6 @@ pub(crate) enum Pass {
     /// It waits until the wire lets it through.
     Held,
     /// It is answered with this status by something in between.
-    #[allow(dead_code, reason = "the scenarios of refusing webhooks use it")]
     Refused(u16),
 }
 
@@ -89,12 +88,15 @@ impl Service<http::Request<Body>> for Wire {
         let (inner, gate) = (self.inner.clone(), Arc::clone(&self.gate));
         async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let mut wait = Duration::from_millis(10);
             loop {
                 match gate(&method, &path) {
                     Pass::Through => return inner.send(request).await,
-                    Pass::Held => tokio::time::sleep(Duration::from_millis(10)).await,
                     Pass::Refused(code) => return Ok(refusal(code)),
+                    Pass::Held => tokio::time::sleep(wait).await,
                 }
+                // A cut of an hour is not asked about a hundred times a second.
+                wait = (wait * 2).min(hastened(Duration::from_secs(10)));
             }
         }
         .boxed()
