@@ -1,5 +1,9 @@
 //! Server-side apply and managed fields, on the wire.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "tests, with tables of literals"
+)]
 
 mod raw;
 
@@ -133,6 +137,40 @@ async fn a_field_left_to_an_autoscaler_is_kept() {
     assert_eq!(status["message"], message);
     let (code, live) = apply(&raw, &path, deployment(None, "a:2")).await;
     assert_eq!((code, &live["spec"]["replicas"]), (200, &json!(5)));
+}
+
+#[tokio::test]
+async fn a_scale_is_applied_to_its_object() {
+    let (_, raw) = server();
+    let main = format!("{DEPLOYMENTS}/d?fieldManager=app");
+    apply(&raw, &main, deployment(Some(1), "a:1")).await;
+    let mut scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 3}});
+    let path = format!("{DEPLOYMENTS}/d/scale?fieldManager=x");
+    let (code, status) = apply(&raw, &path, scale.clone()).await;
+    assert_eq!(code, 409);
+    assert_eq!(
+        status["message"],
+        "Apply failed with 1 conflict: conflict with \"app\": .spec.replicas"
+    );
+    let (code, got) = apply(&raw, &format!("{path}&force=true"), scale.clone()).await;
+    assert_eq!(
+        (code, &got["kind"], &got["spec"]["replicas"]),
+        (200, &json!("Scale"), &json!(3))
+    );
+    let (_, live) = raw.get(&format!("{DEPLOYMENTS}/d")).await;
+    assert_eq!(managers(&live), ["app Apply", "x Apply scale"]);
+    assert_eq!(fields(&live, "x"), json!({"f:spec": {"f:replicas": {}}}));
+    scale["metadata"]["name"] = "nowhere".into();
+    assert_eq!(
+        apply(
+            &raw,
+            &format!("{DEPLOYMENTS}/nowhere/scale?fieldManager=x"),
+            scale
+        )
+        .await
+        .0,
+        404
+    );
 }
 
 #[tokio::test]
