@@ -4,15 +4,18 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Call, decode_stored,
+    Call, Intent,
+    apply::apply_scale,
+    decode_stored,
     patch::patcher,
     update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
 };
 use crate::{
     error::{ApiError, Cause},
     kinds::{Resource, ScalePaths},
+    managed::Writer,
     object::{at, meta},
-    request::parse_object,
+    request::{APPLY, parse_object},
     server::Core,
     service::Reply,
     store::Record,
@@ -115,7 +118,7 @@ pub(super) fn update(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes)
 }
 
 /// A body that says what it is must say it is a Scale, and count in numbers.
-fn check_scale(sent: &Value) -> Result<(), ApiError> {
+pub(super) fn check_scale(sent: &Value) -> Result<(), ApiError> {
     for (key, want) in [("apiVersion", "autoscaling/v1"), ("kind", "Scale")] {
         if let Some(have) = sent.get(key).and_then(Value::as_str).filter(|h| *h != want) {
             return Err(ApiError::bad_request(format!(
@@ -136,6 +139,10 @@ fn check_scale(sent: &Value) -> Result<(), ApiError> {
 /// Patches the Scale of an object. A strategic merge of a Scale is a plain merge: it has no lists.
 pub(super) fn patch(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
     let media = match call.media.as_str() {
+        APPLY => {
+            let stored = apply_scale(core, call, paths, body)?;
+            return Ok(Reply::ok(scale_of(paths, &stored)));
+        }
         "application/strategic-merge-patch+json" if call.resource.custom.is_none() => {
             "application/merge-patch+json"
         }
@@ -153,6 +160,13 @@ fn write(
     paths: &ScalePaths,
     change: impl Fn(Value) -> Result<Value, ApiError>,
 ) -> Result<Reply, ApiError> {
+    let intent = Intent {
+        writer: Writer::Update {
+            manager: call.manager.clone(),
+            subresource: "scale",
+        },
+        ..call.intent(Part::Main)
+    };
     let mut tries = 0;
     loop {
         tries += 1;
@@ -167,15 +181,7 @@ fn write(
         };
         check_precondition(&call.resource, &with_meta(&value, &scale), &record)?;
         set_at(&mut value, &paths.spec, replicas.into());
-        match store_update(
-            core,
-            &call.resource,
-            &call.key(),
-            &record,
-            value,
-            Part::Main,
-            call.query.dry_run,
-        ) {
+        match store_update(core, &call.resource, &call.key(), &record, value, &intent) {
             Err(Refusal::Raced) if tries < TRIES => {}
             Err(Refusal::Raced) => return Err(call.resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
@@ -208,7 +214,8 @@ fn invalid(resource: &Resource, name: &str) -> ApiError {
     error
 }
 
-fn set_at(value: &mut Value, path: &[String], to: Value) {
+/// Sets the value at a path of keys, making the objects on the way.
+pub(super) fn set_at(value: &mut Value, path: &[String], to: Value) {
     let Some((last, parents)) = path.split_last() else {
         return;
     };
