@@ -157,7 +157,7 @@ impl Keeping<'_> {
                 self.lay_live(live, wanted);
             }
             (Affect::OnUpdate, Occasion::Repair) => self.lay_recorded(entry, wanted),
-            (Affect::OnStateKeep, Occasion::Update) => return,
+            (Affect::OnStateKeep, Occasion::Update) => {}
         }
     }
 
