@@ -8,10 +8,10 @@ use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{Adopt, ApplyOnce, BundleSpec, Drift, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
+use roundhouse_api::names::{annotation, bundle_name, owner_marker};
 use roundhouse_patch::{PatchType, three_way_merge};
 use serde_json::{Value, json};
 
@@ -31,6 +31,24 @@ pub(crate) struct Terms {
     pub(crate) apply_once: ApplyOnce,
     /// What to do with later differences.
     pub(crate) drift: Drift,
+}
+
+impl Terms {
+    /// The terms of a bundle; `apply_once` is the agent's own mode, for a bundle that does not say.
+    pub(crate) fn of(spec: &BundleSpec, bundle: &str, hub_id: &str, apply_once: ApplyOnce) -> Self {
+        // The parts of one application share one marker.
+        let owner = spec
+            .application_ref
+            .as_ref()
+            .map(|app| bundle_name(&app.namespace, &app.name, 1));
+        Terms {
+            marker: owner_marker(hub_id, owner.as_deref().unwrap_or(bundle)),
+            adopt: spec.adopt.unwrap_or_default(),
+            allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
+            apply_once: spec.apply_once.unwrap_or(apply_once),
+            drift: spec.drift.unwrap_or_default(),
+        }
+    }
 }
 
 /// What to do with one object.

@@ -5,6 +5,7 @@ use crate::apply::decide::{Step, decide};
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::treatment;
+use crate::apply::target::{no_kind, target};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::error::{CallError, Fault};
@@ -50,28 +51,13 @@ impl Engine {
         let manifest = task.manifest;
         let kind = match self.kinds.resolve(&manifest.key.gvk(&manifest.version)).await {
             Ok(Some(kind)) => kind,
-            Ok(None) => {
-                let message = format!(
-                    "the cluster does not serve {} {}: it is applied when its definition is installed",
-                    api_version(task),
-                    manifest.key.kind
-                );
-                return done(task, None, None, Ended::with(Outcome::NoKind { message }, None));
-            }
+            Ok(None) => return done(task, None, None, Ended::with(no_kind(manifest), None)),
             Err(error) => return done(task, None, None, Ended::with(failed(&error), None)),
         };
-        let mut target = manifest.key.clone();
-        if !kind.namespaced {
-            // As the API server does: the namespace of a cluster-scoped object is nothing.
-            target.namespace.clear();
-        } else if target.namespace.is_empty() {
-            let message = format!("{} lives in a namespace: set metadata.namespace", manifest.key);
-            let outcome = Outcome::Failed {
-                reason: "NoNamespace",
-                message,
-            };
-            return done(task, Some(kind), None, Ended::with(outcome, None));
-        }
+        let target = match target(manifest, &kind) {
+            Ok(target) => target,
+            Err(outcome) => return done(task, Some(kind), None, Ended::with(outcome, None)),
+        };
         let ended = self.attempt(task, order, &kind, &target).await;
         done(task, Some(kind), Some(target), ended)
     }
@@ -271,7 +257,8 @@ fn quiet(patch: &Value, live: &Value) -> String {
     hash::of_value(&json!([patch, still]))
 }
 
-fn failed(error: &CallError) -> Outcome {
+/// The outcome of a call that failed.
+pub(crate) fn failed(error: &CallError) -> Outcome {
     let message = error.message();
     match error.fault() {
         Fault::Passing(reason) => Outcome::Delayed { reason, message },
@@ -284,15 +271,6 @@ fn failed(error: &CallError) -> Outcome {
             message,
         },
         Fault::Lasting(reason) => Outcome::Failed { reason, message },
-    }
-}
-
-fn api_version(task: Task<'_>) -> String {
-    let (group, version) = (&task.manifest.key.group, &task.manifest.version);
-    if group.is_empty() {
-        version.clone()
-    } else {
-        format!("{group}/{version}")
     }
 }
 

@@ -17,7 +17,6 @@ use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
 use roundhouse_api::ledger::LedgerOutcome;
-use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -72,7 +71,12 @@ impl Worker {
         } else {
             Surplus::default()
         };
-        let terms = self.terms(&spec);
+        let terms = Terms::of(
+            &spec,
+            &self.name,
+            &self.shared.hub_id,
+            self.shared.config.apply_once,
+        );
         let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
         self.remove_surplus(&spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
@@ -89,21 +93,6 @@ impl Worker {
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.report(held, status).await?;
         Ok(self.next())
-    }
-
-    fn terms(&self, spec: &BundleSpec) -> Terms {
-        // The parts of one application share one marker.
-        let owner = spec
-            .application_ref
-            .as_ref()
-            .map(|app| bundle_name(&app.namespace, &app.name, 1));
-        Terms {
-            marker: owner_marker(&self.shared.hub_id, owner.as_deref().unwrap_or(&self.name)),
-            adopt: spec.adopt.unwrap_or_default(),
-            allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
-            apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
-            drift: spec.drift.unwrap_or_default(),
-        }
     }
 
     /// Sorts out what of the ledger is no longer in the bundle.
