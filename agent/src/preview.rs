@@ -1,11 +1,13 @@
 //! What the next pass would do with the objects of an application, and why, without doing it.
 //!
 //! The same functions decide here as in a pass (`apply::decode`, `apply::strategy`, `apply::decide`, `apply::prune`), so
-//! that a preview cannot promise something else. [`preview`] reads the ledger and the live objects and writes nothing.
+//! that a preview cannot promise something else. [`preview`] reads the ledger and the live objects and writes nothing;
+//! [`offline`] is the same against objects that are given.
 
 mod difference;
 mod member;
 mod object;
+mod offline;
 mod owners;
 mod part;
 mod path;
@@ -13,6 +15,7 @@ mod secret;
 
 pub use difference::{Difference, Shown, Verdict};
 pub use member::preview;
+pub use offline::offline;
 pub use owners::Owner;
 
 use roundhouse_api::bundle::{ApplyOnce, BundleSpec};

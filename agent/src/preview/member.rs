@@ -1,22 +1,21 @@
 //! The shell: reads the ledgers and the live objects of a member, and writes nothing.
 
 use crate::apply::decode::Manifest;
-use crate::apply::prune::removal;
-use crate::apply::strategy::treatment;
+use crate::apply::outcome::Outcome;
 use crate::apply::target::{no_kind, target};
 use crate::apply::write::failed;
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::kinds::Kinds;
 use crate::member::{Member, found, within};
 use crate::object::ObjectKey;
-use crate::preview::object::{Forecast, Sight, forecast};
-use crate::preview::part::{Opened, farewell, open};
-use crate::preview::{ObjectPreview, Part, Preview, PreviewError, Setting};
+use crate::preview::part::{Look, Looked, Opened, open, others};
+use crate::preview::{Part, Preview, PreviewError, Setting};
 use futures::{FutureExt, StreamExt};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use roundhouse_api::ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry};
 use roundhouse_api::names::ledger_name;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -62,19 +61,25 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
     let reader = Reader {
         kinds: Kinds::new(member.clone(), TIMEOUT),
         member: Member::new(member, TIMEOUT),
-        salt: &setting.salt,
     };
-    let mut preview = Preview {
-        objects: Vec::new(),
-        held: opened.iter().filter_map(|opened| opened.held.clone()).collect(),
-    };
+    let mut objects = Vec::new();
     for (at, part) in opened.iter().enumerate() {
-        let others = opened.iter().enumerate().filter(|(other, _)| *other != at);
-        let others = others.flat_map(|(_, other)| other.decoded.manifests.iter());
-        let others = others.map(|manifest| manifest.key.clone()).collect();
-        preview.objects.extend(reader.part(part, others).await);
+        let looked = reader.manifests(part).await;
+        let others = others(&opened, at);
+        let mut targets: BTreeSet<ObjectKey> = others.clone();
+        targets.extend(looked.iter().flatten().map(|look| look.target.clone()));
+        let surplus = part.surplus(others, &looked);
+        objects.extend(part.manifests(looked, &setting.salt));
+        for (key, entry) in surplus {
+            if let Some(live) = reader.surplus(key, entry, &targets).await {
+                objects.push(part.leaving(key, entry, live));
+            }
+        }
     }
-    Ok(preview)
+    Ok(Preview {
+        objects,
+        held: opened.iter().filter_map(|opened| opened.held.clone()).collect(),
+    })
 }
 
 fn unreadable(error: CallError) -> PreviewError {
@@ -94,148 +99,68 @@ async fn other_hubs(ledgers: &Api<AppliedBundle>, hub_id: &str) -> String {
     }
 }
 
-struct Reader<'a> {
+struct Reader {
     member: Member,
     kinds: Kinds,
-    salt: &'a [u8],
 }
 
-impl Reader<'_> {
-    /// Everything that is said about one part.
-    async fn part(&self, part: &Opened, others: BTreeSet<ObjectKey>) -> Vec<ObjectPreview> {
-        let looks: Vec<_> = part
-            .decoded
-            .manifests
-            .iter()
-            .map(|m| self.manifest(part, m).boxed())
+impl Reader {
+    /// What there is of each manifest.
+    async fn manifests(&self, part: &Opened) -> Vec<Looked> {
+        let manifests = part.decoded.manifests.iter();
+        let looks: Vec<_> = manifests
+            .map(|manifest| self.manifest(manifest).boxed())
             .collect();
-        let looks = futures::stream::iter(looks).buffered(CONCURRENT);
-        let looked: Vec<(ObjectKey, Forecast)> = looks.collect().await;
-        let mut objects = Vec::new();
-        let mut targets = others.clone();
-        let mut unknown_kinds = BTreeSet::new();
-        for (manifest, (target, forecast)) in part.decoded.manifests.iter().zip(looked) {
-            if forecast.reason == "NoKind" {
-                unknown_kinds.insert((manifest.key.group.as_str(), manifest.key.kind.as_str()));
-            }
-            objects.push(said(
-                part,
-                Some(manifest.ordinal),
-                &manifest.version,
-                &target,
-                forecast,
-            ));
-            targets.insert(target);
-        }
-        for failed in &part.decoded.failed {
-            let text = |part: &Option<String>| part.clone().unwrap_or_default();
-            let identity = &failed.identity;
-            let key = ObjectKey {
-                group: text(&identity.group),
-                kind: text(&identity.kind),
-                namespace: text(&identity.namespace),
-                name: text(&identity.name),
-            };
-            let outcome = crate::apply::outcome::Outcome::Undecodable(failed.error.clone());
-            objects.push(said(
-                part,
-                Some(failed.ordinal),
-                "",
-                &key,
-                Forecast::of_outcome(&outcome),
-            ));
-        }
-        objects.sort_by_key(|object| object.ordinal);
-        for (key, entry) in part.surplus(others, unknown_kinds) {
-            if let Some(forecast) = self.surplus(part, key, entry, &targets).await {
-                objects.push(said(part, None, &entry.version, key, forecast));
-            }
-        }
-        objects
+        futures::stream::iter(looks).buffered(CONCURRENT).collect().await
     }
 
-    async fn manifest(&self, part: &Opened, manifest: &Manifest) -> (ObjectKey, Forecast) {
-        let key = manifest.key.clone();
+    async fn manifest(&self, manifest: &Manifest) -> Looked {
+        let key = &manifest.key;
+        let stopped = |key: &ObjectKey, outcome| Err((key.clone(), outcome));
         let kind = match self.kinds.resolve(&key.gvk(&manifest.version)).await {
             Ok(Some(kind)) => kind,
-            Ok(None) => return (key, Forecast::of_outcome(&no_kind(manifest))),
-            Err(error) => return (key, Forecast::of_outcome(&failed(&error))),
+            Ok(None) => return stopped(key, no_kind(manifest)),
+            Err(error) => return stopped(key, failed(&error)),
         };
         let target = match target(manifest, &kind) {
             Ok(target) => target,
-            Err(outcome) => return (key, Forecast::of_outcome(&outcome)),
+            Err(outcome) => return stopped(key, outcome),
         };
-        let live = match self.member.get(&kind, &target).await {
-            Ok(live) => live,
-            Err(error) => return (target, Forecast::of_outcome(&failed(&error))),
-        };
-        let forecast = forecast(Sight {
-            manifest,
-            live: live.as_ref(),
-            entry: part.entry(&manifest.key),
-            treatment: treatment(part.configs(), &kind, &target),
-            terms: &part.terms,
-            salt: self.salt,
-        });
-        (target, forecast)
+        match self.member.get(&kind, &target).await {
+            Ok(live) => Ok(Look { kind, target, live }),
+            Err(error) => stopped(&target, failed(&error)),
+        }
     }
 
-    /// `None` for another spelling of an object that the bundle has.
+    /// What there is of an object that is only in the ledger; `None` for another spelling of one that the bundle has.
     async fn surplus(
         &self,
-        part: &Opened,
         key: &ObjectKey,
         entry: &LedgerEntry,
         targets: &BTreeSet<ObjectKey>,
-    ) -> Option<Forecast> {
-        let live = match self
+    ) -> Option<Result<Option<Value>, Outcome>> {
+        let kind = self
             .kinds
             .resolve_any_version(&key.group, &key.kind, &entry.version)
-            .await
-        {
-            Ok(Some(kind)) => {
-                let mut target = key.clone();
-                if !kind.namespaced {
-                    target.namespace.clear();
-                }
-                if targets.contains(&target) {
-                    return None;
-                }
-                self.member.get(&kind, &target).await
-            }
+            .await;
+        let kind = match kind {
+            Ok(Some(kind)) => kind,
             // No object outlives its definition.
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+            Ok(None) => return Some(Ok(None)),
+            Err(error) => return Some(Err(failed(&error))),
         };
-        Some(match live {
-            Ok(live) => {
-                let delete_option = part.part.spec.delete_option.as_ref();
-                farewell(&removal(entry, live.as_ref(), &part.terms.marker, delete_option))
-            }
-            Err(error) if error.fault() == Fault::NotFound => farewell(&crate::apply::prune::Removal::Gone),
-            Err(error) => Forecast::of_outcome(&failed(&error)),
-        })
-    }
-}
-
-fn said(
-    part: &Opened,
-    ordinal: Option<u32>,
-    version: &str,
-    key: &ObjectKey,
-    forecast: Forecast,
-) -> ObjectPreview {
-    ObjectPreview {
-        bundle: part.name.clone(),
-        ordinal,
-        group: key.group.clone(),
-        version: version.to_owned(),
-        kind: key.kind.clone(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-        action: forecast.action,
-        reason: forecast.reason,
-        message: forecast.message,
-        differences: forecast.differences,
+        let mut target = key.clone();
+        if !kind.namespaced {
+            target.namespace.clear();
+        }
+        if targets.contains(&target) {
+            return None;
+        }
+        Some(
+            self.member
+                .get(&kind, &target)
+                .await
+                .map_err(|error| failed(&error)),
+        )
     }
 }

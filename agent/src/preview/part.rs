@@ -3,22 +3,25 @@
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, decode};
 use crate::apply::fence::check_hash;
-use crate::apply::intent::{Intent, Sight, intent};
-use crate::apply::prune::{Fate, Inventory, Removal, fate};
+use crate::apply::intent::{self, Intent, intent};
+use crate::apply::outcome::Outcome;
+use crate::apply::prune::{Fate, Inventory, Removal, fate, removal};
+use crate::apply::strategy::treatment;
+use crate::kinds::Kind;
 use crate::object::ObjectKey;
-use crate::preview::object::Forecast;
-use crate::preview::{Action, Held, Part, Setting};
-use roundhouse_api::bundle::ManifestConfig;
+use crate::preview::object::{Forecast, Sight, forecast};
+use crate::preview::{Action, Held, ObjectPreview, Part, Setting};
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A Bundle, taken apart.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) name: String,
+    part: Part,
     pub(crate) decoded: Decoded,
-    pub(crate) terms: Terms,
-    pub(crate) part: Part,
+    terms: Terms,
     entries: BTreeMap<ObjectKey, LedgerEntry>,
     pub(crate) held: Option<Held>,
     /// The bundle is going, and its objects with it.
@@ -28,7 +31,7 @@ pub(crate) struct Opened {
 /// Takes a Bundle apart; `ledger` is what the member knows of it.
 pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting) -> Opened {
     let intent = intent(
-        Sight::Present {
+        intent::Sight::Present {
             uid: &part.uid,
             generation: part.generation,
             deleting: part.deleting,
@@ -52,7 +55,6 @@ pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting
     });
     let entries = ledger.objects.iter();
     Opened {
-        name: part.name.clone(),
         decoded: if going {
             Decoded::default()
         } else {
@@ -68,21 +70,68 @@ pub(crate) fn open(mut part: Part, ledger: &AppliedBundleSpec, setting: &Setting
     }
 }
 
-impl Opened {
-    pub(crate) fn configs(&self) -> &[ManifestConfig] {
-        &self.part.spec.manifest_configs
-    }
+/// The object that a manifest means, as found.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) kind: Arc<Kind>,
+    pub(crate) target: ObjectKey,
+    pub(crate) live: Option<Value>,
+}
 
-    pub(crate) fn entry(&self, key: &ObjectKey) -> Option<&LedgerEntry> {
-        self.entries.get(key)
+/// A look at the object of one manifest, or what stood in its way.
+pub(crate) type Looked = Result<Look, (ObjectKey, Outcome)>;
+
+/// The objects of the other parts of an application.
+pub(crate) fn others(parts: &[Opened], own: usize) -> BTreeSet<ObjectKey> {
+    let others = parts.iter().enumerate().filter(|(at, _)| *at != own);
+    let manifests = others.flat_map(|(_, other)| other.decoded.manifests.iter());
+    manifests.map(|manifest| manifest.key.clone()).collect()
+}
+
+impl Opened {
+    /// What is said of the manifests; `looked` is in the order of those that decode.
+    pub(crate) fn manifests(&self, looked: Vec<Looked>, salt: &[u8]) -> Vec<ObjectPreview> {
+        let mut objects = Vec::new();
+        for (manifest, looked) in self.decoded.manifests.iter().zip(looked) {
+            let (target, forecast) = match looked {
+                Ok(look) => {
+                    let forecast = forecast(Sight {
+                        manifest,
+                        live: look.live.as_ref(),
+                        entry: self.entries.get(&manifest.key),
+                        treatment: treatment(&self.part.spec.manifest_configs, &look.kind, &look.target),
+                        terms: &self.terms,
+                        salt,
+                    });
+                    (look.target, forecast)
+                }
+                Err((target, outcome)) => (target, Forecast::of_outcome(&outcome)),
+            };
+            objects.push(self.said(Some(manifest.ordinal), &manifest.version, &target, forecast));
+        }
+        for failed in &self.decoded.failed {
+            let text = |part: &Option<String>| part.clone().unwrap_or_default();
+            let key = ObjectKey {
+                group: text(&failed.identity.group),
+                kind: text(&failed.identity.kind),
+                namespace: text(&failed.identity.namespace),
+                name: text(&failed.identity.name),
+            };
+            let forecast = Forecast::of_outcome(&Outcome::Undecodable(failed.error.clone()));
+            objects.push(self.said(Some(failed.ordinal), "", &key, forecast));
+        }
+        objects.sort_by_key(|object| object.ordinal);
+        objects
     }
 
     /// The objects of the ledger that the bundle no longer has. `others` are those of the other parts.
-    pub(crate) fn surplus<'a>(
-        &'a self,
+    pub(crate) fn surplus(
+        &self,
         others: BTreeSet<ObjectKey>,
-        unknown_kinds: BTreeSet<(&'a str, &'a str)>,
-    ) -> Vec<(&'a ObjectKey, &'a LedgerEntry)> {
+        looked: &[Looked],
+    ) -> Vec<(&ObjectKey, &LedgerEntry)> {
+        let unknown = self.decoded.manifests.iter().zip(looked);
+        let unknown = unknown.filter(|(_, looked)| matches!(looked, Err((_, Outcome::NoKind { .. }))));
         let inventory = Inventory {
             wanted: self
                 .decoded
@@ -96,7 +145,9 @@ impl Opened {
                 .iter()
                 .map(|failed| &failed.identity)
                 .collect(),
-            unknown_kinds,
+            unknown_kinds: unknown
+                .map(|(m, _)| (m.key.group.as_str(), m.key.kind.as_str()))
+                .collect(),
             moved: others,
         };
         let entries = self.entries.iter();
@@ -104,10 +155,49 @@ impl Opened {
             .filter(|(key, _)| self.going || fate(key, &inventory) == Fate::Surplus)
             .collect()
     }
+
+    /// What is said of an object that is only in the ledger.
+    pub(crate) fn leaving(
+        &self,
+        key: &ObjectKey,
+        entry: &LedgerEntry,
+        live: Result<Option<Value>, Outcome>,
+    ) -> ObjectPreview {
+        let forecast = match live {
+            Ok(live) => {
+                let delete_option = self.part.spec.delete_option.as_ref();
+                farewell(&removal(entry, live.as_ref(), &self.terms.marker, delete_option))
+            }
+            Err(outcome) => Forecast::of_outcome(&outcome),
+        };
+        self.said(None, &entry.version, key, forecast)
+    }
+
+    fn said(
+        &self,
+        ordinal: Option<u32>,
+        version: &str,
+        key: &ObjectKey,
+        forecast: Forecast,
+    ) -> ObjectPreview {
+        ObjectPreview {
+            bundle: self.part.name.clone(),
+            ordinal,
+            group: key.group.clone(),
+            version: version.to_owned(),
+            kind: key.kind.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            action: forecast.action,
+            reason: forecast.reason,
+            message: forecast.message,
+            differences: forecast.differences,
+        }
+    }
 }
 
 /// What is said about an object that is no longer in the bundle.
-pub(crate) fn farewell(removal: &Removal) -> Forecast {
+fn farewell(removal: &Removal) -> Forecast {
     match removal {
         Removal::Delete { .. } => Forecast::of(Action::Delete, "Pruned", "it is no longer in the bundle"),
         Removal::Release => {
