@@ -9,6 +9,7 @@
 mod document;
 mod error;
 mod json;
+pub mod managed;
 mod path;
 pub mod schema;
 mod strategic;
