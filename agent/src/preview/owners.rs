@@ -1,8 +1,8 @@
 //! Owners: who set a field, by the managedFields of the live object (`FieldsV1` of Kubernetes).
 
-use crate::object::text;
 use crate::preview::path::{FieldPath, Step};
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
+use roundhouse_patch::managed::owners_at;
 use serde_json::Value;
 
 /// Who set a field.
@@ -27,72 +27,75 @@ impl Owner {
     }
 }
 
-/// The managedFields of one object.
+/// Who set the fields of one object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owners<'a> {
-    entries: &'a [Value],
+    live: &'a Value,
     /// The field manager of this object's manifest, if it names one.
     own_manager: Option<&'a str>,
 }
 
 impl<'a> Owners<'a> {
     pub(crate) fn new(live: &'a Value, own_manager: Option<&'a str>) -> Self {
-        let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-        Owners {
-            entries: entries.map_or(&[], Vec::as_slice),
-            own_manager,
-        }
+        Owners { live, own_manager }
     }
 
     /// Whether the member keeps managedFields of this object.
     pub(crate) fn are_known(&self) -> bool {
-        !self.entries.is_empty()
+        let entries = self
+            .live
+            .pointer("/metadata/managedFields")
+            .and_then(Value::as_array);
+        entries.is_some_and(|entries| !entries.is_empty())
     }
 
-    /// Who owns the field at a path, or anything below it.
+    /// Who owns the field at a path, or anything below it; the latest first.
     pub(crate) fn of(&self, path: &FieldPath) -> Vec<Owner> {
-        let owning = self.entries.iter().filter(|entry| {
-            let fields = entry.get("fieldsV1");
-            fields.is_some_and(|fields| owns(fields, &path.0))
-        });
-        owning.map(|entry| self.owner(entry)).collect()
-    }
-
-    fn owner(&self, entry: &Value) -> Owner {
-        let read = |field: &str| text(entry, field).unwrap_or_default().to_owned();
-        let manager = read("/manager");
-        Owner {
-            ours: manager == AGENT_FIELD_MANAGER || Some(manager.as_str()) == self.own_manager,
-            manager,
-            operation: read("/operation"),
-            subresource: read("/subresource"),
-            time: read("/time"),
-        }
+        let Some(pointer) = pointer(self.live, path) else {
+            return Vec::new();
+        };
+        let owners = owners_at(self.live, &pointer).into_iter();
+        owners
+            .map(|owner| Owner {
+                ours: owner.manager == AGENT_FIELD_MANAGER
+                    || Some(owner.manager.as_str()) == self.own_manager,
+                operation: owner.operation.name().to_owned(),
+                manager: owner.manager,
+                subresource: owner.subresource,
+                time: owner.time,
+            })
+            .collect()
     }
 }
 
-/// Whether a set of fields has something at or below the steps. A member without anything below it is owned whole.
-fn owns(fields: &Value, steps: &[Step]) -> bool {
-    let Some((step, rest)) = steps.split_first() else {
-        return true;
-    };
-    let Some(fields) = fields.as_object() else {
-        return false;
-    };
-    fields.iter().any(|(member, below)| {
-        let whole = below.as_object().is_none_or(serde_json::Map::is_empty);
-        is_step(member, step) && (whole || owns(below, rest))
-    })
-}
-
-/// Whether a member of `FieldsV1` is a step: `f:<name>`, `k:<keys as JSON>`, `v:<value as JSON>`.
-fn is_step(member: &str, step: &Step) -> bool {
-    let json = |prefix: &str| -> Option<Value> { serde_json::from_str(member.strip_prefix(prefix)?).ok() };
-    match step {
-        Step::Field(name) => member.strip_prefix("f:") == Some(name),
-        Step::Element { key, value } => json("k:").is_some_and(|keys| keys.get(key) == Some(value)),
-        Step::Item(item) => json("v:").as_ref() == Some(item),
+/// The JSON pointer (RFC 6901) of a path in an object; `None` if it leads nowhere there.
+fn pointer(object: &Value, path: &FieldPath) -> Option<String> {
+    let (mut at, mut pointer) = (object, String::new());
+    for step in &path.0 {
+        let is_it = |element: &&Value| match step {
+            Step::Field(_) => false,
+            Step::Element { key, value } => element.get(key) == Some(value),
+            Step::Item(item) => *element == item,
+        };
+        let part = match step {
+            Step::Field(name) => {
+                at = at.get(name)?;
+                name.replace('~', "~0").replace('/', "~1")
+            }
+            Step::Element { .. } | Step::Item(_) => {
+                let (index, element) = at
+                    .as_array()?
+                    .iter()
+                    .enumerate()
+                    .find(|(_, element)| is_it(element))?;
+                at = element;
+                index.to_string()
+            }
+        };
+        pointer.push('/');
+        pointer.push_str(&part);
     }
+    Some(pointer)
 }
 
 #[cfg(test)]
@@ -102,7 +105,9 @@ mod tests {
 
     #[test]
     fn who_owns_what() {
-        let live = json!({"metadata": {"managedFields": [
+        let live = json!({"spec": {"replicas": 2, "paused": true,
+            "containers": [{"name": "other"}, {"name": "main", "image": "i", "args": ["x"]}]},
+            "metadata": {"finalizers": ["x"], "managedFields": [
             {"manager": "roundhouse-agent", "operation": "Update", "fieldsV1": {"f:spec": {
                 "f:replicas": {}, "f:containers": {"k:{\"name\":\"main\"}": {".": {}, "f:name": {}, "f:args": {}}}}}},
             {"manager": "kubectl-edit", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": {
@@ -125,18 +130,12 @@ mod tests {
                 "kubectl-edit",
             ),
             (
-                vec![
-                    field("spec"),
-                    field("containers"),
-                    main("main"),
-                    field("args"),
-                    field("x"),
-                ],
+                vec![field("spec"), field("containers"), main("main"), field("args")],
                 "roundhouse-agent",
             ),
             (
                 vec![field("spec"), field("containers"), main("main")],
-                "roundhouse-agent kubectl-edit",
+                "kubectl-edit roundhouse-agent",
             ),
             (vec![field("spec"), field("containers"), main("other")], ""),
             (
