@@ -30,6 +30,8 @@ mod install;
 mod kinds;
 mod lease;
 mod ledger;
+#[doc(hidden)]
+pub mod measure;
 mod member;
 mod object;
 mod observe;
