@@ -8,6 +8,7 @@ use roundhouse_api::names::annotation;
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// What `ignoreFields` of a treatment say: of the strategy and of its server-side apply, together.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -97,18 +98,27 @@ impl Ignored {
 /// Lays the live values of `paths` over the object that is to be sent. What `wanted` says of our own labels and
 /// annotations stands: a path may select them all, and bookkeeping must go on.
 pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) {
+    keep_live_of(wanted, live, paths);
+}
+
+/// [`keep_live`], and which locations of `wanted` were kept, as JSON pointers in their order.
+pub(crate) fn keep_live_of(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) -> Vec<String> {
     if paths.is_empty() {
-        return;
+        return Vec::new();
     }
     let text = |field: &str| wanted.get(field).and_then(Value::as_str).unwrap_or_default();
     let schema = schema::lookup(text("apiVersion"), text("kind"));
     let before = wanted.get("metadata").cloned().unwrap_or_default();
+    let mut locations = BTreeSet::new();
     for path in paths {
-        keep(path, wanted, live, schema);
+        let kept = keep(path, wanted, live, schema);
+        locations.extend(kept.overlaid);
+        locations.extend(kept.added);
     }
     for field in ["labels", "annotations"] {
         restore_stamps(wanted, &before, field);
     }
+    locations.into_iter().collect()
 }
 
 fn is_stamp(key: &str) -> bool {
