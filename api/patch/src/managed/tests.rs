@@ -1,5 +1,10 @@
 //! Tables of what each operation makes of managed fields.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "tables of literals read better without borrows"
+)]
+
 use serde_json::{Value, json};
 
 use super::*;

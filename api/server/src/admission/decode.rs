@@ -59,6 +59,30 @@ pub(crate) fn sanitize(
     value: &mut Value,
     validation: FieldValidation,
 ) -> Result<Vec<String>, ApiError> {
+    let dropped = unknown_fields(resource, value)?;
+    object::meta_mut(value);
+    match validation {
+        FieldValidation::Strict if !dropped.is_empty() => {
+            let fields: Vec<String> = dropped.iter().map(|f| format!("unknown field {f:?}")).collect();
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                resource.kind,
+                resource.version,
+                resource.kind,
+                fields.join(", ")
+            );
+            Err(ApiError::bad_request(message))
+        }
+        FieldValidation::Warn => Ok(dropped.iter().map(|f| format!("unknown field {f:?}")).collect()),
+        _ => Ok(vec![]),
+    }
+}
+
+/// Drops what the kind does not know, and returns where it was. Checks the types of built-in kinds and of metadata.
+///
+/// # Errors
+/// 400 if types do not fit.
+pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<Vec<String>, ApiError> {
     let mismatch = |e: TypeMismatch| {
         ApiError::bad_request(format!(
             "{} in version {:?} cannot be handled: {e}",
@@ -88,22 +112,7 @@ pub(crate) fn sanitize(
             dropped.extend(prune_root(value, &custom.schema));
         }
     }
-    object::meta_mut(value);
-    match validation {
-        FieldValidation::Strict if !dropped.is_empty() => {
-            let fields: Vec<String> = dropped.iter().map(|f| format!("unknown field {f:?}")).collect();
-            let message = format!(
-                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                resource.kind,
-                resource.version,
-                resource.kind,
-                fields.join(", ")
-            );
-            Err(ApiError::bad_request(message))
-        }
-        FieldValidation::Warn => Ok(dropped.iter().map(|f| format!("unknown field {f:?}")).collect()),
-        _ => Ok(vec![]),
-    }
+    Ok(dropped)
 }
 
 /// Prunes a custom resource; its type and metadata are not the schema's business.
