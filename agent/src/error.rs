@@ -1,5 +1,7 @@
 //! What can go wrong: with an agent as a whole, and with one call to an API server.
 
+use crate::apply::immutable::refusals;
+use kube::core::Status;
 use std::time::Duration;
 
 /// Why an agent gave up. Everything that may pass is retried instead.
@@ -71,11 +73,19 @@ impl CallError {
             401 => Fault::Lasting("Unauthorized"),
             403 => Fault::Lasting("Forbidden"),
             413 => Fault::Lasting("TooLarge"),
-            422 if status.message.contains("immutable") => Fault::Lasting("Immutable"),
+            422 if !refusals(status).is_empty() => Fault::Lasting("Immutable"),
             400 | 422 => Fault::Lasting("Invalid"),
             429 => Fault::Passing("TooManyRequests"),
             500..=599 => Fault::Passing("ServerError"),
             _ => Fault::Lasting("Refused"),
+        }
+    }
+
+    /// The API server's own words, if it answered.
+    pub(crate) fn status(&self) -> Option<&Status> {
+        match self {
+            CallError::Kube(kube::Error::Api(status)) => Some(status),
+            _ => None,
         }
     }
 
@@ -91,7 +101,6 @@ impl CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
 
     #[test]
     fn failures_are_sorted_by_code() {

@@ -113,6 +113,8 @@ pub enum LedgerOutcome {
     Completed,
     /// Refused or failed; the object, if there is one, is not ours.
     Failed,
+    /// Only looked at (`ReadOnly`, `CreateOnly` of an object that somebody else made): it is never removed.
+    Observed,
     /// To be removed, not yet confirmed.
     Removing,
 }

@@ -4,15 +4,18 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
+use crate::apply::ignore::{InvalidPath, ignored, keep_live};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, BundleSpec, Drift, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::{annotation, bundle_name, owner_marker};
-use roundhouse_patch::{PatchType, three_way_merge};
+use roundhouse_patch::field::FieldPath;
+use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
 /// The paths that a refusal lists at most.
@@ -76,6 +79,10 @@ pub(crate) fn decide(
 ) -> Step {
     let strategy = treatment.type_;
     let done = |applied| Step::Done(Outcome::Applied(applied));
+    let ignored = match ignored(treatment) {
+        Ok(ignored) => ignored,
+        Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
+    };
     let Some(live) = live else {
         return match (strategy, once(terms.apply_once, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
@@ -99,13 +106,14 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
+    let kept = ignored.paths(manifest, live);
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live) {
+            if let Err(outcome) = check_equal(manifest, live, &kept) {
                 return Step::Done(outcome);
             }
         }
@@ -123,7 +131,7 @@ pub(crate) fn decide(
     if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker) {
+    match merge(manifest, live, entry, &terms.marker, &kept) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_))
@@ -143,14 +151,23 @@ pub(crate) fn decide(
     }
 }
 
-/// The three-way merge; `None` when there is nothing to send.
+/// The outcome of a manifest whose treatment names a field path that is none.
+fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath) -> Outcome {
+    let message = format!("{}: {invalid}", manifest.key);
+    Outcome::Failed { reason, message }
+}
+
+/// The three-way merge; `None` when there is nothing to send. The values of `kept` are wanted as they are live, while
+/// the last-applied copy stays that of the manifest: what is kept today may be set again tomorrow.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
+    kept: &[&FieldPath],
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
-    let (wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    keep_live(&mut wanted, live, kept);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -163,8 +180,15 @@ fn merge(
         let drop_copy = json!({"metadata": {"annotations": {annotation::LAST_APPLIED: null}}});
         patch = overlay(patch, &drop_copy);
     }
-    let nothing = patch.as_object().is_none_or(serde_json::Map::is_empty);
+    let nothing =
+        patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// See [`only_retains`].
+fn retains_alone(manifest: &Manifest, patch: &Value, live: &Value) -> bool {
+    schema::lookup(&manifest.api_version(), &manifest.key.kind)
+        .is_some_and(|schema| only_retains(patch, live, schema))
 }
 
 /// Lays `extra` over `patch`, object by object; both are patches, so that a null stays a null.
@@ -184,19 +208,20 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new.
-fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
+/// new, and what is kept makes no difference.
+fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
             map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
         }
     }
+    keep_live(&mut plain, live, kept);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
     })?;
-    if merged.is_empty() {
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
     let mut paths = Vec::new();

@@ -10,12 +10,17 @@ pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;
 pub(crate) mod fence;
+pub(crate) mod ignore;
+pub(crate) mod immutable;
 pub(crate) mod intent;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
 pub(crate) mod prune;
+pub(crate) mod recreate;
 pub(crate) mod remove;
+pub(crate) mod retain;
+pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod target;
 pub(crate) mod write;
@@ -58,8 +63,9 @@ pub(crate) struct Observation {
     pub(crate) workload: Option<WorkloadStatus>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
-    /// Digest of a patch that the member answered without any change, and of the object that it was computed on: the
-    /// member spells a value differently (`1000m`, `1`), and sending the same again would never end.
+    /// Digest of a patch that the member refused or answered without any change, and of the object that it was computed
+    /// on: the member spells a value differently (`1000m`, `1`), or a field is immutable, and sending the same again
+    /// would never end.
     pub(crate) quiet: Option<String>,
 }
 
@@ -70,6 +76,8 @@ pub(crate) struct Task<'a> {
     pub(crate) entry: Option<&'a LedgerEntry>,
     /// See [`Observation::quiet`].
     pub(crate) quiet: Option<&'a str>,
+    /// With `quiet`: how the manifest ended if the patch was refused.
+    pub(crate) refused: Option<&'a Outcome>,
 }
 
 /// What is common to the manifests of a bundle.

@@ -23,15 +23,10 @@ pub(crate) fn target(manifest: &Manifest, kind: &Kind) -> Result<ObjectKey, Outc
 
 /// The outcome of a manifest whose kind the member does not serve.
 pub(crate) fn no_kind(manifest: &Manifest) -> Outcome {
-    let (group, version) = (&manifest.key.group, &manifest.version);
-    let api_version = if group.is_empty() {
-        version.clone()
-    } else {
-        format!("{group}/{version}")
-    };
     Outcome::NoKind {
         message: format!(
-            "the cluster does not serve {api_version} {}: it is applied when its definition is installed",
+            "the cluster does not serve {} {}: it is applied when its definition is installed",
+            manifest.api_version(),
             manifest.key.kind
         ),
     }

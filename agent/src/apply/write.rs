@@ -2,8 +2,10 @@
 //! look again if something changed meanwhile.
 
 use crate::apply::decide::{Step, decide};
+use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, weight_of_others};
-use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::outcome::{Applied, Outcome, RECREATING};
+use crate::apply::recreate::{After, Refused};
 use crate::apply::strategy::treatment;
 use crate::apply::target::{no_kind, target};
 use crate::apply::{Done, Engine, Observation, Order, Task};
@@ -16,6 +18,7 @@ use crate::observe::{Readiness, feedback, readiness};
 use roundhouse_api::bundle::ResourceMeta;
 use roundhouse_api::hash;
 use roundhouse_api::names::{annotation, label};
+use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +86,12 @@ impl Engine {
                     let Some(live) = live else { continue };
                     let quiet = quiet(&patch, &live);
                     if task.quiet == Some(quiet.as_str()) {
+                        if let Some(refused) = task.refused {
+                            return Ended {
+                                quiet: Some(quiet),
+                                ..Ended::with(refused.clone(), Some(live))
+                            };
+                        }
                         let outcome = Outcome::Applied(Applied::Unchanged);
                         return Ended {
                             quiet: Some(quiet),
@@ -90,7 +99,7 @@ impl Engine {
                             ..Ended::with(outcome, Some(live))
                         };
                     }
-                    let guarded = guarded(patch, &live);
+                    let guarded = guarded(patch.clone(), &live);
                     match self.member.patch(kind, target, &guarded, patch_type).await {
                         Ok(after) => {
                             let still = object::resource_version(&after) == object::resource_version(&live);
@@ -106,7 +115,27 @@ impl Engine {
                                 ..ended
                             };
                         }
-                        Err(error) => Err(error),
+                        Err(error) => {
+                            let wanted = patched(&live, &patch, patch_type, task.manifest);
+                            let refused = Refused {
+                                kind,
+                                target,
+                                live: &live,
+                                wanted: &wanted,
+                                treatment,
+                            };
+                            match self.make_way(&error, refused, task, order).await {
+                                Ok(After::Other) => Err(error),
+                                Ok(After::Gone) => Ok(None),
+                                Ok(After::Ends(outcome)) => {
+                                    return Ended {
+                                        quiet: (!outcome.wants_retry()).then_some(quiet),
+                                        ..Ended::with(outcome, Some(live))
+                                    };
+                                }
+                                Err(error) => Err(error),
+                            }
+                        }
                     }
                 }
             };
@@ -232,6 +261,24 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
     }
 }
 
+/// The object as a patch makes it.
+fn patched(live: &Value, patch: &Value, patch_type: PatchType, manifest: &Manifest) -> Value {
+    let mut patched = live.clone();
+    match (
+        patch_type,
+        schema::lookup(&manifest.api_version(), &manifest.key.kind),
+    ) {
+        (PatchType::Strategic, Some(schema)) => {
+            // A patch that does not apply here was not refused by the member for what it changes.
+            if strategic_merge(&mut patched, patch, schema).is_err() {
+                return live.clone();
+            }
+        }
+        _ => json_merge(&mut patched, patch),
+    }
+    patched
+}
+
 /// The patch with the resource version it was computed on: the member refuses it if the object changed meanwhile, or is
 /// another one by now.
 fn guarded(mut patch: Value, live: &Value) -> Value {
@@ -322,8 +369,15 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
 fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
     let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
+        (
+            Outcome::Delayed {
+                reason: RECREATING, ..
+            },
+            _,
+        ) => Some(Settled::Intended),
         (Outcome::Applied(Applied::Finished) | Outcome::Delayed { .. } | Outcome::Undecodable(_), _) => None,
-        (Outcome::Applied(Applied::Observed) | Outcome::Refused(_), _) => Some(Settled::NotOurs),
+        (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
+        (Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
             version: manifest.version.clone(),
             uid: object::uid(live)?.to_owned(),

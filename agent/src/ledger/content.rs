@@ -36,7 +36,11 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
         if intentions.forgotten.contains(&key) {
             return false;
         }
-        if intentions.surplus.contains(&key) {
+        let goes = intentions.surplus.contains(&key);
+        if goes && entry.outcome == LedgerOutcome::Observed {
+            return false;
+        }
+        if goes {
             entry.outcome = LedgerOutcome::Removing;
         } else if entry.outcome == LedgerOutcome::Removing && intentions.wanted.contains_key(&key) {
             // Wanted again before its removal was confirmed.
@@ -84,8 +88,12 @@ pub(crate) enum Settled {
     },
     /// There is an object, but it is not ours.
     NotOurs,
+    /// There is an object, and it is only looked at.
+    Observed,
     /// The write was refused; what was ours stays ours.
     Failed,
+    /// It is about to be deleted and made again.
+    Intended,
     /// It is gone, or survives without us.
     Released,
 }
@@ -101,12 +109,20 @@ pub(crate) fn settle(
         .objects
         .retain_mut(|entry| match outcomes.get(&ObjectKey::of_entry(entry)) {
             Some(Settled::Released) => false,
-            Some(Settled::NotOurs) => {
+            Some(answer @ (Settled::NotOurs | Settled::Observed)) => {
                 entry.uid = None;
                 entry.last_applied = None;
                 entry.digest = None;
                 entry.written_generation = None;
-                entry.outcome = LedgerOutcome::Failed;
+                entry.outcome = if *answer == Settled::Observed {
+                    LedgerOutcome::Observed
+                } else {
+                    LedgerOutcome::Failed
+                };
+                true
+            }
+            Some(Settled::Intended) => {
+                entry.outcome = LedgerOutcome::Intended;
                 true
             }
             Some(Settled::Failed) => {
@@ -163,6 +179,9 @@ pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
 /// The ledger of a bundle whose deletion is confirmed.
 pub(crate) fn remove_all(before: &AppliedBundleSpec) -> AppliedBundleSpec {
     let mut after = before.clone();
+    after
+        .objects
+        .retain(|entry| entry.outcome != LedgerOutcome::Observed);
     for entry in &mut after.objects {
         entry.outcome = LedgerOutcome::Removing;
     }
@@ -286,6 +305,26 @@ mod tests {
         assert_eq!(failed.objects[0].uid.as_deref(), Some("1"));
         let refused = settle(&applied, &BTreeMap::from([(key("a"), Settled::NotOurs)]), true);
         assert_eq!(refused.objects[0].uid, None);
+    }
+
+    #[test]
+    fn what_is_only_looked_at_is_forgotten_and_never_removed() {
+        let wanted = [key("a")];
+        let spec = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Observed)]), true);
+        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Observed)]);
+        assert_eq!(names(&intend(&spec, &intentions(2, &[], &[key("a")]))), []);
+        assert_eq!(names(&remove_all(&spec)), []);
+    }
+
+    #[test]
+    fn what_is_to_be_made_again_is_intended_and_keeps_its_uid() {
+        let wanted = [key("a")];
+        let spec = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), ours("1", "d"))]), true);
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Intended)]), true);
+        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
+        assert_eq!(spec.objects[0].uid.as_deref(), Some("1"));
     }
 
     #[test]

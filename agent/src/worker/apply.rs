@@ -172,13 +172,19 @@ impl Worker {
             .manifests
             .iter()
             .filter(wanted)
-            .map(|manifest| Task {
-                manifest,
-                entry: self.ledger.entry(&manifest.key),
-                quiet: self
-                    .observations
-                    .get(&manifest.ordinal)
-                    .and_then(|known| known.quiet.as_deref()),
+            .map(|manifest| {
+                let known = self.observations.get(&manifest.ordinal);
+                let refused = known
+                    .map(|known| &known.outcome)
+                    .filter(|outcome| !outcome.is_applied());
+                // What was refused is tried again by the slow resync.
+                let again = refused.is_some() && *extent == Extent::Whole;
+                Task {
+                    manifest,
+                    entry: self.ledger.entry(&manifest.key),
+                    quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
+                    refused,
+                }
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;

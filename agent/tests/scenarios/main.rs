@@ -14,4 +14,5 @@ mod failing;
 mod owning;
 mod parts;
 mod quiet;
+mod strategies;
 mod world;
