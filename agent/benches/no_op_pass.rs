@@ -14,7 +14,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures::{FutureExt, future::BoxFuture};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either, Full};
 use kube::{
     Api, Client,
     api::PostParams,
@@ -28,7 +28,7 @@ use roundhouse_api::{
     crds, hash,
     names::ClusterName,
 };
-use roundhouse_apiserver::{ApiService, Server};
+use roundhouse_apiserver::{ApiBody, ApiService, Server};
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
@@ -52,7 +52,7 @@ struct Canned {
 }
 
 impl Service<http::Request<Body>> for Canned {
-    type Response = http::Response<Body>;
+    type Response = http::Response<Either<Full<bytes::Bytes>, ApiBody>>;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
@@ -75,13 +75,13 @@ impl Service<http::Request<Body>> for Canned {
             tape.responses.get(&uri).filter(|_| tape.played).cloned()
         };
         if let Some(bytes) = canned {
-            return std::future::ready(Ok(http::Response::new(Body::from(bytes)))).boxed();
+            return std::future::ready(Ok(http::Response::new(Either::Left(Full::new(bytes))))).boxed();
         }
         async move {
             let answer = server.call(request).await?;
             let (head, body) = answer.into_parts();
             if !single {
-                return Ok(http::Response::from_parts(head, Body::wrap_body(body)));
+                return Ok(http::Response::from_parts(head, Either::Right(body)));
             }
             let bytes = body
                 .collect()
@@ -91,7 +91,7 @@ impl Service<http::Request<Body>> for Canned {
             if head.status.is_success() {
                 tape.lock().unwrap().responses.insert(uri, bytes.clone());
             }
-            Ok(http::Response::from_parts(head, Body::from(bytes)))
+            Ok(http::Response::from_parts(head, Either::Left(Full::new(bytes))))
         }
         .boxed()
     }

@@ -16,7 +16,10 @@ const LOADED: u64 = 25 * 1024;
 fn resident(pid: u32) -> Result<(u64, u64)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| -> Result<u64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)).context("no such field")?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .context("no such field")?;
         Ok(line.trim_matches(|c: char| !c.is_ascii_digit()).parse()?)
     };
     Ok((field("VmRSS:")?, field("VmHWM:")?))
@@ -26,9 +29,11 @@ fn object(kind: &str, bundle: usize, n: usize) -> Value {
     let name = format!("{}-{bundle}-{n}", kind.to_lowercase());
     let metadata = json!({"name": name, "namespace": "default", "labels": {"app.oam.dev/name": "load"}});
     match kind {
-        "Deployment" => json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 0,
+        "Deployment" => {
+            json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 0,
             "selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "nginx:1.28", "ports": [{"containerPort": 80}]}]}}}}),
+                "spec": {"containers": [{"name": "main", "image": "nginx:1.28", "ports": [{"containerPort": 80}]}]}}}})
+        }
         "Service" => json!({"apiVersion": "v1", "kind": kind, "metadata": metadata,
             "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}),
         _ => json!({"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {"key": "value"}}),
@@ -40,7 +45,9 @@ async fn deliver(yard: &Yard, name: &str, manifests: &[Value]) -> Result<()> {
     let bundles: Api<Bundle> = Api::namespaced(yard.client.clone(), "cluster-east-1");
     let bundle = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
         "metadata": {"name": name, "namespace": "cluster-east-1"}, "spec": {"workload": {"manifests": manifests}}});
-    bundles.create(&PostParams::default(), &serde_json::from_value(bundle)?).await?;
+    bundles
+        .create(&PostParams::default(), &serde_json::from_value(bundle)?)
+        .await?;
     soon(name, async || {
         let status = bundles.get(name).await?.status.unwrap_or_default();
         let ready = status.phase == Some(BundlePhase::Ready);
@@ -59,14 +66,19 @@ async fn an_agent_is_small() -> Result<()> {
     println!("one bundle of one object: VmRSS {idle} KiB, VmHWM {peak} KiB");
     for bundle in 1..=4 {
         let kinds = ["Deployment", "Service", "ConfigMap", "ConfigMap", "ConfigMap"];
-        let manifests: Vec<Value> = (0..250).map(|n| object(kinds[n % kinds.len()], bundle, n)).collect();
+        let manifests: Vec<Value> = (0..250)
+            .map(|n| object(kinds[n % kinds.len()], bundle, n))
+            .collect();
         deliver(&yard, &format!("default.load-{bundle}"), &manifests).await?;
     }
     let (loaded, peak) = resident(pid)?;
     println!("1,000 more objects in four bundles: VmRSS {loaded} KiB, VmHWM {peak} KiB");
     if !cfg!(debug_assertions) {
         assert!(idle <= IDLE, "{idle} KiB with one bundle, more than {IDLE}");
-        assert!(loaded <= LOADED, "{loaded} KiB with 1,000 objects, more than {LOADED}");
+        assert!(
+            loaded <= LOADED,
+            "{loaded} KiB with 1,000 objects, more than {LOADED}"
+        );
     }
     Ok(())
 }
