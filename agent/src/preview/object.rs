@@ -11,7 +11,7 @@ use crate::preview::Action;
 use crate::preview::difference::{Difference, Four, Memory, Verdict, Walk};
 use crate::preview::owners::Owners;
 use crate::preview::secret::Veil;
-use roundhouse_api::bundle::{ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{Drift, UpdateStrategyType};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
 use serde_json::Value;
@@ -75,6 +75,11 @@ pub(crate) fn forecast(sight: Sight<'_>) -> Forecast {
                 Action::Nothing,
                 "Finished",
                 "it ran to its end and is not made again",
+            ),
+            Step::Done(Outcome::Applied(Applied::KeptDeleted)) => Forecast::of(
+                Action::Nothing,
+                "KeptDeleted",
+                "somebody deleted it, and apply-once Force keeps it so",
             ),
             Step::Done(outcome) => Forecast::of_outcome(&outcome),
             Step::Create { .. } | Step::Patch { .. } => Forecast::of(Action::Create, "", ""),
@@ -169,16 +174,13 @@ fn why_left(sight: Sight<'_>, applied: Applied) -> Forecast {
             "CreateOnly",
             "the update strategy is CreateOnly: it is never changed".to_owned(),
         ),
-        Applied::Left if sight.terms.apply_once != ApplyOnce::Never => {
-            let mode = sight.terms.apply_once;
-            (
-                "ApplyOnce",
-                format!("apply-once is {mode:?}: it was applied at this very content and is left alone"),
-            )
-        }
         Applied::Left if sight.terms.drift == Drift::Ignore => (
             "Ignored",
             "drift is Ignore: what differs is left alone".to_owned(),
+        ),
+        Applied::Left => (
+            "ApplyOnce",
+            "apply-once: it was applied at this very content and is left alone".to_owned(),
         ),
         _ => ("", String::new()),
     };

@@ -24,11 +24,7 @@ pub fn offline(part: Part, ledger: &AppliedBundleSpec, setting: &Setting, object
     let manifests = part.decoded.manifests.iter();
     let looked: Vec<Looked> = manifests
         .map(|manifest| {
-            let gvk = manifest.key.gvk(&manifest.version);
-            let kind = Kind {
-                resource: ApiResource::from_gvk(&gvk),
-                namespaced: !manifest.key.namespace.is_empty(),
-            };
+            let kind = kind(&manifest.key, &manifest.version);
             match target(manifest, &kind) {
                 Ok(target) => {
                     let live = there.get(&target).map(|live| (*live).clone());
@@ -45,12 +41,24 @@ pub fn offline(part: Part, ledger: &AppliedBundleSpec, setting: &Setting, object
     let surplus = part.surplus(BTreeSet::new(), &looked);
     let mut objects = part.manifests(looked, &setting.salt);
     let leaving = surplus.into_iter();
-    objects.extend(
-        leaving.map(|(key, entry)| part.leaving(key, entry, Ok(there.get(key).map(|live| (*live).clone())))),
-    );
+    objects.extend(leaving.map(|(key, entry)| {
+        let look = Look {
+            kind: Arc::new(kind(key, &entry.version)),
+            target: key.clone(),
+            live: there.get(key).map(|live| (*live).clone()),
+        };
+        part.leaving(key, entry, Ok(Some(look)))
+    }));
     Preview {
         objects,
         held: part.held.into_iter().collect(),
+    }
+}
+
+fn kind(key: &ObjectKey, version: &str) -> Kind {
+    Kind {
+        resource: ApiResource::from_gvk(&key.gvk(version)),
+        namespaced: !key.namespace.is_empty(),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::apply::decode::{Decoded, decode};
 use crate::apply::fence::check_hash;
 use crate::apply::intent::{self, Intent, intent};
 use crate::apply::outcome::Outcome;
-use crate::apply::prune::{Fate, Inventory, Removal, fate, removal};
+use crate::apply::prune::{Fate, Inventory, Removal, fate, is_confirmed};
+use crate::apply::remove::{Farewell, Guard};
 use crate::apply::strategy::treatment;
 use crate::kinds::Kind;
 use crate::object::ObjectKey;
@@ -80,6 +81,9 @@ pub(crate) struct Look {
 
 /// A look at the object of one manifest, or what stood in its way.
 pub(crate) type Looked = Result<Look, (ObjectKey, Outcome)>;
+
+/// A look at an object that is only in the ledger; `None` if the member no longer serves its kind.
+pub(crate) type Remnant = Result<Option<Look>, Outcome>;
 
 /// The objects of the other parts of an application.
 pub(crate) fn others(parts: &[Opened], own: usize) -> BTreeSet<ObjectKey> {
@@ -157,20 +161,26 @@ impl Opened {
     }
 
     /// What is said of an object that is only in the ledger.
-    pub(crate) fn leaving(
-        &self,
-        key: &ObjectKey,
-        entry: &LedgerEntry,
-        live: Result<Option<Value>, Outcome>,
-    ) -> ObjectPreview {
-        let forecast = match live {
-            Ok(live) => {
-                let delete_option = self.part.spec.delete_option.as_ref();
-                farewell(&removal(entry, live.as_ref(), &self.terms.marker, delete_option))
-            }
+    pub(crate) fn leaving(&self, key: &ObjectKey, entry: &LedgerEntry, look: Remnant) -> ObjectPreview {
+        let forecast = match look {
+            Ok(Some(look)) => farewell(&self.removal(entry, &look)),
+            Ok(None) => farewell(&Removal::Gone),
             Err(outcome) => Forecast::of_outcome(&outcome),
         };
         self.said(None, &entry.version, key, forecast)
+    }
+
+    fn removal(&self, entry: &LedgerEntry, look: &Look) -> Removal {
+        let spec = &self.part.spec;
+        let confirmed = self.going && is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
+        let farewell = Farewell {
+            marker: &self.terms.marker,
+            delete_option: spec.delete_option.as_ref(),
+            ordinal: 0,
+            wanted: &BTreeSet::new(),
+            guard: Guard::of(&self.terms).filter(|_| !confirmed),
+        };
+        farewell.removal(entry, look.live.as_ref(), &look.kind, &look.target)
     }
 
     fn said(
@@ -208,6 +218,13 @@ fn farewell(removal: &Removal) -> Forecast {
         Removal::NotOurs => {
             let message = "it is no longer in the bundle, and not the object that was applied: it stays";
             Forecast::of(Action::Forget, "NotOurs", message)
+        }
+        Removal::Refused { replicas } => {
+            let message = format!(
+                "it is no longer in the bundle, but asks for {replicas} replicas, and apply-once is on: it stays until \
+                 its removal is confirmed"
+            );
+            Forecast::of(Action::Refuse, "RemovalRefused", message)
         }
         Removal::Waiting { finalizers } => {
             let message = format!("it is being deleted; its finalizers hold it: {finalizers}");

@@ -1,6 +1,8 @@
 use super::*;
 use crate::apply::adopt::Refused;
 use crate::apply::outcome::{Applied, Outcome};
+use crate::observe::Readiness;
+use roundhouse_api::bundle::MAX_FAILURES;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -20,6 +22,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         outcome,
         readiness,
         workload: None,
+        examined: None,
         seen: None,
         quiet: None,
     }
@@ -187,6 +190,7 @@ fn a_bundle_is_cleaned_when_nothing_is_left() {
     let leaving = Leaving {
         meta: ResourceMeta::default(),
         message: "is being deleted".into(),
+        refused: false,
     };
     let status = removing(SUBJECT, &[leaving], None, at(1));
     assert_eq!(status.phase, Some(BundlePhase::Progressing));

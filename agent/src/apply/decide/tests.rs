@@ -7,6 +7,7 @@ fn terms() -> Terms {
         adopt: Adopt::IfNoDiff,
         allow_co_ownership: false,
         apply_once: ApplyOnce::Never,
+        rules: Rules::default(),
         drift: Drift::Correct,
     }
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::apply::decode::decode;
+use crate::apply::keep::Rules;
 use crate::preview::difference::Shown;
-use roundhouse_api::bundle::Adopt;
+use roundhouse_api::bundle::{Adopt, ApplyOnce};
 use serde_json::json;
 
 fn terms() -> Terms {
@@ -10,6 +11,7 @@ fn terms() -> Terms {
         adopt: Adopt::IfNoDiff,
         allow_co_ownership: false,
         apply_once: ApplyOnce::Never,
+        rules: Rules::default(),
         drift: Drift::Correct,
     }
 }
