@@ -192,7 +192,8 @@ async fn serve(
     .await;
 }
 
-fn shared(
+/// Everything that the workers of one agent share.
+pub(crate) fn shared(
     config: &Config,
     hub: &Client,
     member: &Client,

@@ -12,6 +12,7 @@
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | `report` | the one status of a Bundle |
+//! | [`preview`] | what a pass would do, without doing it |
 //!
 //! Architecture invariant: nothing is deleted because something is absent. An object goes when it is missing from a
 //! bundle that was read whole, or when the bundle's deletion was written down first; everything else is held.
@@ -30,9 +31,12 @@ mod install;
 mod kinds;
 mod lease;
 mod ledger;
+#[doc(hidden)]
+pub mod measure;
 mod member;
 mod object;
 mod observe;
+pub mod preview;
 mod report;
 mod watch;
 mod worker;

@@ -1,5 +1,6 @@
 //! `Cluster`: a member of the fleet as the hub sees it, and `ClusterReport`: what its agent says about it.
 
+use crate::bundle::ApplyOnce;
 use crate::placement::Taint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
@@ -91,6 +92,9 @@ pub struct ClusterReportSpec {
     pub kubernetes_version: Option<String>,
     /// Version of the agent.
     pub agent_version: String,
+    /// The agent's apply-once mode, for bundles that do not say; absent from agents that do not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply_once: Option<ApplyOnce>,
     /// Number of nodes; absent if the agent may not list them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,

@@ -178,6 +178,11 @@ impl Process {
         self.stderr.borrow().lines.concat()
     }
 
+    /// Its process id; `None` once it has ended.
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// When it was started.
     pub fn started(&self) -> Instant {
         self.started

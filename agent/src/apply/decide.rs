@@ -13,11 +13,11 @@ use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{
-    Adopt, ApplyOnce, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+    Adopt, ApplyOnce, BundleSpec, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
 };
 use roundhouse_api::hash;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
-use roundhouse_api::names::{annotation, is_bookkeeping};
+use roundhouse_api::names::{annotation, bundle_name, is_bookkeeping, owner_marker};
 use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
@@ -39,6 +39,25 @@ pub(crate) struct Terms {
     pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
+}
+
+impl Terms {
+    /// The terms of a bundle; `apply_once` is the agent's own mode, for a bundle that does not say.
+    pub(crate) fn of(spec: &BundleSpec, bundle: &str, hub_id: &str, apply_once: ApplyOnce) -> Self {
+        // The parts of one application share one marker.
+        let owner = spec
+            .application_ref
+            .as_ref()
+            .map(|app| bundle_name(&app.namespace, &app.name, 1));
+        Terms {
+            marker: owner_marker(hub_id, owner.as_deref().unwrap_or(bundle)),
+            adopt: spec.adopt.unwrap_or_default(),
+            allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
+            apply_once: spec.apply_once.unwrap_or(apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
+            drift: spec.drift.unwrap_or_default(),
+        }
+    }
 }
 
 /// What to do with one object.

@@ -22,7 +22,9 @@ pub(crate) mod prune;
 pub(crate) mod recreate;
 pub(crate) mod remove;
 pub(crate) mod retain;
+pub(crate) mod server_side;
 pub(crate) mod strategy;
+pub(crate) mod target;
 pub(crate) mod write;
 
 use crate::executor::Account;

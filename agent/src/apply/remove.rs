@@ -1,6 +1,7 @@
 //! Remove: one object of the ledger against the member. The shell around [`prune`](crate::apply::prune).
 
 use crate::apply::Engine;
+use crate::apply::decide::Terms;
 use crate::apply::keep::Rules;
 use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
@@ -45,7 +46,16 @@ pub(crate) struct Guard<'a> {
     pub(crate) rules: &'a Rules,
 }
 
-impl Guard<'_> {
+impl<'a> Guard<'a> {
+    /// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
+    pub(crate) fn of(terms: &'a Terms) -> Option<Self> {
+        let guard = Guard {
+            mode: terms.apply_once,
+            rules: &terms.rules,
+        };
+        guard.is_on().then_some(guard)
+    }
+
     /// Whether it is for any object at all.
     pub(crate) fn is_on(&self) -> bool {
         self.mode != ApplyOnce::Never || self.rules.have_whole()
@@ -278,7 +288,14 @@ impl Engine {
 }
 
 impl Farewell<'_> {
-    fn removal(&self, entry: &LedgerEntry, live: Option<&Value>, kind: &Kind, target: &ObjectKey) -> Removal {
+    /// Decides how an object goes, on the live object as just read.
+    pub(crate) fn removal(
+        &self,
+        entry: &LedgerEntry,
+        live: Option<&Value>,
+        kind: &Kind,
+        target: &ObjectKey,
+    ) -> Removal {
         let guarded = self.guard.is_some_and(|guard| guard.covers(live));
         let policy = policy(self.delete_option, kind, target);
         removal(entry, live, self.marker, policy, guarded)

@@ -7,6 +7,7 @@ use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome, RECREATING};
 use crate::apply::recreate::{After, Refused};
 use crate::apply::strategy::treatment;
+use crate::apply::target::{no_kind, target};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::error::{CallError, Fault};
@@ -58,34 +59,13 @@ impl Engine {
         let manifest = task.manifest;
         let kind = match self.kinds.resolve(&manifest.key.gvk(&manifest.version)).await {
             Ok(Some(kind)) => kind,
-            Ok(None) => {
-                let message = format!(
-                    "the cluster does not serve {} {}: it is applied when its definition is installed",
-                    manifest.api_version(),
-                    manifest.key.kind
-                );
-                return done(
-                    task,
-                    order,
-                    None,
-                    None,
-                    Ended::with(Outcome::NoKind { message }, None),
-                );
-            }
+            Ok(None) => return done(task, order, None, None, Ended::with(no_kind(manifest), None)),
             Err(error) => return done(task, order, None, None, Ended::with(failed(&error), None)),
         };
-        let mut target = manifest.key.clone();
-        if !kind.namespaced {
-            // As the API server does: the namespace of a cluster-scoped object is nothing.
-            target.namespace.clear();
-        } else if target.namespace.is_empty() {
-            let message = format!("{} lives in a namespace: set metadata.namespace", manifest.key);
-            let outcome = Outcome::Failed {
-                reason: "NoNamespace",
-                message,
-            };
-            return done(task, order, Some(kind), None, Ended::with(outcome, None));
-        }
+        let target = match target(manifest, &kind) {
+            Ok(target) => target,
+            Err(outcome) => return done(task, order, Some(kind), None, Ended::with(outcome, None)),
+        };
         let ended = self.attempt(task, order, &kind, &target).await;
         done(task, order, Some(kind), Some(target), ended)
     }
@@ -346,7 +326,8 @@ fn quiet(patch: &Value, live: &Value) -> String {
     hash::of_value(&json!([patch, still]))
 }
 
-fn failed(error: &CallError) -> Outcome {
+/// The outcome of a call that failed.
+pub(crate) fn failed(error: &CallError) -> Outcome {
     let message = error.message();
     match error.fault() {
         Fault::Passing(reason) => Outcome::Delayed { reason, message },

@@ -85,6 +85,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
     Ok(ClusterReportSpec {
         kubernetes_version: Some(version.git_version),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        apply_once: Some(config.apply_once),
         nodes: count,
         capacity,
         allocatable,

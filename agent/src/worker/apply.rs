@@ -4,7 +4,6 @@ use super::{Content, Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
-use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
@@ -18,7 +17,6 @@ use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -76,7 +74,12 @@ impl Worker {
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
-        let terms = self.terms(&spec);
+        let terms = Terms::of(
+            &spec,
+            &self.name,
+            &self.shared.hub_id,
+            self.shared.config.apply_once,
+        );
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
@@ -103,22 +106,6 @@ impl Worker {
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.report(held, status).await?;
         Ok(self.next())
-    }
-
-    fn terms(&self, spec: &BundleSpec) -> Terms {
-        // The parts of one application share one marker.
-        let owner = spec
-            .application_ref
-            .as_ref()
-            .map(|app| bundle_name(&app.namespace, &app.name, 1));
-        Terms {
-            marker: owner_marker(&self.shared.hub_id, owner.as_deref().unwrap_or(&self.name)),
-            adopt: spec.adopt.unwrap_or_default(),
-            allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
-            apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
-            rules: Rules::new(&spec.apply_once_rules),
-            drift: spec.drift.unwrap_or_default(),
-        }
     }
 
     /// Sorts out what of the ledger is no longer in the bundle.
@@ -174,7 +161,7 @@ impl Worker {
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
             surplus: surplus.going.clone(),
-            guarded: guard(terms).is_some(),
+            guarded: Guard::of(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
         let next = intend(self.ledger.spec(), &intentions);
@@ -276,7 +263,7 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: total,
             wanted: &wanted,
-            guard: guard(terms),
+            guard: Guard::of(terms),
         };
         let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
@@ -355,13 +342,4 @@ impl Worker {
         self.leaving.len().hash(&mut hasher);
         hasher.finish()
     }
-}
-
-/// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
-fn guard(terms: &Terms) -> Option<Guard<'_>> {
-    let guard = Guard {
-        mode: terms.apply_once,
-        rules: &terms.rules,
-    };
-    guard.is_on().then_some(guard)
 }

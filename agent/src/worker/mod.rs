@@ -162,6 +162,12 @@ impl Worker {
         }
     }
 
+    /// A pass over everything, whatever was looked at before; whether nothing is to be tried again.
+    pub(crate) async fn whole_pass(&mut self) -> bool {
+        self.applied = None;
+        self.pass().await == Next::Resync
+    }
+
     /// One pass; errors of the calls that a pass cannot do without end it, and it is tried again.
     async fn pass(&mut self) -> Next {
         let (presence, news) = self.inbox.take();

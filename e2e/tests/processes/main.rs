@@ -2,6 +2,8 @@
 //! kubeconfigs that they write.
 
 mod delivery;
+mod diff;
 mod ends;
 mod identity;
+mod memory;
 mod yard;

@@ -5,7 +5,9 @@
 mod apiserver;
 mod crds;
 mod demo;
+mod diff;
 mod failure;
+mod kubeconfig;
 mod logging;
 mod merge;
 mod serve;
@@ -36,6 +38,7 @@ enum Verb {
     Apiserver(apiserver::Args),
     Crds(crds::Args),
     Merge(merge::Args),
+    Diff(diff::Args),
     Version(version::Args),
 }
 
@@ -98,7 +101,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Crds(_) | Verb::Merge(_) | Verb::Version(_) => "warn",
+            Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
         }
     }
 
@@ -109,6 +112,7 @@ impl Verb {
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
+            Verb::Diff(args) => block_on(diff::run(args)),
             Verb::Version(args) => version::run(&args),
         }
     }

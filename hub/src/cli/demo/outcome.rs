@@ -76,6 +76,8 @@ pub(super) fn where_to_look(access: &Access) -> String {
                 format!("export MEMBER={}", path.display()),
                 "kubectl --kubeconfig $MEMBER get deployments,configmaps,services".to_owned(),
                 "kubectl --kubeconfig $MEMBER scale deployment web --replicas 9".to_owned(),
+                "kubectl --kubeconfig $MEMBER annotate deployment web team=payments".to_owned(),
+                format!("roundhouse diff web --cluster {name} --member-kubeconfig $MEMBER"),
             ],
         );
     }

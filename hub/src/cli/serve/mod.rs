@@ -2,12 +2,9 @@
 
 mod agents;
 
-use super::{Failure, apiserver::Listen, signal};
+use super::{Failure, apiserver::Listen, kubeconfig, signal};
 use crate::run::{self, HubError, HubOptions};
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
 use roundhouse_apiserver::Server;
 use std::{
@@ -134,15 +131,12 @@ fn not_started(error: HubError) -> Failure {
 }
 
 async fn client_of(file: &Path) -> Result<Client, Failure> {
-    let failed = || {
-        Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
-            .advise("kubectl --kubeconfig with this file, to see what it says")
-    };
-    let kubeconfig = Kubeconfig::read_from(file).map_err(|error| failed().because(error))?;
-    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| failed().because(error))?;
+    let mut config = kubeconfig::config(Some(file)).await?;
     // Watches are quiet for minutes; a dead connection is noticed by the server's own timeout of a watch.
     config.read_timeout = Some(Duration::from_secs(330));
-    Client::try_from(config).map_err(|error| failed().because(error))
+    Client::try_from(config).map_err(|error| {
+        Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
+            .because(error)
+            .advise("kubectl --kubeconfig with this file, to see what it says")
+    })
 }

@@ -249,6 +249,7 @@ fn a_report_joins_and_its_facts_are_copied() {
         nodes: Some(3),
         capacity: [("cpu".to_owned(), "many".to_owned())].into(),
         allocatable: [("cpu".to_owned(), "8".to_owned())].into(),
+        apply_once: None,
     };
     let observed = Observed {
         cluster: &cluster,

@@ -1,0 +1,197 @@
+//! What the hub knows: the parts of the application on the cluster, and how its agent works.
+
+use super::Subject;
+use crate::{cli::Failure, cluster};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, Error, ResourceExt, api::ListParams};
+use roundhouse_agent::preview::Part;
+use roundhouse_api::{
+    application::Application,
+    bundle::{ApplyOnce, Bundle},
+    cluster::{Cluster, ClusterReport},
+    names::{AGENT_LEASE, annotation, bundle_name, label},
+};
+
+/// Names that an error lists at most.
+const NAMES: usize = 8;
+
+/// What the hub knows.
+pub(super) struct Found {
+    pub(super) hub_id: String,
+    pub(super) parts: Vec<Part>,
+    /// Absent if the agent has not reported it.
+    pub(super) apply_once: Option<ApplyOnce>,
+}
+
+/// Finds the parts of an application on a cluster.
+pub(super) async fn find(hub: &Client, subject: &Subject) -> Result<Found, Failure> {
+    let space = subject.cluster.namespace();
+    let bundles: Api<Bundle> = Api::namespaced(hub.clone(), &space);
+    let labels = format!(
+        "{}={},{}={}",
+        label::APP_NAME,
+        subject.application,
+        label::APP_NAMESPACE,
+        subject.namespace
+    );
+    let listed = bundles.list(&ListParams::default().labels(&labels)).await;
+    let mut items = listed
+        .map_err(|error| unreadable("the Bundles of the cluster", error))?
+        .items;
+    if items.is_empty() {
+        // One that was written by hand has no labels.
+        let name = bundle_name(&subject.namespace, &subject.application, 1);
+        let by_hand = bundles.get_opt(&name).await;
+        items.extend(by_hand.map_err(|error| unreadable("the Bundles of the cluster", error))?);
+    }
+    if items.is_empty() {
+        return Err(missing(hub, subject).await);
+    }
+    items.sort_by_cached_key(|bundle| part_number(&bundle.name_any()));
+    Ok(Found {
+        hub_id: hub_id(hub, &space).await?,
+        parts: items.into_iter().map(part).collect(),
+        apply_once: apply_once(hub, subject).await,
+    })
+}
+
+fn part(bundle: Bundle) -> Part {
+    let counts = bundle.status.as_ref().and_then(|status| status.counts);
+    Part {
+        name: bundle.name_any(),
+        uid: bundle.uid().unwrap_or_default(),
+        generation: bundle.metadata.generation.unwrap_or(0),
+        deleting: bundle.metadata.deletion_timestamp.is_some(),
+        applied: counts.is_some_and(|counts| counts.applied > 0),
+        spec: bundle.spec,
+    }
+}
+
+/// The `2` of `default.web.2`; the first part has no number.
+fn part_number(bundle: &str) -> u32 {
+    bundle
+        .split('.')
+        .nth(2)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(1)
+}
+
+/// The hub's id: from the Lease of the cluster, which its agent may read too, or from where it comes from.
+async fn hub_id(hub: &Client, space: &str) -> Result<String, Failure> {
+    let leases: Api<Lease> = Api::namespaced(hub.clone(), space);
+    if let Ok(lease) = leases.get(AGENT_LEASE).await
+        && let Some(id) = lease.annotations().get(annotation::HUB_ID)
+    {
+        return Ok(id.clone());
+    }
+    cluster::hub_id(hub)
+        .await
+        .map_err(|error| unreadable("its namespace kube-system", error))
+}
+
+/// Only a refinement: whoever may not read it gets the rest.
+async fn apply_once(hub: &Client, subject: &Subject) -> Option<ApplyOnce> {
+    let reports: Api<ClusterReport> = Api::namespaced(hub.clone(), &subject.cluster.namespace());
+    reports.get(subject.cluster.as_str()).await.ok()?.spec.apply_once
+}
+
+/// Why there is no Bundle: no such cluster, no such application, or not placed there.
+async fn missing(hub: &Client, subject: &Subject) -> Failure {
+    let Subject {
+        namespace,
+        application,
+        cluster,
+    } = subject;
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    if let Ok(None) = clusters.get_opt(cluster.as_str()).await {
+        let there = clusters.list(&ListParams::default()).await;
+        let names: Vec<String> = there
+            .into_iter()
+            .flatten()
+            .map(|cluster| cluster.name_any())
+            .collect();
+        let failure = Failure::new("E-CLUSTER", format!("the hub has no cluster {cluster}"));
+        return if names.is_empty() {
+            failure
+                .because("the hub has no clusters at all")
+                .advise("another --kubeconfig, of the right hub")
+        } else {
+            failure
+                .because(format!("its clusters are {}", listed(&names)))
+                .advise("--cluster with one of them")
+        };
+    }
+    let applications: Api<Application> = Api::namespaced(hub.clone(), namespace);
+    if let Ok(None) = applications.get_opt(application).await {
+        return Failure::new(
+            "E-APPLICATION",
+            format!("there is no application {namespace}/{application}"),
+        )
+        .because(format!(
+            "namespace {namespace} of the hub has no Application of this name"
+        ))
+        .advise("kubectl get applications -A, and --namespace");
+    }
+    let labels = format!(
+        "{}={application},{}={namespace}",
+        label::APP_NAME,
+        label::APP_NAMESPACE
+    );
+    let bundles: Api<Bundle> = Api::all(hub.clone());
+    let elsewhere = bundles
+        .list_metadata(&ListParams::default().labels(&labels))
+        .await;
+    let mut names: Vec<String> = (elsewhere.into_iter().flatten())
+        .filter_map(|bundle| Some(bundle.namespace()?.strip_prefix("cluster-")?.to_owned()))
+        .collect();
+    names.sort();
+    names.dedup();
+    let cause = if names.is_empty() {
+        "it has a Bundle on no cluster".to_owned()
+    } else {
+        format!("it has Bundles on {}", listed(&names))
+    };
+    Failure::new(
+        "E-NOT-PLACED",
+        format!("application {namespace}/{application} has no Bundle on cluster {cluster}"),
+    )
+    .because(cause)
+    .advise(format!(
+        "kubectl -n {namespace} get decisions -l {}={application}",
+        label::APP_NAME
+    ))
+}
+
+/// Names in a line; a long list says how many more there are.
+fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES {
+        text.push_str(&format!(", … and {} more", names.len() - NAMES));
+    }
+    text
+}
+
+fn unreadable(what: &str, error: Error) -> Failure {
+    Failure::new("E-HUB", format!("the hub cannot be read: {what}"))
+        .because(error)
+        .advise("kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_in_their_order() {
+        let mut names = vec!["default.web.10", "default.web.2", "default.web"];
+        names.sort_by_key(|name| part_number(name));
+        assert_eq!(names, ["default.web", "default.web.2", "default.web.10"]);
+    }
+
+    #[test]
+    fn a_long_list_says_how_many_more() {
+        let names: Vec<String> = (1..=10).map(|n| format!("c{n}")).collect();
+        assert_eq!(listed(&names), "c1, c2, c3, c4, c5, c6, c7, c8, … and 2 more");
+        assert_eq!(listed(&names[..2]), "c1, c2");
+    }
+}
