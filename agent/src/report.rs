@@ -1,6 +1,7 @@
 //! Report: the one status of a Bundle, computed whole from what a pass found; pure. It is about the generation that the
 //! pass applied and about no other.
 
+mod difference;
 mod send;
 mod tally;
 
@@ -70,7 +71,7 @@ pub(crate) fn applied<'a>(
             reason: "Removing",
             message: cut(&leaving.message),
         };
-        manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
+        manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
     }));
     let phase = tally.phase();
     let mut status = base(subject, phase, before);
@@ -165,7 +166,7 @@ pub(crate) fn removing(
                     reason: "Removing",
                     message,
                 };
-                manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
+                manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
             })
             .collect(),
     );
@@ -203,37 +204,38 @@ fn failure(
     before: Option<&BundleStatus>,
     now: Timestamp,
 ) -> Option<ManifestCondition> {
-    let verdict = if observation.outcome.is_applied() {
-        let Readiness::Failed { reason, message } = &observation.readiness else {
-            return None;
-        };
-        let message = cut(&format!("{reason}: {message}"));
-        Verdict {
-            type_: MANIFEST_AVAILABLE,
-            status: Status::False,
-            reason: "Failed",
-            message,
-        }
-    } else {
-        Verdict {
+    let verdicts: Vec<Verdict> = trouble(observation)
+        .into_iter()
+        .chain(difference::verdicts(observation))
+        .collect();
+    let meta = &observation.meta;
+    (!verdicts.is_empty()).then(|| manifest_condition(meta, verdicts, generation, before, now))
+}
+
+/// What failed.
+fn trouble(observation: &Observation) -> Option<Verdict> {
+    if !observation.outcome.is_applied() {
+        return Some(Verdict {
             type_: MANIFEST_APPLIED,
             status: Status::False,
             reason: observation.outcome.reason(),
             message: cut(&observation.outcome.message()),
-        }
+        });
+    }
+    let Readiness::Failed { reason, message } = &observation.readiness else {
+        return None;
     };
-    Some(manifest_condition(
-        &observation.meta,
-        verdict,
-        generation,
-        before,
-        now,
-    ))
+    Some(Verdict {
+        type_: MANIFEST_AVAILABLE,
+        status: Status::False,
+        reason: "Failed",
+        message: cut(&format!("{reason}: {message}")),
+    })
 }
 
 fn manifest_condition(
     meta: &ResourceMeta,
-    verdict: Verdict,
+    verdicts: Vec<Verdict>,
     generation: i64,
     before: Option<&BundleStatus>,
     now: Timestamp,
@@ -241,18 +243,14 @@ fn manifest_condition(
     let before = before
         .and_then(|before| before.resource_status.as_ref())
         .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
-    // Only the condition of this type is carried over: a manifest has one trouble at a time.
+    // Conditions that no longer hold are not carried over: a manifest lists its troubles only.
+    let still = |condition: &&Condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_);
     let mut conditions: Vec<Condition> = before
-        .map(|before| {
-            before
-                .conditions
-                .iter()
-                .filter(|c| c.type_ == verdict.type_)
-                .cloned()
-                .collect()
-        })
+        .map(|before| before.conditions.iter().filter(still).cloned().collect())
         .unwrap_or_default();
-    condition::set(&mut conditions, verdict, Some(generation), now);
+    for verdict in verdicts {
+        condition::set(&mut conditions, verdict, Some(generation), now);
+    }
     ManifestCondition {
         resource_meta: meta.clone(),
         conditions,

@@ -4,9 +4,11 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::once::{Once, once, same_stamps};
+use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
+use crate::drift::paths::{differences, list};
+use crate::drift::was_applied;
 use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
 use roundhouse_api::hash;
@@ -38,6 +40,8 @@ pub(crate) struct Terms {
 pub(crate) enum Step {
     /// Nothing is sent.
     Done(Outcome),
+    /// Nothing is sent, although this patch would make it as the bundle wants it: `drift: Report` only says so.
+    Drifted { patch: Value },
     /// The object is made.
     Create { object: Value, copy: Copy },
     /// The object is changed.
@@ -108,14 +112,15 @@ pub(crate) fn decide(
     match merge(manifest, live, entry, &terms.marker) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
-        Ok(Some(_))
-            if adoption == Adoption::Ours && terms.drift != Drift::Correct && same_stamps(manifest, live) =>
+        Ok(Some((patch, ..)))
+            if adoption == Adoption::Ours
+                && terms.drift != Drift::Correct
+                && was_applied(manifest, live, entry) =>
         {
-            done(if terms.drift == Drift::Report {
-                Applied::Drifted
-            } else {
-                Applied::Left
-            })
+            match terms.drift {
+                Drift::Report => Step::Drifted { patch },
+                Drift::Correct | Drift::Ignore => done(Applied::Left),
+            }
         }
         Ok(Some((patch, patch_type, copy))) => Step::Patch {
             patch,
@@ -181,32 +186,12 @@ fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
     if merged.is_empty() {
         return Ok(());
     }
-    let mut paths = Vec::new();
-    leaves(&merged.patch, String::new(), &mut paths);
-    let more = paths.len().saturating_sub(MAX_PATHS);
-    paths.truncate(MAX_PATHS);
-    let mut paths = paths.join(", ");
-    if more > 0 {
-        paths = format!("{paths} and {more} more");
-    }
+    let paths: Vec<String> = differences(&merged.patch, live)
+        .iter()
+        .map(|difference| difference.path.to_string())
+        .collect();
+    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
     Err(Outcome::Refused(Refused::Differs { paths }))
-}
-
-/// The paths that a patch touches, without the values: they may be secret.
-fn leaves(patch: &Value, path: String, out: &mut Vec<String>) {
-    match patch {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map.iter().filter(|(key, _)| !key.starts_with('$')) {
-                let path = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
-                leaves(value, path, out);
-            }
-        }
-        _ => out.push(path),
-    }
 }
 
 #[cfg(test)]

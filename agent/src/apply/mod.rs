@@ -19,6 +19,7 @@ pub(crate) mod remove;
 pub(crate) mod strategy;
 pub(crate) mod write;
 
+use crate::drift::Differences;
 use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
@@ -57,9 +58,8 @@ pub(crate) struct Observation {
     pub(crate) workload: Option<WorkloadStatus>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
-    /// Digest of a patch that the member answered without any change, and of the object that it was computed on: the
-    /// member spells a value differently (`1000m`, `1`), and sending the same again would never end.
-    pub(crate) quiet: Option<String>,
+    /// What differs, and who fights over it.
+    pub(crate) differences: Differences,
 }
 
 /// A manifest with what belongs to it.
@@ -67,8 +67,8 @@ pub(crate) struct Observation {
 pub(crate) struct Task<'a> {
     pub(crate) manifest: &'a Manifest,
     pub(crate) entry: Option<&'a LedgerEntry>,
-    /// See [`Observation::quiet`].
-    pub(crate) quiet: Option<&'a str>,
+    /// See [`Observation::differences`].
+    pub(crate) differences: Option<&'a Differences>,
 }
 
 /// What is common to the manifests of a bundle.
@@ -78,6 +78,8 @@ pub(crate) struct Order<'a> {
     pub(crate) configs: &'a [ManifestConfig],
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
+    /// Whether the Bundle was written since it was applied last.
+    pub(crate) anew: bool,
 }
 
 /// The outcome of one manifest: what is remembered, and what the ledger is told.
@@ -169,6 +171,6 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         readiness: Readiness::Progressing(String::new()),
         workload: None,
         seen: None,
-        quiet: None,
+        differences: Differences::default(),
     }
 }

@@ -1,23 +1,25 @@
 //! Write: one manifest against the member. The shell around [`decide`](crate::apply::decide): look, decide, send, and
 //! look again if something changed meanwhile.
 
-use crate::apply::decide::{Step, decide};
+use crate::apply::decide::{Step, Terms, decide};
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
-use crate::apply::strategy::treatment;
+use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
+use crate::drift::paths::FieldPath;
+use crate::drift::{Advice, Differences, Look, Sent, was_applied, was_made};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
 use crate::observe::{Readiness, feedback, readiness};
-use roundhouse_api::bundle::ResourceMeta;
-use roundhouse_api::hash;
+use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta};
 use roundhouse_api::names::{annotation, label};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often one manifest is tried in one pass against an object that changes meanwhile.
 const TRIES: u32 = 5;
@@ -30,7 +32,8 @@ struct Ended {
     live: Option<Value>,
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
     copy: Option<Copy>,
-    quiet: Option<String>,
+    /// What differs now; `None` if the object was not looked at.
+    differences: Option<Differences>,
 }
 
 impl Ended {
@@ -39,7 +42,23 @@ impl Ended {
             outcome,
             live,
             copy: None,
-            quiet: None,
+            differences: None,
+        }
+    }
+}
+
+impl Ended {
+    fn copied(self, copy: Copy) -> Self {
+        Ended {
+            copy: Some(copy),
+            ..self
+        }
+    }
+
+    fn differing(self, differences: Differences) -> Self {
+        Ended {
+            differences: Some(differences),
+            ..self
         }
     }
 }
@@ -86,42 +105,84 @@ impl Engine {
                 Ok(live) => live,
                 Err(error) => return Ended::with(failed(&error), None),
             };
+            let mut differences = task.differences.cloned().unwrap_or_default();
+            let look = Look {
+                manifest: task.manifest,
+                anew: order.anew,
+                now: Instant::now(),
+            };
             let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
-                Step::Done(outcome) => return looked_at(task, order, outcome, live),
-                Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
+                Step::Done(outcome) => {
+                    differences.none(look);
+                    return looked_at(task, order, outcome, live).differing(differences);
+                }
+                Step::Drifted { patch } => {
+                    let Some(live) = live else { continue };
+                    differences.reported(&patch, &live);
+                    let applied = match differences.drifted.is_empty() {
+                        true => Applied::Unchanged,
+                        false => Applied::Drifted,
+                    };
+                    return looked_at(task, order, Outcome::Applied(applied), Some(live)).differing(differences);
+                }
+                Step::Create { object, copy } => {
+                    let repair = was_made(task.manifest, task.entry);
+                    if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
+                        let message = differences.fighting(&target.to_string()).unwrap_or_default();
+                        let outcome = Outcome::Delayed {
+                            reason: FIGHTING,
+                            message,
+                        };
+                        return Ended::with(outcome, None).differing(differences);
+                    }
+                    let made = self.create(kind, target, object, copy, order).await;
+                    made.map(|ended| {
+                        ended.map(|ended| {
+                            let sent = Sent {
+                                fields: &[FieldPath::default()],
+                                repair,
+                                before: None,
+                            };
+                            answered(task, treatment, order, sent, ended, differences)
+                        })
+                    })
+                }
                 Step::Patch {
                     patch,
                     patch_type,
                     copy,
                 } => {
                     let Some(live) = live else { continue };
-                    let quiet = quiet(&patch, &live);
-                    if task.quiet == Some(quiet.as_str()) {
-                        let outcome = Outcome::Applied(Applied::Unchanged);
-                        return Ended {
-                            quiet: Some(quiet),
-                            copy: Some(copy),
-                            ..Ended::with(outcome, Some(live))
-                        };
-                    }
-                    let guarded = guarded(patch, &live);
-                    match self.member.patch(kind, target, &guarded, patch_type).await {
-                        Ok(after) => {
-                            let still = object::resource_version(&after) == object::resource_version(&live);
-                            let applied = if still {
-                                Applied::Unchanged
-                            } else {
-                                Applied::Changed
-                            };
-                            let ended = Ended::with(Outcome::Applied(applied), Some(after));
-                            return Ended {
-                                copy: Some(copy),
-                                quiet: still.then_some(quiet),
-                                ..ended
-                            };
+                    let repair = was_applied(task.manifest, &live, task.entry);
+                    let advice = differences.advise(&patch, &live, look);
+                    let fields = match (advice, repair) {
+                        (Advice::Nothing, _) => {
+                            let ended = Ended::with(Outcome::Applied(Applied::Unchanged), Some(live));
+                            return ended.copied(copy).differing(differences);
                         }
-                        Err(error) => Err(error),
-                    }
+                        (Advice::Wait, true) => {
+                            let ended = Ended::with(Outcome::Applied(Applied::Fought), Some(live));
+                            return ended.differing(differences);
+                        }
+                        (Advice::Wait, false) => Vec::new(),
+                        (Advice::Send { fields }, _) => fields,
+                    };
+                    let guarded = guarded(patch, &live);
+                    let patched = self.member.patch(kind, target, &guarded, patch_type).await;
+                    patched.map(|after| {
+                        let still = object::resource_version(&after) == object::resource_version(&live);
+                        let applied = match still {
+                            true => Applied::Unchanged,
+                            false => Applied::Changed,
+                        };
+                        let sent = Sent {
+                            fields: &fields,
+                            repair,
+                            before: Some(&live),
+                        };
+                        let ended = Ended::with(Outcome::Applied(applied), Some(after)).copied(copy);
+                        Some(answered(task, treatment, order, sent, ended, differences))
+                    })
                 }
             };
             match sent {
@@ -158,10 +219,7 @@ impl Engine {
         match self.member.create(kind, target, &object).await {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
-                Ok(Some(Ended {
-                    copy: Some(copy),
-                    ..ended
-                }))
+                Ok(Some(ended.copied(copy)))
             }
             // Not the object is missing, it is about to be made: its namespace is, or its kind.
             Err(error) if error.fault() == Fault::NotFound => Ok(self
@@ -222,6 +280,30 @@ impl Engine {
     }
 }
 
+/// What the member made of a write: whether it took it up, or decided otherwise in the same request.
+fn answered(
+    task: Task<'_>,
+    treatment: Treatment<'_>,
+    order: Order<'_>,
+    sent: Sent<'_>,
+    ended: Ended,
+    mut differences: Differences,
+) -> Ended {
+    let Some(after) = &ended.live else {
+        return ended.differing(differences);
+    };
+    let terms = Terms {
+        drift: Drift::Correct,
+        ..order.terms.clone()
+    };
+    let left = match decide(task.manifest, Some(after), task.entry, treatment, &terms) {
+        Step::Patch { patch, .. } => Some(patch),
+        Step::Done(_) | Step::Drifted { .. } | Step::Create { .. } => None,
+    };
+    differences.answered(&sent, left.as_ref(), after, Instant::now());
+    ended.differing(differences)
+}
+
 /// A decision that sends nothing. An object found unchanged whose copy belongs into the ledger gets it there again, in
 /// case the ledger was lost.
 fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Value>) -> Ended {
@@ -256,19 +338,6 @@ fn guarded(mut patch: Value, live: &Value) -> Value {
         }
     }
     patch
-}
-
-/// See [`Observation::quiet`].
-fn quiet(patch: &Value, live: &Value) -> String {
-    let mut still = live.clone();
-    if let Some(object) = still.as_object_mut() {
-        object.remove("status");
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
-    }
-    hash::of_value(&json!([patch, still]))
 }
 
 fn failed(error: &CallError) -> Outcome {
@@ -330,7 +399,10 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
             .as_ref()
             .and_then(object::resource_version)
             .map(str::to_owned),
-        quiet: ended.quiet,
+        differences: ended
+            .differences
+            .or_else(|| task.differences.cloned())
+            .unwrap_or_default(),
     };
     Done {
         key: key.clone(),

@@ -3,7 +3,9 @@
 use super::cut;
 use crate::apply::Observation;
 use crate::observe::Readiness;
-use roundhouse_api::bundle::{APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, PROGRESSING, ResourceMeta};
+use roundhouse_api::bundle::{
+    APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, DRIFTED, FIGHTING, PROGRESSING, ResourceMeta,
+};
 use roundhouse_api::condition::Verdict;
 
 /// Counts and the first of each trouble, for the conditions.
@@ -14,15 +16,15 @@ pub(super) struct Tally {
     first_waiting: Option<String>,
     first_broken: Option<String>,
     drifted: u32,
+    fighting: u32,
 }
 
 impl Tally {
     pub(super) fn count(&mut self, observation: &Observation) {
         self.counts.total += 1;
         let outcome = &observation.outcome;
-        if outcome.reason() == "Drifted" {
-            self.drifted += 1;
-        }
+        self.drifted += u32::from(!observation.differences.drifted.is_empty());
+        self.fighting += u32::from(observation.differences.history.is_fought());
         if !outcome.is_applied() {
             self.counts.failed += u32::from(outcome.is_failed());
             self.first_unapplied.get_or_insert_with(|| {
@@ -71,7 +73,7 @@ impl Tally {
             None if self.drifted > 0 => verdict(
                 APPLIED,
                 true,
-                "Drifted",
+                DRIFTED,
                 format!("{} objects differ and drift is Report", self.drifted),
             ),
             None => verdict(APPLIED, true, "Applied", String::new()),
@@ -111,6 +113,12 @@ impl Tally {
                 "ObjectsFailed",
                 format!("{} of {} objects failed", counts.failed, counts.total),
             )
+        } else if self.fighting > 0 {
+            let message = format!(
+                "{} of {} objects have fields that somebody else rewrites again and again; see resourceStatus",
+                self.fighting, counts.total
+            );
+            verdict(DEGRADED, true, FIGHTING, message)
         } else {
             verdict(DEGRADED, false, "NoFailure", String::new())
         };

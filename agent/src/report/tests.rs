@@ -21,7 +21,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         readiness,
         workload: None,
         seen: None,
-        quiet: None,
+        differences: Default::default(),
     }
 }
 

@@ -7,8 +7,9 @@ use crate::apply::fence::check_hash;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::Farewell;
-use crate::apply::{Done, Order, Task, undecodable};
+use crate::apply::{Done, Observation, Order, Task, undecodable};
 use crate::bundle::Held;
+use crate::drift::fight;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, intend, settle};
 use crate::object::ObjectKey;
@@ -22,6 +23,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// What is settled about the objects of the ledger before the member is touched.
 #[derive(Debug, Default)]
@@ -73,7 +75,9 @@ impl Worker {
             Surplus::default()
         };
         let terms = self.terms(&spec);
-        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
+        let anew = self.tried.as_ref() != Some(&content);
+        self.tried = Some(content.clone());
+        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent, anew).await;
         self.remove_surplus(&spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
@@ -88,7 +92,20 @@ impl Worker {
         let before = self.reported.as_ref();
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.report(held, status).await?;
+        self.note_fights();
         Ok(self.next())
+    }
+
+    /// When a repair that was put off is due, or a fight may be over.
+    fn note_fights(&mut self) {
+        let now = Instant::now();
+        let due = self
+            .observations
+            .values()
+            .filter_map(|known| known.differences.history.due());
+        // What is due already could not be looked at: the retry of failures has its own time.
+        let due = due.map(|due| if due > now { due } else { now + fight::FIRST });
+        self.fight_due = due.min();
     }
 
     fn terms(&self, spec: &BundleSpec) -> Terms {
@@ -170,6 +187,7 @@ impl Worker {
         spec: &BundleSpec,
         terms: &Terms,
         extent: &Extent,
+        anew: bool,
     ) -> BTreeMap<ObjectKey, Settled> {
         let wanted = |manifest: &&Manifest| match extent {
             Extent::Whole => true,
@@ -186,10 +204,7 @@ impl Worker {
             .map(|manifest| Task {
                 manifest,
                 entry: self.ledger.entry(&manifest.key),
-                quiet: self
-                    .observations
-                    .get(&manifest.ordinal)
-                    .and_then(|known| known.quiet.as_deref()),
+                differences: self.known(manifest).map(|known| &known.differences),
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
@@ -203,6 +218,7 @@ impl Worker {
                     terms,
                     configs,
                     app_namespace,
+                    anew,
                 },
             )
             .await;
@@ -223,6 +239,16 @@ impl Worker {
             self.observations.insert(ordinal, observation);
         }
         outcomes
+    }
+
+    /// What was found of the object of a manifest before, wherever in the bundle it was then.
+    fn known(&self, manifest: &Manifest) -> Option<&Observation> {
+        let is_it = |known: &&Observation| {
+            let target = known.target.as_ref();
+            target.is_some_and(|target| target.is_meant_by(&manifest.key))
+        };
+        let same_place = self.observations.get(&manifest.ordinal).filter(is_it);
+        same_place.or_else(|| self.observations.values().find(is_it))
     }
 
     /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.

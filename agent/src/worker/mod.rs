@@ -44,6 +44,8 @@ struct Turn {
     resync: bool,
     /// What failed is to be tried again.
     retry: bool,
+    /// A repair that was put off is due.
+    fight: bool,
 }
 
 /// How much of a bundle a pass looks at.
@@ -70,7 +72,9 @@ pub(crate) struct Worker {
     ledger: Ledger,
     /// What the last whole pass applied in this process.
     applied: Option<Content>,
-    /// Hash of that content.
+    /// Which content a pass tried last.
+    tried: Option<Content>,
+    /// Hash of the content applied.
     hash: String,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,
@@ -88,6 +92,8 @@ pub(crate) struct Worker {
     resync_due: Instant,
     /// When what failed is tried again.
     retry_due: Option<Instant>,
+    /// When a repair that was put off is due, or a fight may be over.
+    fight_due: Option<Instant>,
 }
 
 impl Worker {
@@ -107,6 +113,7 @@ impl Worker {
             inbox,
             ledger,
             applied: None,
+            tried: None,
             hash: String::new(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
@@ -118,6 +125,7 @@ impl Worker {
             trouble: 0,
             resync_due,
             retry_due: None,
+            fight_due: None,
         }
     }
 
@@ -125,9 +133,8 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.inbox.begin();
         loop {
-            let wake_at = self
-                .retry_due
-                .map_or(self.resync_due, |due| due.min(self.resync_due));
+            let dues = [Some(self.resync_due), self.retry_due, self.fight_due];
+            let wake_at = dues.into_iter().flatten().min().unwrap_or(self.resync_due);
             let inbox = Arc::clone(&self.inbox);
             let timer = tokio::select! {
                 biased;
@@ -159,6 +166,7 @@ impl Worker {
         let turn = Turn {
             resync: now >= self.resync_due,
             retry: self.retry_due.is_some_and(|due| now >= due),
+            fight: self.fight_due.take_if(|due| now >= *due).is_some(),
         };
         let config = &self.shared.config;
         if turn.resync {
@@ -258,7 +266,9 @@ impl Worker {
         let mut keys = news.touched.clone();
         let due = self.observations.values().filter(|observation| {
             let no_kind = observation.outcome.reason() == "NoKind";
-            (news.kinds && no_kind) || (turn.retry && observation.outcome.wants_retry())
+            (news.kinds && no_kind)
+                || (turn.retry && observation.outcome.wants_retry())
+                || (turn.fight && observation.differences.history.is_fought())
         });
         keys.extend(due.filter_map(|observation| observation.target.clone()));
         Extent::Some(keys)
