@@ -17,6 +17,7 @@ pub(crate) mod outcome;
 pub(crate) mod prune;
 pub(crate) mod remove;
 pub(crate) mod strategy;
+pub(crate) mod unrecorded;
 pub(crate) mod write;
 
 use crate::drift::Differences;

@@ -75,6 +75,7 @@ impl Worker {
             Surplus::default()
         };
         let terms = self.terms(&spec);
+        self.cleaned = false;
         let anew = self.tried.as_ref() != Some(&content);
         self.tried = Some(content.clone());
         let outcomes = self.touch_member(&decoded, &spec, &terms, &extent, anew).await;

@@ -13,7 +13,7 @@ use crate::error::CallError;
 use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
 use crate::report::{self, Leaving, Subject};
-use crate::watch::inbox::{Inbox, News};
+use crate::watch::inbox::{Inbox, News, is_newer};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus};
 use roundhouse_api::ledger::{AppliedBundle, LedgerState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     postponed: bool,
     /// Objects that the last removal let go of, on their way into the ledger.
     released: BTreeSet<ObjectKey>,
+    /// Whether nothing was left after the last removal, and nothing was applied since.
+    cleaned: bool,
     /// The status on the hub, as last written or seen.
     reported: Option<BundleStatus>,
     /// Resource version after our last report: older events about the Bundle show an older status.
@@ -119,6 +121,7 @@ impl Worker {
             leaving: Vec::new(),
             postponed: false,
             released: BTreeSet::new(),
+            cleaned: false,
             reported: None,
             report_version: None,
             failures: 0,
@@ -175,11 +178,13 @@ impl Worker {
         if turn.retry {
             self.retry_due = None;
         }
-        let result = match &presence {
-            Presence::Present(held) => self.present(held, &news, turn).await,
-            Presence::Deleted(held) => self.deleted(held).await,
-            Presence::Missing => self.missing().await,
+        let result = match (self.look_at_ledger(&news, turn).await, &presence) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Presence::Present(held)) => self.present(held, &news, turn).await,
+            (Ok(()), Presence::Deleted(held)) => self.deleted(held).await,
+            (Ok(()), Presence::Missing) => self.missing().await,
         };
+        self.shared.registry.saw_ledger(&self.name, self.ledger.version());
         let next = result.unwrap_or_else(|error| {
             tracing::warn!(
                 bundle = self.name,
@@ -207,6 +212,15 @@ impl Worker {
         next
     }
 
+    /// Keeps the stored ledger as it is known here, whatever somebody did to it.
+    async fn look_at_ledger(&mut self, news: &News, turn: Turn) -> Result<(), CallError> {
+        let newer = |seen: &Option<Box<str>>| is_newer(seen.as_deref(), self.ledger.version());
+        if turn.resync || !self.ledger.exists() || news.ledger.as_ref().is_some_and(newer) {
+            self.ledger.refresh().await?;
+        }
+        Ok(())
+    }
+
     async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
         self.note_status(held);
         let content = Content {
@@ -225,9 +239,6 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        if turn.resync || !self.ledger.exists() {
-            self.ledger.refresh().await?;
-        }
         let sight = Sight::Present {
             uid: &held.uid,
             generation: held.generation,

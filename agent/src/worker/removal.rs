@@ -13,6 +13,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
+use roundhouse_api::ledger::AppliedBundleSpec;
 use roundhouse_api::names::{AGENT_LEASE, bundle_name, owner_marker};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,10 +27,11 @@ impl Worker {
         self.applied = None;
         self.observations.clear();
         self.shared.objects.want(&self.name, BTreeMap::new());
-        // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
-        self.ledger.write(remove_all(self.ledger.spec())).await?;
         let owner = self.owner_of_ledger(spec);
         let marker = owner_marker(&self.shared.hub_id, &owner);
+        let inventory = self.inventory(spec, &marker).await?;
+        // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
+        self.ledger.write(remove_all(&inventory)).await?;
         // What has moved to another part of the application stays with it.
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,
@@ -51,11 +53,13 @@ impl Worker {
             .into_iter()
             .map(|key| (key, Settled::Released))
             .collect();
-        self.ledger
-            .write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty()))
-            .await?;
-        if removed.leaving.is_empty() {
+        self.cleaned = removed.leaving.is_empty();
+        if self.cleaned {
             self.ledger.remove().await?;
+        } else {
+            self.ledger
+                .write(settle(self.ledger.spec(), &outcomes, false))
+                .await?;
         }
         let left = !removed.leaving.is_empty();
         if let Some(held) = held {
@@ -74,6 +78,18 @@ impl Worker {
             (false, Some(_)) => Next::Resync,
             (false, None) => Next::End,
         })
+    }
+
+    /// The ledger, and what it should have: it may have been lost, and the manifests of the bundle tell what was in it.
+    async fn inventory(&self, spec: &BundleSpec, marker: &str) -> Result<AppliedBundleSpec, CallError> {
+        let mut inventory = self.ledger.spec().clone();
+        if !self.cleaned {
+            let manifests = &spec.workload.manifests;
+            let found = self.shared.engine.unrecorded(manifests, marker, &inventory).await?;
+            inventory.objects.extend(found);
+            inventory.objects.sort_by_cached_key(ObjectKey::of_entry);
+        }
+        Ok(inventory)
     }
 
     /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.
