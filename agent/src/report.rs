@@ -242,7 +242,7 @@ fn manifest_condition(
 ) -> ManifestCondition {
     let before = before
         .and_then(|before| before.resource_status.as_ref())
-        .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
+        .and_then(|status| status.manifests.iter().find(|entry| same_object(&entry.resource_meta, meta)));
     // Conditions that no longer hold are not carried over: a manifest lists its troubles only.
     let still = |condition: &&Condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_);
     let mut conditions: Vec<Condition> = before
@@ -256,6 +256,13 @@ fn manifest_condition(
         conditions,
         status_feedback: None,
     }
+}
+
+/// Whether two entries are about the same object, wherever in the bundle its manifest is. Manifests that name no object
+/// are told apart by their place.
+fn same_object(a: &ResourceMeta, b: &ResourceMeta) -> bool {
+    let identity = |meta: &ResourceMeta| (meta.group.clone(), meta.kind.clone(), meta.namespace.clone(), meta.name.clone());
+    identity(a) == identity(b) && (!a.name.is_empty() || a.ordinal == b.ordinal)
 }
 
 fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {

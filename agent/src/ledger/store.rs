@@ -1,6 +1,7 @@
 //! The stored ledger.
 
 use crate::error::{CallError, Fault};
+use crate::ledger::size::trim;
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -142,6 +143,14 @@ impl Ledger {
     pub(crate) async fn write(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
         let mut spec = spec;
         for _ in 0..TRIES {
+            let dropped = trim(&mut spec);
+            if dropped > 0 && self.spec != spec {
+                tracing::warn!(
+                    ledger = self.name,
+                    dropped,
+                    "last-applied copies do not fit: what the next content leaves out of these objects stays on them"
+                );
+            }
             if self.spec == spec && (self.stored.is_some() || spec.objects.is_empty()) {
                 return Ok(());
             }

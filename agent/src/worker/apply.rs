@@ -11,13 +11,13 @@ use crate::apply::{Done, Observation, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::drift::fight;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, intend, settle};
+use crate::ledger::{Intentions, Settled, check, intend, settle};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::LedgerOutcome;
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerOutcome};
 use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,14 @@ impl Worker {
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            self.write_ahead(held, &spec, &decoded, &surplus).await?;
+            let ahead = self.ahead(held, &spec, &decoded, &surplus);
+            if let Err(too_large) = check(&ahead) {
+                let message = too_large.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, "LedgerTooLarge", &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+            self.ledger.write(ahead).await?;
             surplus
         } else {
             Surplus::default()
@@ -155,14 +162,14 @@ impl Worker {
         surplus
     }
 
-    /// The ledger says what is about to happen, before it happens.
-    async fn write_ahead(
-        &mut self,
+    /// The ledger as it says what is about to happen, before it happens.
+    fn ahead(
+        &self,
         held: &Held,
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
-    ) -> Result<(), CallError> {
+    ) -> AppliedBundleSpec {
         let intentions = Intentions {
             bundle_uid: &held.uid,
             generation: held.generation,
@@ -177,8 +184,7 @@ impl Worker {
             surplus: surplus.going.clone(),
             forgotten: surplus.moved.clone(),
         };
-        let next = intend(self.ledger.spec(), &intentions);
-        self.ledger.write(next).await
+        intend(self.ledger.spec(), &intentions)
     }
 
     /// Applies the manifests in question and remembers what was found.
