@@ -1,5 +1,6 @@
 //! What can go wrong: with an agent as a whole, and with one call to an API server.
 
+use kube::core::Status;
 use std::time::Duration;
 
 /// Why an agent gave up. Everything that may pass is retried instead.
@@ -69,6 +70,7 @@ impl CallError {
             409 => Fault::Conflict,
             410 => Fault::Gone,
             401 => Fault::Lasting("Unauthorized"),
+            403 if is_terminating(status) => Fault::Passing("NamespaceTerminating"),
             403 => Fault::Lasting("Forbidden"),
             413 => Fault::Lasting("TooLarge"),
             422 if status.message.contains("immutable") => Fault::Lasting("Immutable"),
@@ -88,10 +90,18 @@ impl CallError {
     }
 }
 
+/// Whether a request was forbidden only because its namespace is on its way out (Kubernetes' `NamespaceLifecycle`
+/// admission); it may be made again when it is gone.
+fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
 
     #[test]
     fn failures_are_sorted_by_code() {
@@ -119,6 +129,13 @@ mod tests {
         ] {
             assert_eq!(fault(code, message), expected, "{code} {message}");
         }
+        let terminating = serde_json::json!({"code": 403, "details": {"causes": [
+            {"reason": "NamespaceTerminating", "message": "namespace shop is being terminated", "field": ""}]}});
+        let terminating: Status = serde_json::from_value(terminating).unwrap();
+        assert_eq!(
+            CallError::Kube(kube::Error::Api(Box::new(terminating))).fault(),
+            Fault::Passing("NamespaceTerminating")
+        );
         assert_eq!(
             CallError::Timeout(Duration::from_secs(1)).fault(),
             Fault::Passing("Timeout")

@@ -26,6 +26,7 @@ mod config;
 mod delay;
 mod drift;
 mod error;
+mod executor;
 mod facts;
 mod install;
 mod kinds;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
     APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
-    MAX_WORKLOADS, ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+    MAX_WORKLOADS, ManifestCondition, PROGRESSING, REMOVAL_REFUSED, ResourceMeta, ResourceStatus,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
@@ -42,6 +42,14 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
+    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    pub(crate) refused: bool,
+}
+
+impl Leaving {
+    fn reason(&self) -> &'static str {
+        if self.refused { REMOVAL_REFUSED } else { "Removing" }
+    }
 }
 
 /// The report of a bundle that was applied.
@@ -68,7 +76,7 @@ pub(crate) fn applied<'a>(
         let verdict = Verdict {
             type_: REMOVED,
             status: Status::False,
-            reason: "Removing",
+            reason: leaving.reason(),
             message: cut(&leaving.message),
         };
         manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
@@ -78,7 +86,7 @@ pub(crate) fn applied<'a>(
     status.counts = Some(tally.counts);
     status.workloads = workloads;
     status.resource_status = bounded(failures);
-    for verdict in tally.verdicts(phase, leaving.len()) {
+    for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     status
@@ -143,7 +151,8 @@ pub(crate) fn removing(
         total: count(leaving.len()),
         ..Counts::default()
     });
-    let (reason, message) = match leaving.first() {
+    let refused = leaving.iter().find(|leaving| leaving.refused);
+    let (reason, message) = match refused.or(leaving.first()) {
         None => ("Cleaned", String::new()),
         Some(first) => {
             let message = format!(
@@ -152,7 +161,7 @@ pub(crate) fn removing(
                 first.meta.name,
                 first.message
             );
-            ("Removing", cut(&message))
+            (first.reason(), cut(&message))
         }
     };
     status.resource_status = bounded(
@@ -163,7 +172,7 @@ pub(crate) fn removing(
                 let verdict = Verdict {
                     type_: REMOVED,
                     status: Status::False,
-                    reason: "Removing",
+                    reason: leaving.reason(),
                     message,
                 };
                 manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
@@ -173,7 +182,8 @@ pub(crate) fn removing(
     for (type_, holds) in [
         (APPLIED, false),
         (AVAILABLE, false),
-        (PROGRESSING, !leaving.is_empty()),
+        (PROGRESSING, !leaving.is_empty() && refused.is_none()),
+        (DEGRADED, refused.is_some()),
     ] {
         let verdict = Verdict {
             type_,
@@ -242,7 +252,12 @@ fn manifest_condition(
 ) -> ManifestCondition {
     let before = before
         .and_then(|before| before.resource_status.as_ref())
-        .and_then(|status| status.manifests.iter().find(|entry| same_object(&entry.resource_meta, meta)));
+        .and_then(|status| {
+            status
+                .manifests
+                .iter()
+                .find(|entry| same_object(&entry.resource_meta, meta))
+        });
     // Conditions that no longer hold are not carried over: a manifest lists its troubles only.
     let still = |condition: &&Condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_);
     let mut conditions: Vec<Condition> = before
@@ -261,7 +276,14 @@ fn manifest_condition(
 /// Whether two entries are about the same object, wherever in the bundle its manifest is. Manifests that name no object
 /// are told apart by their place.
 fn same_object(a: &ResourceMeta, b: &ResourceMeta) -> bool {
-    let identity = |meta: &ResourceMeta| (meta.group.clone(), meta.kind.clone(), meta.namespace.clone(), meta.name.clone());
+    let identity = |meta: &ResourceMeta| {
+        (
+            meta.group.clone(),
+            meta.kind.clone(),
+            meta.namespace.clone(),
+            meta.name.clone(),
+        )
+    };
     identity(a) == identity(b) && (!a.name.is_empty() || a.ordinal == b.ordinal)
 }
 

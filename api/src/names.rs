@@ -36,8 +36,16 @@ pub mod label {
     pub const REVISION: &str = "app.oam.dev/revision";
     /// Application revision, `<app>-v<N>`.
     pub const APP_REVISION: &str = "app.oam.dev/appRevision";
-    /// `WORKLOAD` or `TRAIT` (seed: apply-once-only).
+    /// [`WORKLOAD`] or [`TRAIT`] (seed: apply-once-only).
     pub const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
+    /// Value of [`RESOURCE_TYPE`]: what runs pods.
+    pub const WORKLOAD: &str = "WORKLOAD";
+    /// Value of [`RESOURCE_TYPE`]: everything else.
+    pub const TRAIT: &str = "TRAIT";
+    /// Type of the component that an object was rendered from, as KubeVela writes it.
+    pub const COMPONENT_TYPE: &str = "workload.oam.dev/type";
+    /// Type of the trait that an object was rendered from, as KubeVela writes it.
+    pub const TRAIT_TYPE: &str = "trait.oam.dev/type";
     /// Cluster name, on the namespace of a cluster and on Bundles.
     pub const CLUSTER: &str = "roundhouse.dev/cluster";
     /// The step that placed a Bundle last.

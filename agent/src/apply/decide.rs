@@ -4,6 +4,9 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
+use crate::apply::exempt::{Exempt, is_stamp};
+use crate::apply::ignore::{InvalidPath, ignored};
+use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::Treatment;
@@ -29,8 +32,10 @@ pub(crate) struct Terms {
     pub(crate) adopt: Adopt,
     /// Whether a third party's controller may stand beside us.
     pub(crate) allow_co_ownership: bool,
-    /// Apply-once mode.
+    /// Apply-once mode of objects for which no rule says otherwise.
     pub(crate) apply_once: ApplyOnce,
+    /// Apply-once rules.
+    pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
 }
@@ -61,14 +66,24 @@ pub(crate) fn decide(
     terms: &Terms,
 ) -> Step {
     let strategy = treatment.type_;
+    let keeping = match terms.rules.of(&manifest.object) {
+        Ok(keeping) => keeping,
+        Err(bad) => return Step::Done(bad_rule(manifest, &bad)),
+    };
+    let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
+    let ignored = match ignored(treatment) {
+        Ok(ignored) => ignored,
+        Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
+    };
     let Some(live) = live else {
-        return match (strategy, once(terms.apply_once, manifest, None, entry)) {
+        return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
                 reason: "NotFound",
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -85,13 +100,18 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
+    let ignored = ignored.paths(manifest, live);
+    let exempt = Exempt {
+        ignored: &ignored,
+        keeping,
+    };
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live) {
+            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -101,15 +121,15 @@ pub(crate) fn decide(
         return Step::Done(Outcome::Delayed {
             reason: "BeingDeleted",
             message: format!(
-                "{} is being deleted; it is made again when it is gone",
+                "{} is being deleted; whether it is made again is decided when it is gone",
                 manifest.key
             ),
         });
     }
-    if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
+    if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
-    match merge(manifest, live, entry, &terms.marker) {
+    match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some((patch, ..)))
@@ -130,14 +150,24 @@ pub(crate) fn decide(
     }
 }
 
+/// The outcome of a manifest whose treatment names a field path that is none.
+fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath) -> Outcome {
+    let message = format!("{}: {invalid}", manifest.key);
+    Outcome::Failed { reason, message }
+}
+
 /// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
+    exempt: Exempt<'_>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
-    let (wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
+    let checked = exempt.check(manifest, live, entry);
+    checked.map_err(|bad| bad_rule(manifest, &bad))?;
+    exempt.lay(manifest, live, entry, &mut wanted);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -171,14 +201,20 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new.
-fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
+/// new, and what is kept makes no difference.
+fn check_equal(
+    manifest: &Manifest,
+    live: &Value,
+    entry: Option<&LedgerEntry>,
+    exempt: Exempt<'_>,
+) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
     for field in ["/metadata/labels", "/metadata/annotations"] {
         if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
+            map.retain(|key, _| !is_stamp(key));
         }
     }
+    exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
@@ -192,6 +228,13 @@ fn check_equal(manifest: &Manifest, live: &Value) -> Result<(), Outcome> {
         .collect();
     let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
     Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
+    Outcome::Failed {
+        reason: "InvalidApplyOnceRule",
+        message: format!("{}: {bad}", manifest.key),
+    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,11 @@ pub(crate) mod adopt;
 pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;
+pub(crate) mod exempt;
 pub(crate) mod fence;
+pub(crate) mod ignore;
 pub(crate) mod intent;
+pub(crate) mod keep;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
@@ -21,6 +24,7 @@ pub(crate) mod unrecorded;
 pub(crate) mod write;
 
 use crate::drift::Differences;
+use crate::executor::Account;
 use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
@@ -100,6 +104,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// The same member with the rights of an account; discovery stays the agent's.
+    pub(crate) fn on_behalf_of(&self, account: Option<Account>) -> Engine {
+        Engine {
+            member: self.member.on_behalf_of(account),
+            kinds: Arc::clone(&self.kinds),
+            concurrent: self.concurrent,
+        }
+    }
+
     /// Applies manifests in waves; parallel inside a wave, one after the other between them. Nothing that happens to
     /// one manifest stops another.
     pub(crate) async fn apply(&self, tasks: Vec<Task<'_>>, order: Order<'_>) -> Vec<Done> {

@@ -40,6 +40,8 @@ pub(crate) enum Applied {
     Observed,
     /// It ran to its end and is gone.
     Finished,
+    /// Somebody deleted it, and apply-once `Force` keeps it so.
+    KeptDeleted,
 }
 
 impl Outcome {
@@ -61,6 +63,7 @@ impl Outcome {
     /// The reason in a condition.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
+            Outcome::Applied(Applied::KeptDeleted) => "KeptDeleted",
             Outcome::Applied(_) => "Applied",
             Outcome::Undecodable(error) => error.reason(),
             Outcome::NoKind { .. } => "NoKind",

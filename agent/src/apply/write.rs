@@ -3,12 +3,13 @@
 
 use crate::apply::decide::{Step, Terms, decide};
 use crate::apply::desired::{Copy, desired, weight_of_others};
+use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::drift::paths::FieldPath;
-use crate::drift::{Advice, Differences, Look, Sent, was_applied, was_made};
+use crate::drift::{Advice, Differences, Look, Sent, was_applied};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
@@ -17,6 +18,7 @@ use crate::observe::{Readiness, feedback, readiness};
 use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta};
 use roundhouse_api::names::{annotation, label};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -34,6 +36,8 @@ struct Ended {
     copy: Option<Copy>,
     /// What differs now; `None` if the object was not looked at.
     differences: Option<Differences>,
+    /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
+    kept: Option<BTreeMap<String, Value>>,
 }
 
 impl Ended {
@@ -43,16 +47,19 @@ impl Ended {
             live,
             copy: None,
             differences: None,
+            kept: None,
         }
     }
-}
 
-impl Ended {
     fn copied(self, copy: Copy) -> Self {
         Ended {
             copy: Some(copy),
             ..self
         }
+    }
+
+    fn keeping(self, kept: Option<BTreeMap<String, Value>>) -> Self {
+        Ended { kept, ..self }
     }
 
     fn differing(self, differences: Differences) -> Self {
@@ -123,10 +130,11 @@ impl Engine {
                         true => Applied::Unchanged,
                         false => Applied::Drifted,
                     };
-                    return looked_at(task, order, Outcome::Applied(applied), Some(live)).differing(differences);
+                    return looked_at(task, order, Outcome::Applied(applied), Some(live))
+                        .differing(differences);
                 }
                 Step::Create { object, copy } => {
-                    let repair = was_made(task.manifest, task.entry);
+                    let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
                     if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
                         let message = differences.fighting(&target.to_string()).unwrap_or_default();
                         let outcome = Outcome::Delayed {
@@ -155,10 +163,11 @@ impl Engine {
                     let Some(live) = live else { continue };
                     let repair = was_applied(task.manifest, &live, task.entry);
                     let advice = differences.advise(&patch, &live, look);
+                    let kept = kept(task, order, &live);
                     let fields = match (advice, repair) {
                         (Advice::Nothing, _) => {
                             let ended = Ended::with(Outcome::Applied(Applied::Unchanged), Some(live));
-                            return ended.copied(copy).differing(differences);
+                            return ended.copied(copy).keeping(kept).differing(differences);
                         }
                         (Advice::Wait, true) => {
                             let ended = Ended::with(Outcome::Applied(Applied::Fought), Some(live));
@@ -180,7 +189,8 @@ impl Engine {
                             repair,
                             before: Some(&live),
                         };
-                        let ended = Ended::with(Outcome::Applied(applied), Some(after)).copied(copy);
+                        let ended = Ended::with(Outcome::Applied(applied), Some(after));
+                        let ended = ended.copied(copy).keeping(kept);
                         Some(answered(task, treatment, order, sent, ended, differences))
                     })
                 }
@@ -219,7 +229,8 @@ impl Engine {
         match self.member.create(kind, target, &object).await {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
-                Ok(Some(ended.copied(copy)))
+                // Nothing was there that could be kept.
+                Ok(Some(ended.copied(copy).keeping(Some(BTreeMap::new()))))
             }
             // Not the object is missing, it is about to be made: its namespace is, or its kind.
             Err(error) if error.fault() == Fault::NotFound => Ok(self
@@ -322,9 +333,22 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
         }
         _ => None,
     };
+    let kept = match (&outcome, &live) {
+        (Outcome::Applied(_), Some(live)) => kept(task, order, live),
+        _ => None,
+    };
     Ended {
         copy,
+        kept,
         ..Ended::with(outcome, live)
+    }
+}
+
+/// What the ledger is told of values that a rule kept, on the live object as it was before.
+fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
+    match order.terms.rules.of(&task.manifest.object) {
+        Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
+        Ok(None) | Err(_) => Some(BTreeMap::new()),
     }
 }
 
@@ -370,7 +394,8 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
     let manifest = task.manifest;
     let key = &manifest.key;
     let (readiness, workload) = match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished), _) => (Readiness::Ready, None),
+        // Nothing is waited for that is not to come back; the report says which it is.
+        (Outcome::Applied(Applied::Finished | Applied::KeptDeleted), _) => (Readiness::Ready, None),
         (_, Some(live)) => (readiness(key, live), feedback::workload(key, live)),
         (_, None) => (Readiness::Progressing("not applied yet".to_owned()), None),
     };
@@ -416,13 +441,20 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
 fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
     let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished) | Outcome::Delayed { .. } | Outcome::Undecodable(_), _) => None,
+        (
+            Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
+            | Outcome::Delayed { .. }
+            | Outcome::Undecodable(_),
+            _,
+        ) => None,
         (Outcome::Applied(Applied::Observed) | Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
             version: manifest.version.clone(),
             uid: object::uid(live)?.to_owned(),
             digest: manifest.digest.clone(),
             revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
+                .map(str::to_owned),
             generation: object::generation(live),
             written: matches!(applied, Applied::Created | Applied::Changed),
             completed: manifest.key.is("batch", "Job") && *readiness == Readiness::Ready,
@@ -430,6 +462,7 @@ fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settl
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,
             }),
+            kept: ended.kept.clone(),
         }),
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }

@@ -16,7 +16,7 @@ mod rival;
 mod spelling;
 
 use crate::apply::decode::Manifest;
-use crate::apply::once::same_stamps;
+use crate::apply::once::{recorded, same_stamps};
 use crate::object;
 use fight::{History, LONGEST, Verdict};
 use paths::{Difference, FieldPath, differences};
@@ -32,24 +32,13 @@ const MAX_PATHS: usize = 5;
 /// What a message says when the server itself decided otherwise: managedFields name us, not the webhook.
 const ADMISSION: &str = "the cluster's admission (a webhook or policy), in the same request";
 
-/// Whether this content was applied before to an object that is missing now.
-pub(crate) fn was_made(manifest: &Manifest, entry: Option<&LedgerEntry>) -> bool {
-    entry.is_some_and(|entry| entry.uid.is_some() && entry.digest.as_deref() == Some(&manifest.digest))
-}
-
 /// Whether this content was applied to this object before: its stamps say so, or, where somebody took them off, the
 /// ledger does.
 pub(crate) fn was_applied(manifest: &Manifest, live: &Value, entry: Option<&LedgerEntry>) -> bool {
-    if same_stamps(manifest, live) {
-        return true;
-    }
     let stripped = object::annotation(live, annotation::DESIRED_HASH).is_none();
-    let recorded = entry.is_some_and(|entry| {
-        entry.uid.is_some()
-            && entry.uid.as_deref() == object::uid(live)
-            && entry.digest.as_deref() == Some(&manifest.digest)
-    });
-    stripped && recorded
+    let same_object = entry.is_some_and(|entry| entry.uid.as_deref() == object::uid(live));
+    same_stamps(manifest, live)
+        || (stripped && same_object && entry.is_some_and(|entry| recorded(manifest, entry)))
 }
 
 /// What is remembered of one object's differences between passes.
@@ -202,7 +191,9 @@ impl Differences {
             return None;
         }
         let paths = paths::list(self.drifted.iter().map(String::as_str), MAX_PATHS);
-        Some(format!("{object} differs from the bundle in {paths}; drift is Report"))
+        Some(format!(
+            "{object} differs from the bundle in {paths}; drift is Report"
+        ))
     }
 }
 

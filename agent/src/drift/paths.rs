@@ -94,7 +94,11 @@ impl Difference<'_> {
         match self.theirs {
             Some(_) => !self.ours.is_null() && self.is_real(),
             None => {
-                let free = [&["metadata", "labels"][..], &["metadata", "annotations"], &["data"]];
+                let free = [
+                    &["metadata", "labels"][..],
+                    &["metadata", "annotations"],
+                    &["data"],
+                ];
                 self.is_real() && free.iter().any(|fields| self.path.is_below(fields))
             }
         }
@@ -240,7 +244,10 @@ mod tests {
         for (patch, expected) in [
             (json!({"spec": {"replicas": 3}}), vec!["spec.replicas"]),
             (json!({"spec": {"replicas": 5}}), vec![]),
-            (json!({"spec": {"paused": null, "minReadySeconds": null}}), vec!["spec.paused"]),
+            (
+                json!({"spec": {"paused": null, "minReadySeconds": null}}),
+                vec!["spec.paused"],
+            ),
             (
                 json!({"metadata": {"labels": {"app.oam.dev/name": "y", "new": "z"}}}),
                 vec![r#"metadata.labels["app.oam.dev/name"]"#, "metadata.labels.new"],
@@ -260,7 +267,10 @@ mod tests {
                 json!({"spec": {"template": {"spec": {"tolerations": [{"key": "b"}]}}}}),
                 vec!["spec.template.spec.tolerations"],
             ),
-            (json!({"metadata": {"finalizers": ["x/y", "z/z"]}}), vec!["metadata.finalizers"]),
+            (
+                json!({"metadata": {"finalizers": ["x/y", "z/z"]}}),
+                vec!["metadata.finalizers"],
+            ),
             (
                 json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/y"]}}),
                 vec!["metadata.finalizers"],

@@ -29,7 +29,9 @@ fn owns(fields: &Value, path: &[Step]) -> bool {
         Step::Element { key, value } => fields.as_object().and_then(|fields| {
             // Keys of several fields name each of them: `k:{"containerPort":80,"protocol":"TCP"}`.
             let is_it = |id: &str| {
-                let id = id.strip_prefix("k:").and_then(|id| serde_json::from_str::<Value>(id).ok());
+                let id = id
+                    .strip_prefix("k:")
+                    .and_then(|id| serde_json::from_str::<Value>(id).ok());
                 id.and_then(|id| id.get(&**key).map(ToString::to_string))
                     .is_some_and(|id| *id == **value)
             };

@@ -61,8 +61,16 @@ mod tests {
             (json!("text"), json!("other"), false),
             (json!(""), json!("0"), false),
             (json!(true), json!("true"), false),
-            (json!("2026-01-01T01:00:00+01:00"), json!("2026-01-01T00:00:00Z"), true),
-            (json!([{"key": "a"}]), json!([{"key": "a", "operator": "Equal"}]), true),
+            (
+                json!("2026-01-01T01:00:00+01:00"),
+                json!("2026-01-01T00:00:00Z"),
+                true,
+            ),
+            (
+                json!([{"key": "a"}]),
+                json!([{"key": "a", "operator": "Equal"}]),
+                true,
+            ),
             (json!([{"key": "a"}]), json!([{"key": "a"}, {"key": "b"}]), false),
             (json!([{"key": "a", "x": {}}]), json!([{"key": "a"}]), true),
             (json!([{"key": "a", "x": 1}]), json!([{"key": "a"}]), false),

@@ -43,7 +43,10 @@ pub(crate) fn trim(spec: &mut AppliedBundleSpec) -> usize {
     let mut excess = weight(spec).saturating_sub(MAX_LEDGER);
     let mut dropped = 0;
     while excess > 0 {
-        let largest = spec.objects.iter_mut().filter(|entry| entry.last_applied.is_some());
+        let largest = spec
+            .objects
+            .iter_mut()
+            .filter(|entry| entry.last_applied.is_some());
         let Some(entry) = largest.max_by_key(|entry| copy(entry)) else {
             break;
         };
@@ -96,11 +99,18 @@ mod tests {
     fn the_largest_copies_are_dropped_until_it_fits() {
         let sizes = [400_000, 10, 500_000, 300_000];
         let mut spec = AppliedBundleSpec {
-            objects: sizes.iter().enumerate().map(|(n, size)| entry(n.to_string(), *size)).collect(),
+            objects: sizes
+                .iter()
+                .enumerate()
+                .map(|(n, size)| entry(n.to_string(), *size))
+                .collect(),
             ..AppliedBundleSpec::default()
         };
         let kept = |spec: &AppliedBundleSpec| -> Vec<bool> {
-            spec.objects.iter().map(|entry| entry.last_applied.is_some()).collect()
+            spec.objects
+                .iter()
+                .map(|entry| entry.last_applied.is_some())
+                .collect()
         };
         assert_eq!(check(&spec), Ok(()), "copies do not count");
         assert_eq!(trim(&mut spec), 1);

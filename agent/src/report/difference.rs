@@ -7,7 +7,11 @@ use roundhouse_api::condition::{Status, Verdict};
 
 /// The conditions `Fighting` and `Drifted`, where they hold. Their messages name fields and writers, never a value.
 pub(super) fn verdicts(observation: &Observation) -> impl Iterator<Item = Verdict> {
-    let object = observation.target.as_ref().map(ToString::to_string).unwrap_or_default();
+    let object = observation
+        .target
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default();
     let differences = &observation.differences;
     let holds = [
         (FIGHTING, differences.fighting(&object)),

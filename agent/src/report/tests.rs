@@ -187,6 +187,7 @@ fn a_bundle_is_cleaned_when_nothing_is_left() {
     let leaving = Leaving {
         meta: ResourceMeta::default(),
         message: "is being deleted".into(),
+        refused: false,
     };
     let status = removing(SUBJECT, &[leaving], None, at(1));
     assert_eq!(status.phase, Some(BundlePhase::Progressing));

@@ -73,7 +73,11 @@ impl Inbox {
     /// The ledger is known to be at a version, or to be gone: that is no news any more.
     pub(crate) fn saw_ledger(&self, version: Option<&str>) {
         let news = &mut self.pending.lock().1;
-        if news.ledger.as_ref().is_some_and(|seen| !is_newer(seen.as_deref(), version)) {
+        if news
+            .ledger
+            .as_ref()
+            .is_some_and(|seen| !is_newer(seen.as_deref(), version))
+        {
             news.ledger = None;
         }
     }

@@ -1,23 +1,24 @@
 //! A pass that applies.
 
-use super::{Content, Extent, Next, Worker};
+use super::{Content, Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
+use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
-use crate::apply::remove::Farewell;
-use crate::apply::{Done, Observation, Order, Task, undecodable};
+use crate::apply::remove::{Farewell, Guard};
+use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::drift::fight;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, check, intend, settle};
+use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::{AppliedBundleSpec, LedgerOutcome};
+use roundhouse_api::ledger::AppliedBundleSpec;
 use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,18 +59,28 @@ impl Worker {
                 }
             }
         }
+        let engine = match self.engine(&spec) {
+            Ok(engine) => engine,
+            Err(error) => {
+                let message = error.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, error.reason(), &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+        };
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
+        let terms = self.terms(&spec);
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            let ahead = self.ahead(held, &spec, &decoded, &surplus);
+            let ahead = self.ahead(held, &spec, &decoded, &surplus, &terms);
             if let Err(too_large) = check(&ahead) {
                 let message = too_large.to_string();
                 self.refuse(held, spec.hash.as_deref(), spec.epoch, "LedgerTooLarge", &message)
@@ -81,12 +92,13 @@ impl Worker {
         } else {
             Surplus::default()
         };
-        let terms = self.terms(&spec);
         self.cleaned = false;
         let anew = self.tried.as_ref() != Some(&content);
         self.tried = Some(content.clone());
-        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent, anew).await;
-        self.remove_surplus(&spec, &terms, total).await;
+        let outcomes = self
+            .touch_member(&engine, &decoded, &spec, &terms, (&extent, anew))
+            .await;
+        self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
         self.watch(held, &keys);
@@ -127,6 +139,7 @@ impl Worker {
             adopt: spec.adopt.unwrap_or_default(),
             allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
             apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
             drift: spec.drift.unwrap_or_default(),
         }
     }
@@ -169,6 +182,7 @@ impl Worker {
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
+        terms: &Terms,
     ) -> AppliedBundleSpec {
         let intentions = Intentions {
             bundle_uid: &held.uid,
@@ -176,12 +190,14 @@ impl Worker {
             epoch: spec.epoch,
             revision: spec.revision.as_deref(),
             dispatched: spec.application_ref.is_some(),
+            executor: account_of(spec),
             wanted: decoded
                 .manifests
                 .iter()
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
             surplus: surplus.going.clone(),
+            guarded: guard(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
         intend(self.ledger.spec(), &intentions)
@@ -190,11 +206,11 @@ impl Worker {
     /// Applies the manifests in question and remembers what was found.
     async fn touch_member(
         &mut self,
+        engine: &Engine,
         decoded: &Decoded,
         spec: &BundleSpec,
         terms: &Terms,
-        extent: &Extent,
-        anew: bool,
+        (extent, anew): (&Extent, bool),
     ) -> BTreeMap<ObjectKey, Settled> {
         let wanted = |manifest: &&Manifest| match extent {
             Extent::Whole => true,
@@ -216,9 +232,7 @@ impl Worker {
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
-        let done = self
-            .shared
-            .engine
+        let done = engine
             .apply(
                 tasks,
                 Order {
@@ -259,7 +273,7 @@ impl Worker {
     }
 
     /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.
-    async fn remove_surplus(&mut self, spec: &BundleSpec, terms: &Terms, total: u32) {
+    async fn remove_surplus(&mut self, engine: &Engine, spec: &BundleSpec, terms: &Terms, total: u32) {
         let unknown: BTreeSet<(&str, &str)> = self
             .observations
             .values()
@@ -271,7 +285,7 @@ impl Worker {
             .spec()
             .objects
             .iter()
-            .filter(|entry| entry.outcome == LedgerOutcome::Removing)
+            .filter(|entry| is_leaving(entry.outcome))
             .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
             .cloned()
             .collect();
@@ -285,8 +299,9 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: total,
             wanted: &wanted,
+            guard: guard(terms),
         };
-        let removed = self.shared.engine.remove(entries, farewell).await;
+        let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
         self.leaving = removed.leaving;
     }
@@ -363,4 +378,13 @@ impl Worker {
         self.leaving.len().hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
+fn guard(terms: &Terms) -> Option<Guard<'_>> {
+    let guard = Guard {
+        mode: terms.apply_once,
+        rules: &terms.rules,
+    };
+    guard.is_on().then_some(guard)
 }

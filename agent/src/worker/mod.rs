@@ -5,16 +5,17 @@ mod apply;
 mod removal;
 
 use crate::agent::Shared;
-use crate::apply::Observation;
 use crate::apply::intent::{Intent, Sight, intent};
+use crate::apply::{Engine, Observation};
 use crate::bundle::{Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
+use crate::executor::{Account, ExecutorError, executor_of};
 use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
 use crate::report::{self, Leaving, Subject};
 use crate::watch::inbox::{Inbox, News, is_newer};
-use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
 use roundhouse_api::ledger::{AppliedBundle, LedgerState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -290,7 +291,13 @@ impl Worker {
             // Judged before, as no evidence: a namespace that came back meanwhile makes no evidence of it.
             return self.missing().await;
         }
-        let spec = held.spec().unwrap_or_default();
+        // What cannot be read is no evidence.
+        let Ok(mut spec) = held.spec() else {
+            return self.missing().await;
+        };
+        if self.engine(&spec).is_err() {
+            spec.executor = self.remembered().executor;
+        }
         let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
         self.gone(
             intent(
@@ -306,8 +313,22 @@ impl Worker {
     }
 
     async fn missing(&mut self) -> Result<Next, CallError> {
-        self.gone(intent(Sight::Missing, self.ledger.spec()), &BundleSpec::default())
+        self.gone(intent(Sight::Missing, self.ledger.spec()), &self.remembered())
             .await
+    }
+
+    /// What the ledger still says of a Bundle that cannot be read any more.
+    fn remembered(&self) -> BundleSpec {
+        BundleSpec {
+            executor: self.ledger.spec().executor.clone().map(executor_of),
+            ..BundleSpec::default()
+        }
+    }
+
+    /// The member with the rights that a bundle is to be applied with.
+    fn engine(&self, spec: &BundleSpec) -> Result<Engine, ExecutorError> {
+        let account = spec.executor.as_ref().map(Account::of).transpose()?;
+        Ok(self.shared.engine.on_behalf_of(account))
     }
 
     async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
@@ -401,4 +422,11 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// The service account that a spec names.
+fn account_of(spec: &BundleSpec) -> Option<&ServiceAccountRef> {
+    spec.executor
+        .as_ref()
+        .and_then(|executor| executor.subject.service_account.as_ref())
 }

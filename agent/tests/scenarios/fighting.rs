@@ -22,7 +22,12 @@ const WRITES_IN_AN_HOUR: u64 = 8;
 
 /// Writes to an object by one field manager, as a merge patch.
 async fn write_as(world: &World, manager: &str, object: &Value, patch: Value) -> Value {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let api = world.api(
         Side::Member,
         text("/apiVersion"),
@@ -71,7 +76,10 @@ fn entry<'a>(status: &'a BundleStatus, name: &str) -> Option<&'a ManifestConditi
 
 fn message(status: &BundleStatus, name: &str, type_: &str) -> Option<String> {
     let condition = condition::get(&entry(status, name)?.conditions, type_)?;
-    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", type_));
+    assert_eq!(
+        (condition.status.as_str(), condition.reason.as_str()),
+        ("True", type_)
+    );
     Some(condition.message.clone())
 }
 
@@ -88,7 +96,7 @@ async fn fighting(world: &World, bundle: &str, name: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_are_bounded() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let generation = world
@@ -100,9 +108,17 @@ async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_
     let before = stored(&world, "deployments.apps", "web");
     let theirs = autoscale(&world, &web, 240).await;
     let ours = stored(&world, "deployments.apps", "web") - before - theirs;
-    assert!((4..=WRITES_IN_AN_HOUR).contains(&ours), "{ours} writes in an hour");
+    assert!(
+        (4..=WRITES_IN_AN_HOUR).contains(&ours),
+        "{ours} writes in an hour"
+    );
     let said = fighting(&world, "default.app", "web").await;
-    for part in ["Deployment.apps default/web", "spec.replicas", "ignoreFields", "apply-once"] {
+    for part in [
+        "Deployment.apps default/web",
+        "spec.replicas",
+        "ignoreFields",
+        "apply-once",
+    ] {
         assert!(said.contains(part), "{said}");
     }
     let status = world.status("default.app").await;
@@ -115,7 +131,7 @@ async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_
 
 #[tokio::test(start_paused = true)]
 async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let map = config_map("a", "1");
     let generation = world.bundle("plain", spec(&[map.clone()])).await;
@@ -130,7 +146,10 @@ async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
     let ours = stored(&world, "configmaps", "a") - before - 120;
     assert!(ours <= WRITES_IN_AN_HOUR, "{ours} writes in an hour");
     let said = fighting(&world, "plain", "a").await;
-    assert!(said.contains("data.key") && !said.contains("own") && !said.contains("tick"), "{said}");
+    assert!(
+        said.contains("data.key") && !said.contains("own") && !said.contains("tick"),
+        "{said}"
+    );
     let live = world.live(Side::Member, &map).await.unwrap();
     assert_eq!(live["data"]["own"], "119");
     assert_eq!(live["metadata"]["annotations"]["tick"], "119");
@@ -139,7 +158,7 @@ async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
 
 #[tokio::test(start_paused = true)]
 async fn other_drift_of_an_object_that_is_fought_over_is_repaired_at_once() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let generation = world
@@ -159,13 +178,18 @@ async fn other_drift_of_an_object_that_is_fought_over_is_repaired_at_once() {
     let image = |live: &Option<Value>| {
         live.as_ref().unwrap()["spec"]["template"]["spec"]["containers"][0]["image"].clone()
     };
-    eventually_with("the image is ours", || world.live(Side::Member, &web), |live| image(live) == "i:1").await;
+    eventually_with(
+        "the image is ours",
+        || world.live(Side::Member, &web),
+        |live| image(live) == "i:1",
+    )
+    .await;
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fight_is_over_when_the_value_stays_ours() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let generation = world
@@ -176,8 +200,15 @@ async fn a_fight_is_over_when_the_value_stays_ours() {
     fighting(&world, "default.app", "web").await;
     // The autoscaler is switched off: within the next delay the value is ours, and a quarter of an hour later all is well.
     pass_time(8 * 60).await;
-    assert_eq!(world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"], 2);
-    assert_eq!(reason(&world.status("default.app").await, "Degraded"), FIGHTING, "not at once");
+    assert_eq!(
+        world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"],
+        2
+    );
+    assert_eq!(
+        reason(&world.status("default.app").await, "Degraded"),
+        FIGHTING,
+        "not at once"
+    );
     world.roll_out(&web).await;
     pass_time(16 * 60).await;
     let status = world.status("default.app").await;
@@ -188,7 +219,7 @@ async fn a_fight_is_over_when_the_value_stays_ours() {
 
 #[tokio::test(start_paused = true)]
 async fn new_content_is_written_at_once_and_ends_a_fight() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let generation = world
@@ -202,14 +233,17 @@ async fn new_content_is_written_at_once_and_ends_a_fight() {
         .bundle("default.app", dispatched(&[next.clone()], "app-v2", 1))
         .await;
     let status = world.reported("default.app", generation, Progressing).await;
-    assert_eq!(world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"], 3);
+    assert_eq!(
+        world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"],
+        3
+    );
     assert_eq!(reason(&status, "Degraded"), "NoFailure");
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_costs_at_most_one_more_round_of_repairs() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let generation = world
@@ -223,14 +257,17 @@ async fn a_restart_costs_at_most_one_more_round_of_repairs() {
     let before = stored(&world, "deployments.apps", "web");
     let theirs = autoscale(&world, &web, 240).await;
     let ours = stored(&world, "deployments.apps", "web") - before - theirs;
-    assert!(ours <= WRITES_IN_AN_HOUR, "{ours} writes in the hour after a restart");
+    assert!(
+        ours <= WRITES_IN_AN_HOUR,
+        "{ours} writes in the hour after a restart"
+    );
     fighting(&world, "default.app", "web").await;
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_deleted_again_and_again_is_made_ever_more_rarely() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let map = config_map("a", "1");
     let generation = world
@@ -245,7 +282,10 @@ async fn an_object_that_is_deleted_again_and_again_is_made_ever_more_rarely() {
         }
         pass_time(15).await;
     }
-    assert!((4..=WRITES_IN_AN_HOUR + 1).contains(&made), "made {made} times in an hour");
+    assert!(
+        (4..=WRITES_IN_AN_HOUR + 1).contains(&made),
+        "made {made} times in an hour"
+    );
     let said = fighting(&world, "plain", "a").await;
     assert!(said.contains("the object itself"), "{said}");
     assert_eq!(reason(&world.status("plain").await, "Applied"), FIGHTING);
@@ -254,7 +294,7 @@ async fn an_object_that_is_deleted_again_and_again_is_made_ever_more_rarely() {
 
 #[tokio::test(start_paused = true)]
 async fn values_of_secrets_never_appear() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let secret = |value: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
@@ -282,7 +322,10 @@ async fn values_of_secrets_never_appear() {
     .await;
     let said = message(&status, "s", DRIFTED).unwrap();
     assert!(said.contains("data.password"), "{said}");
-    for object in [world.live(Side::Hub, &bundle("plain")).await.unwrap()["status"].clone(), world.ledger("plain").await.unwrap()] {
+    for object in [
+        world.live(Side::Hub, &bundle("plain")).await.unwrap()["status"].clone(),
+        world.ledger("plain").await.unwrap(),
+    ] {
         let text = object.to_string();
         for value in ["ours", "theirs", "b3Vycw==", "dGhlaXJz"] {
             assert!(!text.contains(value), "{value} in {text}");
@@ -348,7 +391,7 @@ fn admission(world: &World, mutation: fn() -> Value) -> (Client, Arc<AtomicU64>)
 
 #[tokio::test(start_paused = true)]
 async fn a_webhook_that_overrules_our_value_is_a_fight_at_once_and_no_storm() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let (member, admitted) = admission(&world, || json!({"spec": {"replicas": 3}}));
     let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
     let web = deployment("web", "i:1", 2);
@@ -357,16 +400,22 @@ async fn a_webhook_that_overrules_our_value_is_a_fight_at_once_and_no_storm() {
         .await;
     world.reported("default.app", generation, Progressing).await;
     let said = fighting(&world, "default.app", "web").await;
-    assert!(said.contains("spec.replicas") && said.contains("admission"), "{said}");
+    assert!(
+        said.contains("spec.replicas") && said.contains("admission"),
+        "{said}"
+    );
     pass_time(3600).await;
     let writes = admitted.load(Ordering::SeqCst);
-    assert!((2..=WRITES_IN_AN_HOUR).contains(&writes), "{writes} writes in an hour");
+    assert!(
+        (2..=WRITES_IN_AN_HOUR).contains(&writes),
+        "{writes} writes in an hour"
+    );
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_only_spells_a_value_in_its_own_way_is_no_fight() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let (member, admitted) = admission(&world, || {
         json!({"spec": {"template": {"spec": {"containers": [
             {"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}}})
@@ -387,10 +436,20 @@ async fn a_server_that_only_spells_a_value_in_its_own_way_is_no_fight() {
     assert_eq!(status.resource_status, None);
     assert_eq!(reason(&status, "Degraded"), "NoFailure");
     // Other drift is still repaired, and the spelling stays no news.
-    world.merge(Side::Member, &web, json!({"spec": {"replicas": 9}})).await;
+    world
+        .merge(Side::Member, &web, json!({"spec": {"replicas": 9}}))
+        .await;
     pass_time(120).await;
-    assert_eq!(world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"], 2);
+    assert_eq!(
+        world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"],
+        2
+    );
     assert_eq!(admitted.load(Ordering::SeqCst), writes + 1);
-    assert!(world.ledger("default.app").await.unwrap()["metadata"]["name"].as_str().unwrap().starts_with(HUB_ID));
+    assert!(
+        world.ledger("default.app").await.unwrap()["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with(HUB_ID)
+    );
     agent.stop().await;
 }

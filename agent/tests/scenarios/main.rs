@@ -1,4 +1,5 @@
-//! Scenarios, each named after its rule: an agent between two embedded API servers, in paused time.
+//! Scenarios, each named after its rule: an agent between two API servers. They are embedded, in paused time; where
+//! `KUBEBUILDER_ASSETS` names a directory with `etcd` and `kube-apiserver`, they are real.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,10 +9,22 @@
 )]
 
 mod applying;
+mod copying;
+mod decoding;
 mod deleting;
 mod drifting;
+mod executor;
 mod failing;
+mod fighting;
+mod interrupted;
+mod ledger;
 mod owning;
 mod parts;
 mod quiet;
+mod real;
+mod refusing;
+mod rights;
+mod rows;
+mod sharing;
+mod waves;
 mod world;

@@ -5,9 +5,11 @@
 //! - [`strategic_merge`]: `application/strategic-merge-patch+json`, for kinds that [`schema::lookup`] knows.
 //! - [`three_way_merge`], [`three_way_merge_bytes`]: what `kubectl apply` makes of the last applied, the desired and
 //!   the live object.
+//! - [`field`]: paths of fields as users write them, and keeping live values by them.
 
 mod document;
 mod error;
+pub mod field;
 mod json;
 mod path;
 pub mod schema;

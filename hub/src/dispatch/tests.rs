@@ -95,6 +95,7 @@ impl Store {
             shares: &shares,
             observed: &self.observed(),
             apply_once: None,
+            apply_once_rules: &[],
             epoch,
         })
     }
@@ -304,6 +305,7 @@ fn clusters_that_the_run_has_not_reached() {
         shares: &shares,
         observed: &lost.observed(),
         apply_once: None,
+        apply_once_rules: &[],
         epoch: 1,
     });
     let Target::Bundles(wanted) = &plan.targets["c4"] else {

@@ -65,12 +65,23 @@ fn against_an_autoscaler_that_never_gives_up_the_writes_of_an_hour_are_bounded()
     assert_eq!(fought, ["spec.replicas"]);
     let mut arena = Arena::new();
     arena.rewrite("replicas", Duration::from_secs(15), minutes(24 * 60));
-    assert!(arena.writes.len() <= REPAIRS + 5 + 2 * 23, "{}", arena.writes.len());
+    assert!(
+        arena.writes.len() <= REPAIRS + 5 + 2 * 23,
+        "{}",
+        arena.writes.len()
+    );
 }
 
 #[test]
 fn every_writer_that_comes_back_within_five_minutes_is_noticed_and_slower_ones_cost_little() {
-    for (period, fought) in [(1, true), (15, true), (180, true), (299, true), (360, false), (3600, false)] {
+    for (period, fought) in [
+        (1, true),
+        (15, true),
+        (180, true),
+        (299, true),
+        (360, false),
+        (3600, false),
+    ] {
         let mut arena = Arena::new();
         arena.rewrite("replicas", Duration::from_secs(period), minutes(120));
         assert_eq!(arena.history.is_fought(), fought, "every {period} s");
@@ -88,7 +99,10 @@ fn a_field_that_is_not_fought_over_is_repaired_at_once() {
     arena.rewrite("replicas", Duration::from_secs(15), minutes(5));
     let (replicas, image) = (path("replicas"), path("image"));
     let now = minutes(5) + Duration::from_secs(1);
-    assert!(matches!(arena.look("c", now, &[replicas.clone()]), Verdict::BackOff { .. }));
+    assert!(matches!(
+        arena.look("c", now, &[replicas.clone()]),
+        Verdict::BackOff { .. }
+    ));
     assert_eq!(arena.look("c", now, &[replicas, image]), Verdict::Repair);
 }
 
@@ -117,7 +131,10 @@ fn a_fight_is_over_when_the_value_stays_ours_or_the_content_changes_or_the_field
     assert!(arena.history.is_fought());
     // The content changes: it is written at once.
     let mut arena = begun();
-    assert_eq!(arena.look("other", minutes(5), &[path("replicas")]), Verdict::Repair);
+    assert_eq!(
+        arena.look("other", minutes(5), &[path("replicas")]),
+        Verdict::Repair
+    );
     assert!(!arena.history.is_fought());
     // The bundle was written anew, and the field is none that differs now.
     let mut arena = begun();
@@ -125,7 +142,9 @@ fn a_fight_is_over_when_the_value_stays_ours_or_the_content_changes_or_the_field
     assert!(!arena.history.is_fought());
     // The bundle was written anew, and nothing changed for this object.
     let mut arena = begun();
-    arena.history.look("c", true, &[path("replicas")], arena.start + minutes(5));
+    arena
+        .history
+        .look("c", true, &[path("replicas")], arena.start + minutes(5));
     assert!(arena.history.is_fought());
 }
 
@@ -153,7 +172,13 @@ fn an_answer_that_overrules_the_write_is_a_fight_at_once() {
 #[test]
 fn what_is_remembered_is_bounded() {
     let many: Vec<FieldPath> = (0..10_000)
-        .map(|n| FieldPath(vec![Step::Field("data".into()), Step::Field("k".into()), Step::Field(format!("{n}").into())]))
+        .map(|n| {
+            FieldPath(vec![
+                Step::Field("data".into()),
+                Step::Field("k".into()),
+                Step::Field(format!("{n}").into()),
+            ])
+        })
         .collect();
     let mut arena = Arena::new();
     for round in 0..10 {

@@ -23,11 +23,13 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
             check_config_keys(value, "binaryData", &mut out);
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
-            selector(value, &mut out);
+            selector(value, Some(&resource.kind), &mut out);
             template(value, "spec.template", &mut out);
             not_negative(value, &["spec", "replicas"], &mut out);
         }
         ("batch", "Job") => {
+            selector(value, None, &mut out);
+            super::job::check_selector(value, &mut out);
             template(value, "spec.template", &mut out);
             restart_policy(value, &["spec", "template", "spec", "restartPolicy"], &mut out);
         }
@@ -76,25 +78,30 @@ fn not_negative(value: &Value, path: &[&str], out: &mut Vec<Cause>) {
     }
 }
 
-fn selector(value: &Value, out: &mut Vec<Cause>) {
+/// A selector must be there and match the labels of the pod template; one that matches everything is refused for `kind`.
+fn selector(value: &Value, kind: Option<&str>, out: &mut Vec<Cause>) {
+    let found = at(value, &["spec", "template", "metadata", "labels"]).unwrap_or(&Value::Null);
+    let mismatch = || {
+        let why = "`selector` does not match template `labels`";
+        Cause::invalid_value("spec.template.metadata.labels", Some(found), why)
+    };
     let Some(selector) = at(value, &["spec", "selector"]).filter(|s| !s.is_null()) else {
         out.push(Cause::required("spec.selector", "Required value"));
+        out.push(mismatch());
         return;
     };
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    if wanted.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty) {
-        out.push(Cause::invalid(
-            "spec.selector",
-            "Invalid value: empty selector is invalid for this kind",
-        ));
+    let empty = wanted.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty);
+    if let (true, Some(kind)) = (empty, kind) {
+        let why = format!("empty selector is invalid for {}", kind.to_lowercase());
+        out.push(Cause::invalid_value("spec.selector", Some(selector), &why));
         return;
     }
-    let labels = at(value, &["spec", "template", "metadata", "labels"])
-        .and_then(Value::as_object)
+    let labels: Labels = found
+        .as_object()
         .into_iter()
-        .flatten();
-    let labels: Labels = labels
+        .flatten()
         .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
         .collect();
     let equal = wanted
@@ -102,8 +109,7 @@ fn selector(value: &Value, out: &mut Vec<Cause>) {
         .flatten()
         .all(|(k, v)| labels.get(k) == v.as_str());
     if !equal || !expressions.into_iter().flatten().all(|e| expression(e, &labels)) {
-        let why = "Invalid value: `selector` does not match template `labels`";
-        out.push(Cause::invalid("spec.template.metadata.labels", why));
+        out.push(mismatch());
     }
 }
 

@@ -11,4 +11,4 @@ pub(crate) use accept::{Format, Output};
 pub(crate) use body::{MAX_BODY, MAX_DEPTH, media_type, parse_json, parse_object, too_deep};
 pub(crate) use options::{both_policies, check_options, refuse};
 pub(crate) use path::{Path, ResourcePath};
-pub(crate) use query::{FieldValidation, Propagation, Query, VersionMatch, unsupported};
+pub(crate) use query::{FieldValidation, Propagation, Query, VersionMatch, percent_decode, unsupported};

@@ -37,11 +37,12 @@ pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
 
 /// The groups a user is in, the one of everybody who is authenticated included.
 fn groups(who: &Identity) -> Vec<&str> {
-    who.groups
-        .iter()
-        .map(String::as_str)
-        .chain(["system:authenticated"])
-        .collect()
+    let mut groups: Vec<&str> = who.groups.iter().map(String::as_str).collect();
+    // Who impersonates has it already.
+    if !who.in_group("system:authenticated") && !who.in_group("system:unauthenticated") {
+        groups.push("system:authenticated");
+    }
+    groups
 }
 
 fn access(core: &Core, call: &Call, who: &Identity, value: &Value) -> Result<Value, ApiError> {
