@@ -1,6 +1,7 @@
 //! A pass that removes everything, on positive evidence.
 
 use super::{Next, Worker, account_of};
+use crate::apply::Engine;
 use crate::apply::keep::Rules;
 use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
@@ -48,8 +49,11 @@ impl Worker {
         let marker = owner_marker(&self.shared.hub_id, &owner);
         let inventory = self.inventory(&engine, spec, &marker).await?;
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
-        let leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
-        self.ledger.write(leaving).await?;
+        // Nothing to remove and nothing recorded: there is no evidence to keep either.
+        if self.ledger.exists() || !inventory.objects.is_empty() {
+            let leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
+            self.ledger.write(leaving).await?;
+        }
         // What has moved to another part of the application stays with it.
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,

@@ -147,7 +147,7 @@ async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
     assert!(ours <= WRITES_IN_AN_HOUR, "{ours} writes in an hour");
     let said = fighting(&world, "plain", "a").await;
     assert!(
-        said.contains("data.key") && !said.contains("own") && !said.contains("tick"),
+        said.contains("data.key") && !said.contains("data.own") && !said.contains("tick"),
         "{said}"
     );
     let live = world.live(Side::Member, &map).await.unwrap();

@@ -240,7 +240,7 @@ async fn a_bundle_whose_ledger_would_be_too_large_is_refused_before_anything_is_
     assert_eq!(reason(&status, "Applied"), "LedgerTooLarge");
     let said = roundhouse_api::condition::get(&status.conditions, "Applied").unwrap();
     assert!(
-        said.message.contains("4000 objects") && said.message.contains("split"),
+        said.message.contains("4001 objects") && said.message.contains("split"),
         "{}",
         said.message
     );
