@@ -1,5 +1,6 @@
 //! What can go wrong: with an agent as a whole, and with one call to an API server.
 
+use crate::apply::immutable::refusals;
 use kube::core::Status;
 use std::time::Duration;
 
@@ -73,11 +74,19 @@ impl CallError {
             403 if is_terminating(status) => Fault::Passing("NamespaceTerminating"),
             403 => Fault::Lasting("Forbidden"),
             413 => Fault::Lasting("TooLarge"),
-            422 if status.message.contains("immutable") => Fault::Lasting("Immutable"),
+            422 if !refusals(status).is_empty() => Fault::Lasting("Immutable"),
             400 | 422 => Fault::Lasting("Invalid"),
             429 => Fault::Passing("TooManyRequests"),
             500..=599 => Fault::Passing("ServerError"),
             _ => Fault::Lasting("Refused"),
+        }
+    }
+
+    /// The API server's own words, if it answered.
+    pub(crate) fn status(&self) -> Option<&Status> {
+        match self {
+            CallError::Kube(kube::Error::Api(status)) => Some(status),
+            _ => None,
         }
     }
 

@@ -79,6 +79,23 @@ impl Member {
         self.call(Self::request(kind, key).create(&params, body)).await
     }
 
+    /// Asks whether an object could be made, without storing it (`dryRun`).
+    pub(crate) async fn try_create(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        object: &Value,
+    ) -> Result<(), CallError> {
+        let params = PostParams {
+            dry_run: true,
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+        };
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        self.call(Self::request(kind, key).create(&params, body))
+            .await
+            .map(|_| ())
+    }
+
     /// Changes an object.
     pub(crate) async fn patch(
         &self,

@@ -2,28 +2,22 @@
 //! pass applied and about no other.
 
 mod difference;
+mod entry;
+mod rules;
 mod send;
 mod tally;
 
 pub(crate) use send::send;
 
 use crate::apply::Observation;
-use crate::observe::Readiness;
+use entry::{Entry, listed};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
-    MAX_WORKLOADS, ManifestCondition, PROGRESSING, REMOVAL_REFUSED, ResourceMeta, ResourceStatus,
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_MESSAGE, MAX_WORKLOADS, PROGRESSING,
+    REMOVAL_REFUSED, ResourceMeta,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
-
-/// Condition type of a single manifest: it is as the bundle wants it.
-const MANIFEST_APPLIED: &str = "Applied";
-/// Condition type of a single manifest: it does what it is for.
-const MANIFEST_AVAILABLE: &str = "Available";
-/// Condition type of an object that is no longer in the bundle.
-const REMOVED: &str = "Removed";
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +56,8 @@ pub(crate) fn applied<'a>(
 ) -> BundleStatus {
     let mut tally = Tally::default();
     let mut workloads = Vec::new();
-    let mut failures = Vec::new();
+    let mut entries = Vec::new();
+    let mut said = Vec::new();
     for observation in observations {
         tally.count(observation);
         if let Some(workload) = &observation.workload
@@ -70,25 +65,19 @@ pub(crate) fn applied<'a>(
         {
             workloads.push(workload.clone());
         }
-        failures.extend(failure(observation, subject.generation, before, now));
+        entries.extend(Entry::of(observation));
+        said.push(observation);
     }
-    failures.extend(leaving.iter().map(|leaving| {
-        let verdict = Verdict {
-            type_: REMOVED,
-            status: Status::False,
-            reason: leaving.reason(),
-            message: cut(&leaving.message),
-        };
-        manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
-    }));
+    entries.extend(leaving.iter().map(Entry::leaving));
     let phase = tally.phase();
     let mut status = base(subject, phase, before);
     status.counts = Some(tally.counts);
     status.workloads = workloads;
-    status.resource_status = bounded(failures);
+    status.resource_status = listed(entries, subject.generation, before, now);
     for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
+    rules::aggregate(&mut status.conditions, &said, subject.generation, now);
     status
 }
 
@@ -164,21 +153,8 @@ pub(crate) fn removing(
             (first.reason(), cut(&message))
         }
     };
-    status.resource_status = bounded(
-        leaving
-            .iter()
-            .map(|leaving| {
-                let message = cut(&leaving.message);
-                let verdict = Verdict {
-                    type_: REMOVED,
-                    status: Status::False,
-                    reason: leaving.reason(),
-                    message,
-                };
-                manifest_condition(&leaving.meta, vec![verdict], subject.generation, before, now)
-            })
-            .collect(),
-    );
+    let entries = leaving.iter().map(Entry::leaving).collect();
+    status.resource_status = listed(entries, subject.generation, before, now);
     for (type_, holds) in [
         (APPLIED, false),
         (AVAILABLE, false),
@@ -207,98 +183,24 @@ fn base(subject: Subject<'_>, phase: BundlePhase, before: Option<&BundleStatus>)
     }
 }
 
-/// The entry of a manifest that is not as it should be; `None` for a healthy one and for one that is on its way.
-fn failure(
-    observation: &Observation,
-    generation: i64,
-    before: Option<&BundleStatus>,
-    now: Timestamp,
-) -> Option<ManifestCondition> {
-    let verdicts: Vec<Verdict> = trouble(observation)
-        .into_iter()
-        .chain(difference::verdicts(observation))
-        .collect();
-    let meta = &observation.meta;
-    (!verdicts.is_empty()).then(|| manifest_condition(meta, verdicts, generation, before, now))
-}
-
-/// What failed.
-fn trouble(observation: &Observation) -> Option<Verdict> {
-    if !observation.outcome.is_applied() {
-        return Some(Verdict {
-            type_: MANIFEST_APPLIED,
-            status: Status::False,
-            reason: observation.outcome.reason(),
-            message: cut(&observation.outcome.message()),
+/// Whether two reports differ in nothing but texts and reported values: those may change all the time.
+pub(crate) fn differ_in_texts_only(before: &BundleStatus, after: &BundleStatus) -> bool {
+    let bare = |status: &BundleStatus| {
+        let mut status = status.clone();
+        let manifests = status
+            .resource_status
+            .iter_mut()
+            .flat_map(|resources| &mut resources.manifests);
+        let conditions = manifests.flat_map(|manifest| {
+            manifest.status_feedback = None;
+            &mut manifest.conditions
         });
-    }
-    let Readiness::Failed { reason, message } = &observation.readiness else {
-        return None;
+        for condition in conditions.chain(&mut status.conditions) {
+            condition.message.clear();
+        }
+        status
     };
-    Some(Verdict {
-        type_: MANIFEST_AVAILABLE,
-        status: Status::False,
-        reason: "Failed",
-        message: cut(&format!("{reason}: {message}")),
-    })
-}
-
-fn manifest_condition(
-    meta: &ResourceMeta,
-    verdicts: Vec<Verdict>,
-    generation: i64,
-    before: Option<&BundleStatus>,
-    now: Timestamp,
-) -> ManifestCondition {
-    let before = before
-        .and_then(|before| before.resource_status.as_ref())
-        .and_then(|status| {
-            status
-                .manifests
-                .iter()
-                .find(|entry| same_object(&entry.resource_meta, meta))
-        });
-    // Conditions that no longer hold are not carried over: a manifest lists its troubles only.
-    let still = |condition: &&Condition| verdicts.iter().any(|verdict| verdict.type_ == condition.type_);
-    let mut conditions: Vec<Condition> = before
-        .map(|before| before.conditions.iter().filter(still).cloned().collect())
-        .unwrap_or_default();
-    for verdict in verdicts {
-        condition::set(&mut conditions, verdict, Some(generation), now);
-    }
-    ManifestCondition {
-        resource_meta: meta.clone(),
-        conditions,
-        status_feedback: None,
-    }
-}
-
-/// Whether two entries are about the same object, wherever in the bundle its manifest is. Manifests that name no object
-/// are told apart by their place.
-fn same_object(a: &ResourceMeta, b: &ResourceMeta) -> bool {
-    let identity = |meta: &ResourceMeta| {
-        (
-            meta.group.clone(),
-            meta.kind.clone(),
-            meta.namespace.clone(),
-            meta.name.clone(),
-        )
-    };
-    identity(a) == identity(b) && (!a.name.is_empty() || a.ordinal == b.ordinal)
-}
-
-fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
-    if failures.is_empty() {
-        return None;
-    }
-    failures.sort_by_key(|failure| failure.resource_meta.ordinal);
-    let omitted = failures.len().saturating_sub(MAX_FAILURES);
-    failures.truncate(MAX_FAILURES);
-    Some(ResourceStatus {
-        manifests: failures,
-        omitted: (omitted > 0).then(|| count(omitted)),
-        feedback_truncated: false,
-    })
+    before != after && bare(before) == bare(after)
 }
 
 fn count(n: usize) -> u32 {

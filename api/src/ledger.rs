@@ -104,6 +104,9 @@ pub struct LedgerEntry {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::any_object")]
     pub kept: BTreeMap<String, serde_json::Value>,
+    /// What an object that came to a bad end said, because the object itself may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// What became of it.
     pub outcome: LedgerOutcome,
 }
@@ -116,10 +119,12 @@ pub enum LedgerOutcome {
     Intended,
     /// Applied.
     Applied,
-    /// A Job that ran to its end.
+    /// It ran to its end: a Job, or an object that its rules call complete.
     Completed,
     /// Refused or failed; the object, if there is one, is not ours.
     Failed,
+    /// Only looked at (`ReadOnly`, `CreateOnly` of an object that somebody else made): it is never removed.
+    Observed,
     /// To be removed, not yet confirmed.
     Removing,
     /// To be removed under apply-once, but nobody has confirmed that: it goes once it asks for no replicas. If its Bundle

@@ -58,6 +58,18 @@ pub mod label {
     pub const REGION: &str = "region";
 }
 
+/// Whether a label or annotation is Roundhouse's own bookkeeping (or KubeVela's of the same name): it says nothing about
+/// what an object does.
+pub fn is_bookkeeping(key: &str) -> bool {
+    const PREFIXES: [&str; 4] = [
+        "app.oam.dev/",
+        "workload.oam.dev/",
+        "trait.oam.dev/",
+        "roundhouse.dev/",
+    ];
+    PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
 /// Annotation keys.
 pub mod annotation {
     /// Generation of the Application that the object was rendered from (seed: apply-once-only).
@@ -228,6 +240,21 @@ mod tests {
         assert!(ClusterName::new("c".repeat(55)).is_ok());
         for bad in ["", "C1", "c_1", "-c", "c-", "c.1", "é", &"c".repeat(56)] {
             assert!(ClusterName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bookkeeping_is_told_by_its_prefix() {
+        for own in [
+            label::COMPONENT_TYPE,
+            label::TRAIT_TYPE,
+            label::REVISION,
+            annotation::OWNED_BY,
+        ] {
+            assert!(is_bookkeeping(own), "{own}");
+        }
+        for other in ["app", "app.kubernetes.io/name", label::MANAGED_BY, "oam.dev/x"] {
+            assert!(!is_bookkeeping(other), "{other}");
         }
     }
 

@@ -4,20 +4,23 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::exempt::{Exempt, is_stamp};
+use crate::apply::exempt::Exempt;
 use crate::apply::ignore::{InvalidPath, ignored};
 use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::retain::only_retains;
 use crate::apply::strategy::Treatment;
 use crate::drift::paths::{differences, list};
 use crate::drift::was_applied;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{
+    Adopt, ApplyOnce, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+};
 use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
-use roundhouse_patch::{PatchType, three_way_merge};
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::names::{annotation, is_bookkeeping};
+use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
 /// The paths that a refusal lists at most.
@@ -84,6 +87,7 @@ pub(crate) fn decide(
             }),
             (_, Once::Finished) => done(Applied::Finished),
             (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
+            _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -156,6 +160,23 @@ fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath
     Outcome::Failed { reason, message }
 }
 
+/// Whether the object came to its end by a rule with condition `Complete`: then it is not made again in any mode, as
+/// long as the bundle wants the same of it (OCM: no re-apply after completion).
+fn finished_by_rule(manifest: &Manifest, entry: Option<&LedgerEntry>, treatment: Treatment<'_>) -> bool {
+    let rules = treatment
+        .config
+        .map(|config| config.condition_rules.as_slice())
+        .unwrap_or_default();
+    let completes = |rule: &ConditionRule| {
+        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+        rule.condition == COMPLETE || (well_known && rule.condition.is_empty())
+    };
+    rules.iter().any(completes)
+        && entry.is_some_and(|entry| {
+            entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+        })
+}
+
 /// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
@@ -180,8 +201,15 @@ fn merge(
         let drop_copy = json!({"metadata": {"annotations": {annotation::LAST_APPLIED: null}}});
         patch = overlay(patch, &drop_copy);
     }
-    let nothing = patch.as_object().is_none_or(serde_json::Map::is_empty);
+    let nothing =
+        patch.as_object().is_none_or(serde_json::Map::is_empty) || retains_alone(manifest, &patch, live);
     Ok((!nothing).then_some((patch, merged.patch_type, copy)))
+}
+
+/// See [`only_retains`].
+fn retains_alone(manifest: &Manifest, patch: &Value, live: &Value) -> bool {
+    schema::lookup(&manifest.api_version(), &manifest.key.kind)
+        .is_some_and(|schema| only_retains(patch, live, schema))
 }
 
 /// Lays `extra` over `patch`, object by object; both are patches, so that a null stays a null.
@@ -209,9 +237,17 @@ fn check_equal(
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    for field in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !is_stamp(key));
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let map = metadata.get_mut(field).and_then(Value::as_object_mut);
+            // A map that is empty without ours asks for nothing, not for an empty map.
+            let emptied = map.is_some_and(|map| {
+                map.retain(|key, _| !is_bookkeeping(key));
+                map.is_empty()
+            });
+            if emptied {
+                metadata.remove(field);
+            }
         }
     }
     exempt.lay(manifest, live, entry, &mut plain);
@@ -219,7 +255,7 @@ fn check_equal(
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
     })?;
-    if merged.is_empty() {
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
     let paths: Vec<String> = differences(&merged.patch, live)

@@ -37,6 +37,17 @@ pub(crate) struct Manifest {
     pub(crate) object: Value,
 }
 
+impl Manifest {
+    /// `apiVersion`: `group/version`, or the version alone for the core group.
+    pub(crate) fn api_version(&self) -> String {
+        if self.key.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.key.group, self.version)
+        }
+    }
+}
+
 /// A manifest that is none.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Undecodable {

@@ -6,6 +6,7 @@ use crate::apply::decode::Manifest;
 use crate::apply::ignore::keep_live;
 use crate::apply::keep::{BadRule, Keeping};
 use roundhouse_api::ledger::LedgerEntry;
+use roundhouse_api::names::is_bookkeeping;
 use roundhouse_patch::field::FieldPath;
 use serde_json::{Value, json};
 
@@ -68,23 +69,14 @@ fn restamp(before: &Value, wanted: &mut Value) {
         let stamps = before.get(field).and_then(Value::as_object);
         let map = metadata.entry(field).or_insert_with(|| json!({}));
         if let Some(map) = map.as_object_mut() {
-            map.retain(|key, _| !is_stamp(key));
-            let stamps = stamps.into_iter().flatten().filter(|(key, _)| is_stamp(key));
+            map.retain(|key, _| !is_bookkeeping(key));
+            let stamps = stamps
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| is_bookkeeping(key));
             map.extend(stamps.map(|(key, value)| (key.clone(), value.clone())));
         }
     }
-}
-
-/// Whether a label or annotation is bookkeeping of ours.
-pub(crate) fn is_stamp(key: &str) -> bool {
-    [
-        "app.oam.dev/",
-        "roundhouse.dev/",
-        "workload.oam.dev/",
-        "trait.oam.dev/",
-    ]
-    .iter()
-    .any(|prefix| key.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -111,7 +111,9 @@ mod tests {
     use serde_json::json;
 
     fn config(strategy: Value) -> ManifestConfig {
-        serde_json::from_value(json!({"resourceIdentifier": {}, "updateStrategy": strategy})).unwrap()
+        let mut config = json!({"resourceIdentifier": {}});
+        config["updateStrategy"] = strategy;
+        serde_json::from_value(config).unwrap()
     }
 
     fn of(config: &ManifestConfig) -> Treatment<'_> {
@@ -126,8 +128,10 @@ mod tests {
     }
 
     fn map(data: Value) -> Manifest {
-        manifest(json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "annotations": {"app.oam.dev/generation": "2", "mine": "1"}}, "data": data}))
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "a", "annotations": {"app.oam.dev/generation": "2", "mine": "1"}}});
+        object["data"] = data;
+        manifest(object)
     }
 
     #[test]

@@ -12,13 +12,16 @@ pub(crate) mod desired;
 pub(crate) mod exempt;
 pub(crate) mod fence;
 pub(crate) mod ignore;
+pub(crate) mod immutable;
 pub(crate) mod intent;
 pub(crate) mod keep;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
 pub(crate) mod prune;
+pub(crate) mod recreate;
 pub(crate) mod remove;
+pub(crate) mod retain;
 pub(crate) mod strategy;
 pub(crate) mod unrecorded;
 pub(crate) mod write;
@@ -29,7 +32,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
 use crate::object::ObjectKey;
-use crate::observe::Readiness;
+use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
@@ -61,10 +64,15 @@ pub(crate) struct Observation {
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
     pub(crate) workload: Option<WorkloadStatus>,
+    /// What the rules of the bundle say of the live object; `None` where there are none for it.
+    pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
     /// What differs, and who fights over it.
     pub(crate) differences: Differences,
+    /// Digest of a patch that the member refused, and of the object that it was computed on: a field is immutable, and
+    /// sending the same again would never end.
+    pub(crate) quiet: Option<String>,
 }
 
 /// A manifest with what belongs to it.
@@ -74,6 +82,10 @@ pub(crate) struct Task<'a> {
     pub(crate) entry: Option<&'a LedgerEntry>,
     /// See [`Observation::differences`].
     pub(crate) differences: Option<&'a Differences>,
+    /// See [`Observation::quiet`].
+    pub(crate) quiet: Option<&'a str>,
+    /// With `quiet`: how the manifest ended when the patch was refused.
+    pub(crate) refused: Option<&'a Outcome>,
 }
 
 /// What is common to the manifests of a bundle.
@@ -81,6 +93,8 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Order<'a> {
     pub(crate) terms: &'a Terms,
     pub(crate) configs: &'a [ManifestConfig],
+    /// The rules of `configs`, compiled.
+    pub(crate) rules: &'a Rules,
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
     /// Whether the Bundle was written since it was applied last.
@@ -184,7 +198,9 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         outcome: Outcome::Undecodable(failed.error.clone()),
         readiness: Readiness::Progressing(String::new()),
         workload: None,
+        examined: None,
         seen: None,
         differences: Differences::default(),
+        quiet: None,
     }
 }

@@ -3,6 +3,17 @@
 use crate::apply::adopt::Refused;
 use crate::apply::decode::DecodeError;
 
+/// The reason of an object that is being deleted to be made again.
+pub(crate) const RECREATING: &str = "Recreating";
+
+/// Failures that only a change of the bundle or of the object can end: they wait for one, or for the slow resync.
+const PATIENT: [&str; 4] = [
+    "ApplyConflict",
+    "Immutable",
+    "InvalidIgnoreField",
+    "InvalidRecreateField",
+];
+
 /// What became of one manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
@@ -55,9 +66,13 @@ impl Outcome {
         !matches!(self, Outcome::Applied(_) | Outcome::Delayed { .. })
     }
 
-    /// Whether trying again without any change of the bundle may help.
+    /// Whether trying again soon, without any change of the bundle, may help.
     pub(crate) fn wants_retry(&self) -> bool {
-        !matches!(self, Outcome::Applied(_) | Outcome::Undecodable(_))
+        match self {
+            Outcome::Applied(_) | Outcome::Undecodable(_) => false,
+            Outcome::Failed { reason, .. } => !PATIENT.contains(reason),
+            Outcome::NoKind { .. } | Outcome::Refused(_) | Outcome::Delayed { .. } => true,
+        }
     }
 
     /// The reason in a condition.

@@ -2,9 +2,11 @@
 //! look again if something changed meanwhile.
 
 use crate::apply::decide::{Step, Terms, decide};
+use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::once::recorded;
-use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::outcome::{Applied, Outcome, RECREATING};
+use crate::apply::recreate::{After, Refused};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
@@ -14,9 +16,12 @@ use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
-use crate::observe::{Readiness, feedback, readiness};
+use crate::observe::{Readiness, RuleSet, Sight, look};
 use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta};
+use roundhouse_api::hash;
+use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{annotation, label};
+use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +41,8 @@ struct Ended {
     copy: Option<Copy>,
     /// What differs now; `None` if the object was not looked at.
     differences: Option<Differences>,
+    /// See [`Observation::quiet`].
+    quiet: Option<String>,
     /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
     kept: Option<BTreeMap<String, Value>>,
 }
@@ -47,6 +54,7 @@ impl Ended {
             live,
             copy: None,
             differences: None,
+            quiet: None,
             kept: None,
         }
     }
@@ -79,12 +87,18 @@ impl Engine {
             Ok(None) => {
                 let message = format!(
                     "the cluster does not serve {} {}: it is applied when its definition is installed",
-                    api_version(task),
+                    manifest.api_version(),
                     manifest.key.kind
                 );
-                return done(task, None, None, Ended::with(Outcome::NoKind { message }, None));
+                return done(
+                    task,
+                    order,
+                    None,
+                    None,
+                    Ended::with(Outcome::NoKind { message }, None),
+                );
             }
-            Err(error) => return done(task, None, None, Ended::with(failed(&error), None)),
+            Err(error) => return done(task, order, None, None, Ended::with(failed(&error), None)),
         };
         let mut target = manifest.key.clone();
         if !kind.namespaced {
@@ -96,10 +110,10 @@ impl Engine {
                 reason: "NoNamespace",
                 message,
             };
-            return done(task, Some(kind), None, Ended::with(outcome, None));
+            return done(task, order, Some(kind), None, Ended::with(outcome, None));
         }
         let ended = self.attempt(task, order, &kind, &target).await;
-        done(task, Some(kind), Some(target), ended)
+        done(task, order, Some(kind), Some(target), ended)
     }
 
     async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
@@ -161,6 +175,13 @@ impl Engine {
                     copy,
                 } => {
                     let Some(live) = live else { continue };
+                    let quiet = quiet(&patch, &live);
+                    if let (true, Some(refused)) = (task.quiet == Some(quiet.as_str()), task.refused) {
+                        return Ended {
+                            quiet: Some(quiet),
+                            ..Ended::with(refused.clone(), Some(live))
+                        };
+                    }
                     let repair = was_applied(task.manifest, &live, task.entry);
                     let advice = differences.advise(&patch, &live, look);
                     let kept = kept(task, order, &live);
@@ -176,23 +197,45 @@ impl Engine {
                         (Advice::Wait, false) => Vec::new(),
                         (Advice::Send { fields }, _) => fields,
                     };
-                    let guarded = guarded(patch, &live);
-                    let patched = self.member.patch(kind, target, &guarded, patch_type).await;
-                    patched.map(|after| {
-                        let still = object::resource_version(&after) == object::resource_version(&live);
-                        let applied = match still {
-                            true => Applied::Unchanged,
-                            false => Applied::Changed,
-                        };
-                        let sent = Sent {
-                            fields: &fields,
-                            repair,
-                            before: Some(&live),
-                        };
-                        let ended = Ended::with(Outcome::Applied(applied), Some(after));
-                        let ended = ended.copied(copy).keeping(kept);
-                        Some(answered(task, treatment, order, sent, ended, differences))
-                    })
+                    let guarded = guarded(patch.clone(), &live);
+                    match self.member.patch(kind, target, &guarded, patch_type).await {
+                        Ok(after) => {
+                            let still = object::resource_version(&after) == object::resource_version(&live);
+                            let applied = match still {
+                                true => Applied::Unchanged,
+                                false => Applied::Changed,
+                            };
+                            let sent = Sent {
+                                fields: &fields,
+                                repair,
+                                before: Some(&live),
+                            };
+                            let ended = Ended::with(Outcome::Applied(applied), Some(after));
+                            let ended = ended.copied(copy).keeping(kept);
+                            Ok(Some(answered(task, treatment, order, sent, ended, differences)))
+                        }
+                        Err(error) => {
+                            let wanted = patched(&live, &patch, patch_type, task.manifest);
+                            let refused = Refused {
+                                kind,
+                                target,
+                                live: &live,
+                                wanted: &wanted,
+                                treatment,
+                            };
+                            match self.make_way(&error, refused, task, order).await {
+                                Ok(After::Other) => Err(error),
+                                Ok(After::Gone) => Ok(None),
+                                Ok(After::Ends(outcome)) => {
+                                    return Ended {
+                                        quiet: (!outcome.wants_retry()).then_some(quiet),
+                                        ..Ended::with(outcome, Some(live))
+                                    };
+                                }
+                                Err(error) => Err(error),
+                            }
+                        }
+                    }
                 }
             };
             match sent {
@@ -352,6 +395,24 @@ fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<Strin
     }
 }
 
+/// The object as a patch makes it.
+fn patched(live: &Value, patch: &Value, patch_type: PatchType, manifest: &Manifest) -> Value {
+    let mut patched = live.clone();
+    match (
+        patch_type,
+        schema::lookup(&manifest.api_version(), &manifest.key.kind),
+    ) {
+        (PatchType::Strategic, Some(schema)) => {
+            // A patch that does not apply here was not refused by the member for what it changes.
+            if strategic_merge(&mut patched, patch, schema).is_err() {
+                return live.clone();
+            }
+        }
+        _ => json_merge(&mut patched, patch),
+    }
+    patched
+}
+
 /// The patch with the resource version it was computed on: the member refuses it if the object changed meanwhile, or is
 /// another one by now.
 fn guarded(mut patch: Value, live: &Value) -> Value {
@@ -362,6 +423,19 @@ fn guarded(mut patch: Value, live: &Value) -> Value {
         }
     }
     patch
+}
+
+/// See [`Observation::quiet`].
+fn quiet(patch: &Value, live: &Value) -> String {
+    let mut still = live.clone();
+    if let Some(object) = still.as_object_mut() {
+        object.remove("status");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
+        }
+    }
+    hash::of_value(&json!([patch, still]))
 }
 
 fn failed(error: &CallError) -> Outcome {
@@ -380,26 +454,21 @@ fn failed(error: &CallError) -> Outcome {
     }
 }
 
-fn api_version(task: Task<'_>) -> String {
-    let (group, version) = (&task.manifest.key.group, &task.manifest.version);
-    if group.is_empty() {
-        version.clone()
-    } else {
-        format!("{group}/{version}")
-    }
-}
-
 /// Everything that is remembered of an attempt.
-fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ended: Ended) -> Done {
+fn done(
+    task: Task<'_>,
+    order: Order<'_>,
+    kind: Option<Arc<Kind>>,
+    target: Option<ObjectKey>,
+    ended: Ended,
+) -> Done {
     let manifest = task.manifest;
     let key = &manifest.key;
-    let (readiness, workload) = match (&ended.outcome, &ended.live) {
-        // Nothing is waited for that is not to come back; the report says which it is.
-        (Outcome::Applied(Applied::Finished | Applied::KeptDeleted), _) => (Readiness::Ready, None),
-        (_, Some(live)) => (readiness(key, live), feedback::workload(key, live)),
-        (_, None) => (Readiness::Progressing("not applied yet".to_owned()), None),
-    };
-    let settled = settled(task, &ended, &readiness);
+    let rules = kind
+        .as_deref()
+        .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
+    let sight = sight(task, &ended, rules);
+    let settled = settled(task, &ended, &sight, rules);
     let observation = Observation {
         meta: ResourceMeta {
             ordinal: manifest.ordinal,
@@ -417,8 +486,9 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
         kind,
         labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
         outcome: ended.outcome,
-        readiness,
-        workload,
+        readiness: sight.readiness,
+        workload: sight.workload,
+        examined: rules.map(|_| Box::new(sight.examined)),
         seen: ended
             .live
             .as_ref()
@@ -428,6 +498,7 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
             .differences
             .or_else(|| task.differences.cloned())
             .unwrap_or_default(),
+        quiet: ended.quiet,
     };
     Done {
         key: key.clone(),
@@ -437,17 +508,77 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
     }
 }
 
+/// What the attempt left to be seen.
+fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
+    let manifest = task.manifest;
+    let unseen = |readiness, examined| Sight {
+        readiness,
+        workload: None,
+        examined,
+    };
+    match (&ended.outcome, &ended.live) {
+        (Outcome::Applied(Applied::Finished), _) => {
+            let failure = task.entry.and_then(|entry| entry.failure.clone());
+            let readiness = failure.map_or(Readiness::Ready, |message| Readiness::Failed {
+                reason: "Failed".to_owned(),
+                message,
+            });
+            unseen(
+                readiness,
+                rules.map(RuleSet::examine_finished).unwrap_or_default(),
+            )
+        }
+        // Nothing is waited for that is not to come back; the report says which it is.
+        (Outcome::Applied(Applied::KeptDeleted), _) => unseen(
+            Readiness::Ready,
+            rules
+                .map(|rules| rules.unexamined("the object was deleted and stays so"))
+                .unwrap_or_default(),
+        ),
+        (_, Some(live)) => {
+            let same = task
+                .entry
+                .filter(|entry| entry.uid.as_deref() == object::uid(live));
+            let written = same.and_then(|entry| entry.written_generation);
+            look(&manifest.key, &manifest.version, live, written, rules)
+        }
+        (outcome, None) => {
+            // A member that does not answer has not undone what was complete.
+            let known = task.entry.filter(|entry| {
+                entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+            });
+            let examined = match (outcome, known) {
+                (Outcome::Delayed { .. }, Some(_)) => rules.map(RuleSet::examine_finished),
+                _ => rules.map(|rules| rules.unexamined("the object was not read")),
+            };
+            let readiness = Readiness::Progressing("not applied yet".to_owned());
+            unseen(readiness, examined.unwrap_or_default())
+        }
+    }
+}
+
 /// What the ledger is told.
-fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
+fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>) -> Option<Settled> {
+    let readiness = &sight.readiness;
+    let finished_job = task.manifest.key.is("batch", "Job") && *readiness == Readiness::Ready;
+    // Of an object that its rules call complete no other is made, well or badly as it ended.
+    let complete = rules.is_some_and(RuleSet::completes) && sight.examined.complete() == Some(true);
     let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
+        (
+            Outcome::Delayed {
+                reason: RECREATING, ..
+            },
+            _,
+        ) => Some(Settled::Intended),
         (
             Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
             | Outcome::Delayed { .. }
             | Outcome::Undecodable(_),
             _,
         ) => None,
-        (Outcome::Applied(Applied::Observed) | Outcome::Refused(_), _) => Some(Settled::NotOurs),
+        (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
+        (Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
             version: manifest.version.clone(),
             uid: object::uid(live)?.to_owned(),
@@ -457,7 +588,13 @@ fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settl
                 .map(str::to_owned),
             generation: object::generation(live),
             written: matches!(applied, Applied::Created | Applied::Changed),
-            completed: manifest.key.is("batch", "Job") && *readiness == Readiness::Ready,
+            completed: finished_job || complete,
+            failure: match readiness {
+                Readiness::Failed { reason, message } if complete => {
+                    Some(format!("{reason}: {message:.256}"))
+                }
+                _ => None,
+            },
             copy: ended.copy.as_ref().map(|copy| match copy {
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,

@@ -42,7 +42,11 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
         if intentions.forgotten.contains(&key) {
             return false;
         }
-        if intentions.surplus.contains(&key) {
+        let goes = intentions.surplus.contains(&key);
+        if goes && entry.outcome == LedgerOutcome::Observed {
+            return false;
+        }
+        if goes {
             entry.outcome = on_its_way(intentions.guarded);
         } else if is_leaving(entry.outcome) && intentions.wanted.contains_key(&key) {
             // Wanted again before its removal was confirmed.
@@ -99,6 +103,8 @@ pub(crate) enum Settled {
         written: bool,
         /// It ran to its end.
         completed: bool,
+        /// With `completed`: what it said if that end was a bad one.
+        failure: Option<String>,
         /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
         copy: Option<Option<Value>>,
         /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
@@ -106,8 +112,12 @@ pub(crate) enum Settled {
     },
     /// There is an object, but it is not ours.
     NotOurs,
+    /// There is an object, and it is only looked at.
+    Observed,
     /// The write was refused; what was ours stays ours.
     Failed,
+    /// It is about to be deleted and made again.
+    Intended,
     /// It is gone, or survives without us.
     Released,
 }
@@ -123,7 +133,7 @@ pub(crate) fn settle(
         .objects
         .retain_mut(|entry| match outcomes.get(&ObjectKey::of_entry(entry)) {
             Some(Settled::Released) => false,
-            Some(Settled::NotOurs) => {
+            Some(answer @ (Settled::NotOurs | Settled::Observed)) => {
                 entry.uid = None;
                 entry.last_applied = None;
                 entry.digest = None;
@@ -131,7 +141,15 @@ pub(crate) fn settle(
                 entry.revision = None;
                 entry.application_generation = None;
                 entry.kept.clear();
-                entry.outcome = LedgerOutcome::Failed;
+                entry.outcome = if *answer == Settled::Observed {
+                    LedgerOutcome::Observed
+                } else {
+                    LedgerOutcome::Failed
+                };
+                true
+            }
+            Some(Settled::Intended) => {
+                entry.outcome = LedgerOutcome::Intended;
                 true
             }
             Some(Settled::Failed) => {
@@ -149,6 +167,7 @@ pub(crate) fn settle(
                 generation,
                 written,
                 completed,
+                failure,
                 copy,
                 kept,
             }) => {
@@ -168,6 +187,7 @@ pub(crate) fn settle(
                 if let Some(kept) = kept {
                     entry.kept.clone_from(kept);
                 }
+                entry.failure.clone_from(failure);
                 entry.outcome = if *completed {
                     LedgerOutcome::Completed
                 } else {
@@ -200,6 +220,9 @@ pub(crate) fn remove_all(
 ) -> AppliedBundleSpec {
     let mut after = before.clone();
     after.executor = executor.cloned();
+    after
+        .objects
+        .retain(|entry| entry.outcome != LedgerOutcome::Observed);
     for entry in &mut after.objects {
         entry.outcome = on_its_way(guarded);
     }
@@ -247,6 +270,7 @@ mod tests {
             generation: 4,
             written: true,
             completed: false,
+            failure: None,
             copy: None,
             kept: None,
         }
@@ -338,6 +362,26 @@ mod tests {
         assert_eq!(failed.objects[0].uid.as_deref(), Some("1"));
         let refused = settle(&applied, &BTreeMap::from([(key("a"), Settled::NotOurs)]), true);
         assert_eq!(refused.objects[0].uid, None);
+    }
+
+    #[test]
+    fn what_is_only_looked_at_is_forgotten_and_never_removed() {
+        let wanted = [key("a")];
+        let spec = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Observed)]), true);
+        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Observed)]);
+        assert_eq!(names(&intend(&spec, &intentions(2, &[], &[key("a")]))), []);
+        assert_eq!(names(&remove_all(&spec, false, None)), []);
+    }
+
+    #[test]
+    fn what_is_to_be_made_again_is_intended_and_keeps_its_uid() {
+        let wanted = [key("a")];
+        let spec = intend(&AppliedBundleSpec::default(), &intentions(1, &wanted, &[]));
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), ours("1", "d"))]), true);
+        let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Intended)]), true);
+        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
+        assert_eq!(spec.objects[0].uid.as_deref(), Some("1"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::drift::fight;
 use crate::error::CallError;
 use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
 use crate::object::ObjectKey;
+use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
@@ -68,6 +69,10 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
+        }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
@@ -224,10 +229,20 @@ impl Worker {
             .manifests
             .iter()
             .filter(wanted)
-            .map(|manifest| Task {
-                manifest,
-                entry: self.ledger.entry(&manifest.key),
-                differences: self.known(manifest).map(|known| &known.differences),
+            .map(|manifest| {
+                let known = self.known(manifest);
+                let refused = known
+                    .map(|known| &known.outcome)
+                    .filter(|outcome| !outcome.is_applied());
+                // What was refused is tried again by the slow resync.
+                let again = refused.is_some() && *extent == Extent::Whole;
+                Task {
+                    manifest,
+                    entry: self.ledger.entry(&manifest.key),
+                    differences: known.map(|known| &known.differences),
+                    quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
+                    refused,
+                }
             })
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
@@ -238,6 +253,7 @@ impl Worker {
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                     anew,
                 },

@@ -13,6 +13,7 @@ use crate::error::CallError;
 use crate::executor::{Account, ExecutorError, executor_of};
 use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
+use crate::observe::Rules;
 use crate::report::{self, Leaving, Subject};
 use crate::watch::inbox::{Inbox, News, is_newer};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
@@ -77,6 +78,8 @@ pub(crate) struct Worker {
     tried: Option<Content>,
     /// Hash of the content applied.
     hash: String,
+    /// Its rules, compiled.
+    rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,
     /// Whether something could go, but the other parts were not read at this revision yet.
@@ -97,6 +100,10 @@ pub(crate) struct Worker {
     retry_due: Option<Instant>,
     /// When a repair that was put off is due, or a fight may be over.
     fight_due: Option<Instant>,
+    /// When a report of which only texts and values changed may be sent again.
+    texts_due: Instant,
+    /// When such a report, held back so far, is sent.
+    report_due: Option<Instant>,
 }
 
 impl Worker {
@@ -118,6 +125,7 @@ impl Worker {
             applied: None,
             tried: None,
             hash: String::new(),
+            rules: Arc::default(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
             postponed: false,
@@ -130,6 +138,8 @@ impl Worker {
             resync_due,
             retry_due: None,
             fight_due: None,
+            texts_due: Instant::now(),
+            report_due: None,
         }
     }
 
@@ -137,7 +147,12 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.inbox.begin();
         loop {
-            let dues = [Some(self.resync_due), self.retry_due, self.fight_due];
+            let dues = [
+                Some(self.resync_due),
+                self.retry_due,
+                self.report_due,
+                self.fight_due,
+            ];
             let wake_at = dues.into_iter().flatten().min().unwrap_or(self.resync_due);
             let inbox = Arc::clone(&self.inbox);
             let timer = tokio::select! {
@@ -178,6 +193,9 @@ impl Worker {
         }
         if turn.retry {
             self.retry_due = None;
+        }
+        if self.report_due.is_some_and(|due| now >= due) {
+            self.report_due = None;
         }
         let result = match (self.look_at_ledger(&news, turn).await, &presence) {
             (Err(error), _) => Err(error),
@@ -406,9 +424,27 @@ impl Worker {
 
     /// Sends a report if it says something new.
     async fn report(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
-        if self.reported.as_ref() == Some(&status) {
+        let Some(before) = &self.reported else {
+            return self.send(held, status).await;
+        };
+        if *before == status {
+            self.report_due = None;
             return Ok(());
         }
+        if report::differ_in_texts_only(before, &status) {
+            let now = Instant::now();
+            if now < self.texts_due {
+                // A value that changes all the time is not worth a write each time.
+                self.report_due = Some(self.texts_due);
+                return Ok(());
+            }
+            self.texts_due = now + self.shared.config.report_interval;
+        }
+        self.send(held, status).await
+    }
+
+    async fn send(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
+        self.report_due = None;
         let sent = report::send(
             &self.shared.hub_bundles,
             held,

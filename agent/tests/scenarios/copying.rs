@@ -90,26 +90,30 @@ async fn a_copy_that_does_not_fit_into_the_annotations_is_in_the_ledger() {
 /// says that it was ours; what is rendered is still applied, and no copy is kept anywhere.
 #[tokio::test(start_paused = true)]
 async fn a_manifest_that_opts_out_of_the_copy_loses_no_field() {
-    for word in ["-", "skip"] {
-        let world = World::new().await;
-        let agent = world.agent();
-        let map = |data: Value| {
-            json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "a", "namespace": "default", "annotations": {LAST_APPLIED: word}}, "data": data})
-        };
-        for (data, expected) in [
-            (json!({"a": "1", "b": "1"}), json!({"a": "1", "b": "1"})),
-            (json!({"a": "2"}), json!({"a": "2", "b": "1"})),
-        ] {
-            let generation = world.bundle("plain", spec(&[map(data)])).await;
-            world.reported("plain", generation, Ready).await;
-            let live = world.live(Side::Member, &map(json!({}))).await.unwrap();
-            assert_eq!(live["data"], expected, "{word}");
-            assert_eq!(copy(&live), Some(word));
-            assert_eq!(in_ledger(&world).await, None);
-        }
-        agent.stop().await;
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = |word: &str, data: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
+            "metadata": {"name": "a", "namespace": "default", "annotations": {LAST_APPLIED: word}}})
+    };
+    for (word, data, expected) in [
+        ("-", json!({"a": "1", "b": "1"}), json!({"a": "1", "b": "1"})),
+        ("-", json!({"a": "2"}), json!({"a": "2", "b": "1"})),
+        (
+            "skip",
+            json!({"a": "2", "c": "1"}),
+            json!({"a": "2", "b": "1", "c": "1"}),
+        ),
+        ("skip", json!({"a": "3"}), json!({"a": "3", "b": "1", "c": "1"})),
+    ] {
+        let generation = world.bundle("plain", spec(&[map(word, data)])).await;
+        world.reported("plain", generation, Ready).await;
+        let live = world.live(Side::Member, &map(word, json!({}))).await.unwrap();
+        assert_eq!(live["data"], expected, "{word}");
+        assert_eq!(copy(&live), Some(word));
+        assert_eq!(in_ledger(&world).await, None);
     }
+    agent.stop().await;
 }
 
 /// Given an object that kubectl applied, when it is adopted with a field left out, then kubectl's copy tells that the

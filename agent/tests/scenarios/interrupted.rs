@@ -1,9 +1,9 @@
 //! Agents, hubs and members that are away, at whatever moment.
 
 use crate::world::{
-    Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, spec,
+    Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
 };
-use roundhouse_api::bundle::BundlePhase::{Cleaned, Ready};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -328,6 +328,32 @@ async fn a_write_of_somebody_else_in_between_is_not_lost() {
     let live = world.live(Side::Member, &map).await.unwrap();
     assert_eq!(live["data"], json!({"key": "2", "more": "x"}));
     assert_eq!(live["metadata"]["annotations"]["by-hand"], "yes");
+    agent.stop().await;
+}
+
+/// Given an object that is deleted and made again by somebody between the agent's look and its patch, when the patch comes
+/// through, then the new object is not changed: a patch names the version that it was computed on.
+#[tokio::test(start_paused = true)]
+async fn a_patch_means_the_object_that_was_looked_at() {
+    let world = World::new().await;
+    let (member, cut) = world.wire(Side::Member, |method, path| {
+        *method == http::Method::PATCH && path.ends_with("/configmaps/a")
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let first = world.bundle("plain", spec(&[config_map("a", "1")])).await;
+    world.reported("plain", first, Ready).await;
+    cut.store(true, Ordering::Release);
+    let second = world.bundle("plain", spec(&[config_map("a", "2")])).await;
+    // The agent has read the object and holds its patch.
+    pass_time(5).await;
+    let theirs = config_map("a", "theirs");
+    world.delete(Side::Member, &theirs).await;
+    let before = world.create(Side::Member, theirs.clone()).await;
+    cut.store(false, Ordering::Release);
+    pass_time(60).await;
+    let status = world.reported("plain", second, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "AdoptionDiffers");
+    assert_eq!(world.live(Side::Member, &theirs).await, Some(before));
     agent.stop().await;
 }
 

@@ -172,8 +172,8 @@ async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
     let object = |n: usize| {
         let mut map = config_map(&format!("object-{n:0>100}"), "1");
         if n < 4 {
-            // Texts that a copy leaves out, and one that it cannot: a list.
-            map["data"]["large"] = json!("x".repeat(100_000));
+            // A text that a copy leaves out.
+            map["data"]["large"] = json!("x".repeat(150_000));
             map["metadata"]["finalizers"] = json!([format!("example.com/{}", "f".repeat(40))]);
         }
         map
@@ -183,13 +183,13 @@ async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
     world.reported("plain", generation, Ready).await;
     for manifest in manifests.iter().take(4) {
         world
-            .merge(Side::Member, manifest, heavy("h".repeat(200 * 1024)))
+            .merge(Side::Member, manifest, heavy("h".repeat(100 * 1024)))
             .await;
     }
-    // The next content leaves a key out; the copies move to the ledger.
+    // With the next content the copies no longer fit beside them, and move to the ledger.
     let next = |n: usize| {
         let mut map = object(n);
-        map["data"]["another"] = json!("1");
+        map["data"]["another"] = json!("z".repeat(if n < 4 { 20_000 } else { 1 }));
         map
     };
     let manifests: Vec<Value> = (0..1000).map(next).collect();
@@ -221,7 +221,7 @@ async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
         live["data"].get("another").is_none(),
         "what is left out is removed by the copy"
     );
-    assert_eq!(live["data"]["large"].as_str().unwrap().len(), 100_000);
+    assert_eq!(live["data"]["large"].as_str().unwrap().len(), 150_000);
     agent.stop().await;
 }
 

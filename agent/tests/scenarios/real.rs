@@ -19,6 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// How long a real server may take to start, or to forget a scenario.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 /// Resource, namespace and name.
 type Id = (String, String, String);
@@ -32,7 +33,7 @@ struct Standing {
 /// Hub and member. They end with the process.
 static SERVERS: tokio::sync::Mutex<Option<[Standing; 2]>> = tokio::sync::Mutex::const_new(None);
 
-/// The turn of one scenario on the real servers.
+/// The turn of one scenario on the real servers; a scenario that asked for a second world would wait for itself.
 pub(crate) struct Real {
     pub(crate) hub: Client,
     pub(crate) member: Client,
@@ -182,7 +183,8 @@ async fn all(client: &Client) -> Vec<(Api<DynamicObject>, Id, DynamicObject)> {
         };
         for object in list {
             let namespace = object.namespace().unwrap_or_default();
-            if namespace.starts_with("kube-") {
+            // The aggregator keeps an APIService for every group of a definition by itself.
+            if namespace.starts_with("kube-") || object.labels().contains_key(AUTOMANAGED) {
                 continue;
             }
             let api = if capabilities.scope == Scope::Namespaced {

@@ -71,6 +71,20 @@ fn rows_of(source: &str) -> Vec<(String, String)> {
     rows
 }
 
+/// The sources of all scenarios.
+fn sources(directory: &Path) -> Vec<String> {
+    let mut sources = Vec::new();
+    for file in std::fs::read_dir(directory).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else {
+            sources.push(std::fs::read_to_string(&path).unwrap());
+        }
+    }
+    sources
+}
+
 #[test]
 fn the_rows_of_a_scenario_are_read_from_its_doc_comment() {
     let source = "/// A02, C04: given A09, when so, then so.\n#[tokio::test(start_paused = true)]\nasync fn one() {\n}\n\n\
@@ -83,9 +97,8 @@ fn the_rows_of_a_scenario_are_read_from_its_doc_comment() {
 fn every_row_has_a_scenario_or_a_reason_why_not() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let mut covered: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in std::fs::read_dir(&directory).unwrap() {
-        let path = file.unwrap().path();
-        for (id, name) in rows_of(&std::fs::read_to_string(&path).unwrap()) {
+    for source in sources(&directory) {
+        for (id, name) in rows_of(&source) {
             covered.entry(id).or_default().push(name);
         }
     }

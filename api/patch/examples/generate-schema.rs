@@ -1,5 +1,5 @@
-//! Writes `src/schema/kinds.rs`: `cargo run -p roundhouse-patch --example generate-schema && cargo fmt -p roundhouse-patch`.
-//! With `--check` it writes nothing and fails if the checked-in table would change.
+//! Writes `src/schema/kinds.rs` and `src/managed/table.rs`: `cargo run -p roundhouse-patch --example generate-schema && cargo fmt -p roundhouse-patch`.
+//! With `--check` it writes nothing and fails if a checked-in table would change.
 //!
 //! Source: the Rust types that `k8s-openapi` generates from Kubernetes' published OpenAPI, found with
 //! `cargo metadata`. Its merge code states a key for every list that merges, by strategic merge or by server-side
@@ -10,6 +10,8 @@
 mod emit;
 #[path = "generate-schema/source.rs"]
 mod source;
+#[path = "generate-schema/topology.rs"]
+mod topology;
 
 use std::{collections::BTreeMap, error::Error, fs, path::Path};
 
@@ -52,14 +54,20 @@ const REPLACE: &[(&str, &str)] = &[("PodDisruptionBudgetSpec", "selector")];
 fn main() -> Result<(), Box<dyn Error>> {
     let structs = source::read()?;
     facts_hold(&structs)?;
-    let table = emit::table(&structs);
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema/kinds.rs");
+    topology::facts_hold(&structs)?;
+    write("src/schema/kinds.rs", &emit::table(&structs))?;
+    write("src/managed/table.rs", &topology::table(&structs))
+}
+
+/// Writes a table or, with `--check`, compares it.
+fn write(file: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     if !std::env::args().any(|argument| argument == "--check") {
         return Ok(fs::write(file, table)?);
     }
     // rustfmt breaks lines and sets commas, nothing else, in what this program writes.
     let plain = |text: &str| text.replace(',', "").split_whitespace().collect::<String>();
-    if plain(&fs::read_to_string(&file)?) == plain(&table) {
+    if plain(&fs::read_to_string(&file)?) == plain(table) {
         return Ok(());
     }
     Err(format!("{} is stale: run this program without --check", file.display()).into())

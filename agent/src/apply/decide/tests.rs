@@ -145,6 +145,18 @@ fn adoption_without_difference_and_refusal_with_the_paths() {
 }
 
 #[test]
+fn our_bookkeeping_alone_is_no_difference_to_an_object_without_labels() {
+    let mut manifest = deployment("i:1", json!({"replicas": 2}));
+    let mut live = manifest.object.clone();
+    live["metadata"]["uid"] = json!("u1");
+    manifest.object["metadata"]["labels"] =
+        json!({"app.oam.dev/name": "app", "workload.oam.dev/type": "webservice"});
+    manifest.object["metadata"]["annotations"] = json!({"roundhouse.dev/prune": "true"});
+    let step = update(&manifest, &live, &terms());
+    assert!(matches!(step, Step::Patch { .. }), "{step:?}");
+}
+
+#[test]
 fn strategies() {
     let manifest = deployment("i:2", json!({}));
     let live = applied(&deployment("i:1", json!({})));

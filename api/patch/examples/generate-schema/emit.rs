@@ -10,7 +10,7 @@ use crate::{
     source::{Container, Field, Struct},
 };
 
-const OBJECT_META: &str = "crate::apimachinery::pkg::apis::meta::v1::ObjectMeta";
+pub(crate) const OBJECT_META: &str = "crate::apimachinery::pkg::apis::meta::v1::ObjectMeta";
 
 const HEAD: &str = "//! Patch metadata of every built-in kind of Kubernetes 1.33 to 1.36.
 //!
@@ -126,21 +126,25 @@ impl<'a> Types<'a> {
         telling.is_some_and(|telling| telling.map(is_metadata).eq([true]))
     }
 
-    /// `crate::api::core::v1::PodSpec` is `CORE_V1_POD_SPEC`.
     fn constant(&self, path: &str) -> String {
         if self.only_metadata(path) {
             return "ONLY_METADATA".to_owned();
         }
-        let mut parts = path.rsplit("::");
-        let (name, version, group) = (parts.next(), parts.next(), parts.next());
-        let name = upper_snake(name.unwrap_or_default());
-        format!(
-            "{}_{}_{name}",
-            group.unwrap_or_default(),
-            version.unwrap_or_default()
-        )
-        .to_uppercase()
+        constant(path)
     }
+}
+
+/// `crate::api::core::v1::PodSpec` is `CORE_V1_POD_SPEC`.
+pub(crate) fn constant(path: &str) -> String {
+    let mut parts = path.rsplit("::");
+    let (name, version, group) = (parts.next(), parts.next(), parts.next());
+    let name = upper_snake(name.unwrap_or_default());
+    format!(
+        "{}_{}_{name}",
+        group.unwrap_or_default(),
+        version.unwrap_or_default()
+    )
+    .to_uppercase()
 }
 
 /// Structs with metadata, or with a field through which a merge reaches some.

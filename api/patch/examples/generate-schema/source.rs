@@ -25,6 +25,10 @@ pub(crate) struct Field {
     /// Path of the struct it holds, directly or as list element or map value.
     pub(crate) child: Option<String>,
     pub(crate) container: Container,
+    /// Whether the type says it is always there.
+    pub(crate) required: bool,
+    /// Whether it is a map that is one thing (`x-kubernetes-map-type: atomic`).
+    pub(crate) atomic_map: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -125,6 +129,8 @@ fn parse(text: &str) -> Option<Struct> {
                 list,
                 child,
                 container,
+                required: !kind.starts_with("Option<"),
+                atomic_map: text.contains(&format!("map::atomic(&mut self.{rust},")),
             }
         })
         .collect();

@@ -13,7 +13,30 @@ impl FieldPath {
         found
     }
 
-    /// Whether the location that a JSON pointer names is selected, or lies within something that is.
+    /// The one location that the path names, whatever the document; `None` for a path with filters, `*` or elements
+    /// counted from the end.
+    ///
+    /// ```
+    /// use roundhouse_patch::field::FieldPath;
+    /// let path = FieldPath::parse("spec.ports[0].nodePort")?;
+    /// assert_eq!(path.pointer().as_deref(), Some("/spec/ports/0/nodePort"));
+    /// # Ok::<(), roundhouse_patch::field::FieldPathError>(())
+    /// ```
+    #[must_use]
+    pub fn pointer(&self) -> Option<String> {
+        let mut location = String::new();
+        for step in &self.steps {
+            match step {
+                Step::Field(name) => pointer::push(&mut location, name),
+                Step::Index(index) => pointer::push(&mut location, &u32::try_from(*index).ok()?.to_string()),
+                Step::Every | Step::Where(_) => return None,
+            }
+        }
+        Some(location)
+    }
+
+    /// Whether the location that a JSON pointer names is selected, or lies within something that is. A path without
+    /// filters also covers what the document does not have.
     ///
     /// ```
     /// use roundhouse_patch::field::FieldPath;
@@ -25,6 +48,9 @@ impl FieldPath {
     /// ```
     #[must_use]
     pub fn covers(&self, document: &Value, location: &str) -> bool {
+        if let Some(named) = self.pointer() {
+            return pointer::is_within(location, &named);
+        }
         self.select(document)
             .iter()
             .any(|(selected, _)| pointer::is_within(location, selected))

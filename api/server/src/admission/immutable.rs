@@ -27,11 +27,11 @@ pub(crate) fn check_immutable(resource: &Resource, old: &Value, new: &Value) -> 
         ("", "Pod") => pod(old, new, &mut out),
         ("", "Service") => service(old, new, &mut out),
         ("", "PersistentVolumeClaim") => claim(old, new, &mut out),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            if old.get("roleRef") != new.get("roleRef") {
-                let why = "cannot change roleRef";
-                out.push(Cause::invalid_value("roleRef", new.get("roleRef"), why));
-            }
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding")
+            if old.get("roleRef") != new.get("roleRef") =>
+        {
+            let why = "cannot change roleRef";
+            out.push(Cause::invalid_value("roleRef", new.get("roleRef"), why));
         }
         ("networking.k8s.io", "IngressClass") => fixed(&["spec", "controller"]),
         ("storage.k8s.io", "StorageClass") => storage_class(old, new, &mut out),

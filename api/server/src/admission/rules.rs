@@ -11,6 +11,9 @@ use crate::{
     selector::Labels,
 };
 
+/// Bytes that the values of a ConfigMap or a Secret may total (`MaxSecretSize`).
+const MAX_CONTENT: usize = 1 << 20;
+
 /// What is wrong with an object, defaults included.
 pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
     let mut out = vec![];
@@ -21,6 +24,7 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
         ("", "ConfigMap" | "Secret") => {
             check_config_keys(value, "data", &mut out);
             check_config_keys(value, "binaryData", &mut out);
+            content_size(&resource.kind, value, &mut out);
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
             selector(value, Some(&resource.kind), &mut out);
@@ -67,6 +71,27 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
         _ => {}
     }
     out
+}
+
+/// The values of a ConfigMap or a Secret are bounded together, as decoded.
+fn content_size(kind: &str, value: &Value, out: &mut Vec<Cause>) {
+    let sizes = |field: &str, size: fn(&str) -> usize| -> usize {
+        let values = value.get(field).and_then(Value::as_object).into_iter().flatten();
+        values.filter_map(|(_, v)| v.as_str()).map(size).sum()
+    };
+    let decoded = |text: &str| {
+        let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
+        (text.len() / 4 * 3).saturating_sub(padding)
+    };
+    // Of a ConfigMap the whole object is said to be too long, which Kubernetes writes like this.
+    let (field, size) = match kind {
+        "Secret" => ("data", sizes("data", decoded)),
+        _ => ("[]", sizes("data", str::len) + sizes("binaryData", decoded)),
+    };
+    if size > MAX_CONTENT {
+        let why = format!("Too long: may not be more than {MAX_CONTENT} bytes");
+        out.push(Cause::too_long(field, why));
+    }
 }
 
 fn not_negative(value: &Value, path: &[&str], out: &mut Vec<Cause>) {

@@ -15,8 +15,14 @@ use crate::{
 
 /// Answers a review.
 pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
-    let mut value = decode(&call.resource, &call.media, body)?;
-    sanitize(&call.resource, &mut value, call.query.field_validation)?;
+    let mut noted = decode(&call.resource, &call.media, body)?;
+    let mut value = std::mem::take(&mut noted.value);
+    sanitize(
+        &call.resource,
+        &mut value,
+        call.query.field_validation,
+        &noted.duplicates,
+    )?;
     let who = &call.identity;
     let status = match &*call.resource.kind {
         "SelfSubjectReview" => json!({"userInfo": {"username": who.user, "groups": groups(who)}}),
