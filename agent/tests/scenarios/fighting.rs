@@ -129,6 +129,64 @@ async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_
     agent.stop().await;
 }
 
+/// An hour of autoscaling under a bundle that does not mind the replicas: the agent writes nothing to the member.
+async fn unminded(treatment: Value) {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let web = deployment("web", "i:1", 2);
+    let mut content = dispatched(&[web.clone()], "app-v1", 1);
+    for (field, value) in treatment.as_object().unwrap() {
+        content[field] = value.clone();
+    }
+    let generation = world.bundle("default.app", content).await;
+    world.reported("default.app", generation, Progressing).await;
+    world.roll_out(&web).await;
+    world.reported("default.app", generation, Ready).await;
+    pass_time(5).await;
+    let before = world.member.counter().total_stored();
+    let theirs = autoscale(&world, &web, 240).await;
+    assert_eq!(world.member.counter().total_stored() - before, theirs, "{treatment}");
+    let status = world.status("default.app").await;
+    assert_eq!((status.phase, status.resource_status), (Some(Ready), None), "{treatment}");
+    assert_eq!(world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"], 8);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_whose_field_is_ignored_is_left_alone_for_an_hour() {
+    unminded(json!({"manifestConfigs": [{
+        "resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "*", "name": "*"},
+        "updateStrategy": {"type": "Update", "ignoreFields": ["spec.replicas"]}}]}))
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_whose_field_an_apply_once_path_keeps_is_left_alone_for_an_hour() {
+    unminded(json!({"applyOnceRules": [
+        {"strategy": {"path": ["spec.replicas"], "affect": "always"}}]}))
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_is_ignored_from_now_on_ends_the_fight() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let web = deployment("web", "i:1", 2);
+    let mut content = dispatched(&[web.clone()], "app-v1", 1);
+    let generation = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", generation, Progressing).await;
+    autoscale(&world, &web, 20).await;
+    fighting(&world, "default.app", "web").await;
+    content["manifestConfigs"] = json!([{
+        "resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "*", "name": "web"},
+        "updateStrategy": {"type": "Update", "ignoreFields": ["spec.replicas"]}}]);
+    let generation = world.bundle("default.app", content).await;
+    let status = world.reported("default.app", generation, Ready).await;
+    assert_eq!(reason(&status, "Degraded"), "NoFailure");
+    assert_eq!(status.resource_status, None);
+    agent.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
     let world = World::embedded().await;
