@@ -4,10 +4,11 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::ignore::{InvalidPath, ignored, keep_live};
+use crate::apply::ignore::{InvalidPath, ignored, keep_live, recreate_fields};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
+use crate::apply::server_side::{Manner, configuration, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
 use crate::object;
 use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
@@ -49,6 +50,11 @@ pub(crate) enum Step {
         patch_type: PatchType,
         copy: Copy,
     },
+    /// The object is applied on the server side, made if it is missing.
+    Apply { config: Value, manner: Manner },
+    /// What we wrote otherwise is handed to the field manager that applies, by a merge patch; then the object is looked
+    /// at again.
+    HandOver { patch: Value },
 }
 
 /// Decides for one manifest, on the live object as just read and on the ledger's entry.
@@ -65,6 +71,9 @@ pub(crate) fn decide(
         Ok(ignored) => ignored,
         Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
     };
+    if let Err(invalid) = recreate_fields(treatment) {
+        return Step::Done(invalid_path("InvalidRecreateField", manifest, &invalid));
+    }
     let Some(live) = live else {
         return match (strategy, once(terms.apply_once, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
@@ -72,6 +81,11 @@ pub(crate) fn decide(
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (UpdateStrategyType::ServerSideApply, _) => {
+                let manner = manner(treatment);
+                let config = configuration(manifest, &terms.marker, None, &[], &manner.manager);
+                Step::Apply { config, manner }
+            }
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -113,24 +127,53 @@ pub(crate) fn decide(
     if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
+    let drifts = adoption == Adoption::Ours && terms.drift != Drift::Correct && same_stamps(manifest, live);
+    let drifted = || {
+        done(if terms.drift == Drift::Report {
+            Applied::Drifted
+        } else {
+            Applied::Left
+        })
+    };
+    if strategy == UpdateStrategyType::ServerSideApply {
+        let step = apply_on_server(manifest, live, manner(treatment), &kept, &terms.marker);
+        // One that was last applied by a three-way merge has not drifted, it is handed over.
+        let handed_over = object::annotation(live, annotation::LAST_APPLIED).is_none();
+        return match step {
+            Step::Apply { .. } if drifts && handed_over => drifted(),
+            step => step,
+        };
+    }
     match merge(manifest, live, entry, &terms.marker, &kept) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
-        Ok(Some(_))
-            if adoption == Adoption::Ours && terms.drift != Drift::Correct && same_stamps(manifest, live) =>
-        {
-            done(if terms.drift == Drift::Report {
-                Applied::Drifted
-            } else {
-                Applied::Left
-            })
-        }
+        Ok(Some(_)) if drifts => drifted(),
         Ok(Some((patch, patch_type, copy))) => Step::Patch {
             patch,
             patch_type,
             copy,
         },
     }
+}
+
+/// Server-side apply of an object that exists.
+fn apply_on_server(
+    manifest: &Manifest,
+    live: &Value,
+    manner: Manner,
+    kept: &[&FieldPath],
+    marker: &str,
+) -> Step {
+    if let Some(fields) = taken_over(live, &manner.manager) {
+        return Step::HandOver {
+            patch: json!({"metadata": {"managedFields": fields}}),
+        };
+    }
+    let config = configuration(manifest, marker, Some(live), kept, &manner.manager);
+    if holds(&config, live, &manner.manager) {
+        return Step::Done(Outcome::Applied(Applied::Unchanged));
+    }
+    Step::Apply { config, manner }
 }
 
 /// The outcome of a manifest whose treatment names a field path that is none.

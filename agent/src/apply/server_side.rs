@@ -5,6 +5,7 @@
 //! and a field left out would stay, because the other still owns it.
 
 mod owned;
+mod send;
 
 use crate::apply::decode::Manifest;
 use crate::apply::desired::stamped;
@@ -18,6 +19,7 @@ use roundhouse_patch::managed::{Entry, Operation, owners_at, read_entries, write
 use serde_json::{Value, json};
 
 pub(crate) use owned::holds;
+pub(crate) use send::Sent;
 
 /// The manager that the API server makes up for what an object had before its first apply.
 const BEFORE_FIRST: &str = "before-first-apply";
@@ -108,14 +110,14 @@ fn leave_out(config: &mut Value, location: &str, rendered: &Value) {
     }
 }
 
-/// The managed fields with what we own by other writes than applies handed to `manager`; `None` if there is nothing to
-/// hand over, or the fields do not read.
+/// The managed fields with what we own by other writes, or applied under our own name, handed to `manager`; `None` if
+/// there is nothing to hand over, or the fields do not read.
 pub(crate) fn taken_over(live: &Value, manager: &str) -> Option<Value> {
     let entries = read_entries(live.pointer("/metadata/managedFields")?).ok()?;
     let ours = |entry: &Entry| {
-        entry.operation == Operation::Update
-            && entry.subresource.is_empty()
-            && (entry.manager == manager || entry.manager == AGENT_FIELD_MANAGER)
+        let writes = entry.manager == manager || entry.manager == AGENT_FIELD_MANAGER;
+        let applies = entry.operation == Operation::Apply && entry.manager == manager;
+        entry.subresource.is_empty() && writes && !applies
     };
     let (written, mut others): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(ours);
     let first = written.first()?;

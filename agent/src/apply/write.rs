@@ -6,7 +6,8 @@ use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome, RECREATING};
 use crate::apply::recreate::{After, Refused};
-use crate::apply::strategy::treatment;
+use crate::apply::server_side::{Sent, manner, taken_over};
+use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::error::{CallError, Fault};
@@ -14,7 +15,7 @@ use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
 use crate::observe::{Readiness, feedback, readiness};
-use roundhouse_api::bundle::ResourceMeta;
+use roundhouse_api::bundle::{ResourceMeta, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
@@ -28,12 +29,12 @@ const CONFLICT_MIN: Duration = Duration::from_millis(10);
 const CONFLICT_MAX: Duration = Duration::from_millis(500);
 
 /// What an attempt ended with.
-struct Ended {
-    outcome: Outcome,
-    live: Option<Value>,
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) live: Option<Value>,
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
-    copy: Option<Copy>,
-    quiet: Option<String>,
+    pub(super) copy: Option<Copy>,
+    pub(super) quiet: Option<String>,
 }
 
 impl Ended {
@@ -90,8 +91,25 @@ impl Engine {
                 Err(error) => return Ended::with(failed(&error), None),
             };
             let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
-                Step::Done(outcome) => return looked_at(task, order, outcome, live),
+                Step::Done(outcome) => return looked_at(task, order, treatment, outcome, live),
                 Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
+                Step::Apply { config, manner } => {
+                    let sent = Sent {
+                        kind,
+                        target,
+                        live,
+                        config,
+                        manner,
+                        treatment,
+                    };
+                    self.apply_on_server(sent, task, order).await
+                }
+                Step::HandOver { patch } => {
+                    let Some(live) = live else { continue };
+                    let guarded = guarded(patch, &live);
+                    let handed = self.member.patch(kind, target, &guarded, PatchType::Merge);
+                    handed.await.map(|after| not_handed_over(&after, treatment, task))
+                }
                 Step::Patch {
                     patch,
                     patch_type,
@@ -202,7 +220,7 @@ impl Engine {
     }
 
     /// Makes the missing namespace of the application; it is labelled, and never pruned because no ledger has it.
-    async fn make_room(
+    pub(super) async fn make_room(
         &self,
         kind: &Kind,
         target: &ObjectKey,
@@ -253,8 +271,19 @@ impl Engine {
 
 /// A decision that sends nothing. An object found unchanged whose copy belongs into the ledger gets it there again, in
 /// case the ledger was lost.
-fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Value>) -> Ended {
+fn looked_at(
+    task: Task<'_>,
+    order: Order<'_>,
+    treatment: Treatment<'_>,
+    outcome: Outcome,
+    live: Option<Value>,
+) -> Ended {
     let copy = match (&outcome, &live) {
+        (Outcome::Applied(Applied::Unchanged), _)
+            if treatment.type_ == UpdateStrategyType::ServerSideApply =>
+        {
+            Some(Copy::OptedOut)
+        }
         (Outcome::Applied(Applied::Unchanged), Some(live))
             if object::annotation(live, annotation::LAST_APPLIED).is_none() =>
         {
@@ -273,6 +302,22 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
         copy,
         ..Ended::with(outcome, live)
     }
+}
+
+/// How a manifest ends whose managed fields the member does not let us hand over; `None` if it did.
+fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
+    let manager = manner(treatment).manager;
+    taken_over(after, &manager)?;
+    let message = format!(
+        "{}: the cluster keeps its managed fields as they are; field manager {manager} cannot take over what was \
+         applied before",
+        task.manifest.key
+    );
+    let outcome = Outcome::Failed {
+        reason: "ApplyConflict",
+        message,
+    };
+    Some(Ended::with(outcome, None))
 }
 
 /// The object as a patch makes it.
@@ -306,7 +351,7 @@ fn guarded(mut patch: Value, live: &Value) -> Value {
 }
 
 /// See [`Observation::quiet`].
-fn quiet(patch: &Value, live: &Value) -> String {
+pub(super) fn quiet(patch: &Value, live: &Value) -> String {
     let mut still = live.clone();
     if let Some(object) = still.as_object_mut() {
         object.remove("status");
