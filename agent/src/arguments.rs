@@ -24,8 +24,9 @@ pub(crate) struct Arguments {
     #[arg(long, env = "ROUNDHOUSE_MEMBER_KUBECONFIG", value_name = "FILE")]
     pub(crate) member_kubeconfig: Option<PathBuf>,
     /// Whether an object that was applied is left alone until its content changes: off repairs every difference, on
-    /// applies each content once. A Bundle's applyOnce goes first
-    #[arg(long, env = "ROUNDHOUSE_APPLY_ONCE_ONLY", value_name = "off|on", default_value = "off", value_parser = apply_once)]
+    /// applies each content once, force moreover leaves an object deleted that somebody deleted. A Bundle's applyOnce
+    /// goes first
+    #[arg(long, env = "ROUNDHOUSE_APPLY_ONCE_ONLY", value_name = "off|on|force", default_value = "off", value_parser = apply_once)]
     apply_once_only: ApplyOnce,
     /// Name under which the Lease is held
     #[arg(
@@ -81,8 +82,8 @@ fn apply_once(text: &str) -> Result<ApplyOnce, String> {
     match text {
         "off" | "false" => Ok(ApplyOnce::Never),
         "on" | "true" => Ok(ApplyOnce::Once),
-        "force" => Err("force is not supported yet: use off or on".to_owned()),
-        _ => Err("use off or on".to_owned()),
+        "force" => Ok(ApplyOnce::Force),
+        _ => Err("use off, on or force".to_owned()),
     }
 }
 
@@ -115,13 +116,13 @@ mod tests {
             ("false", ApplyOnce::Never),
             ("on", ApplyOnce::Once),
             ("true", ApplyOnce::Once),
+            ("force", ApplyOnce::Force),
         ] {
             let arguments = parse(&[&format!("--apply-once-only={word}")]).unwrap();
             assert_eq!(arguments.config().apply_once, expected, "{word}");
         }
-        let refused = parse(&["--apply-once-only=force"]).unwrap_err().to_string();
-        assert!(refused.contains("not supported yet"), "{refused}");
-        assert!(parse(&["--apply-once-only=maybe"]).is_err());
+        let refused = parse(&["--apply-once-only=maybe"]).unwrap_err().to_string();
+        assert!(refused.contains("use off, on or force"), "{refused}");
     }
 
     #[test]

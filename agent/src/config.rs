@@ -23,6 +23,8 @@ pub struct Config {
     pub lease_duration: Duration,
     /// How long events about objects are collected before a bundle is looked at again. Default 50 ms.
     pub settle: Duration,
+    /// How often at most a report is sent of which only texts and feedback values changed. Default 10 s.
+    pub report_interval: Duration,
     /// First delay after a failure; it doubles up to [`Config::retry_max`]. Default 1 s.
     pub retry_min: Duration,
     /// Longest delay after failures. Default 2 min.
@@ -52,6 +54,7 @@ impl Config {
             lease_interval: Duration::from_secs(10),
             lease_duration: Duration::from_secs(40),
             settle: Duration::from_millis(50),
+            report_interval: Duration::from_secs(10),
             retry_min: Duration::from_secs(1),
             retry_max: Duration::from_secs(120),
             concurrent_bundles: 4,

@@ -71,6 +71,7 @@ impl CallError {
             409 => Fault::Conflict,
             410 => Fault::Gone,
             401 => Fault::Lasting("Unauthorized"),
+            403 if is_terminating(status) => Fault::Passing("NamespaceTerminating"),
             403 => Fault::Lasting("Forbidden"),
             413 => Fault::Lasting("TooLarge"),
             422 if !refusals(status).is_empty() => Fault::Lasting("Immutable"),
@@ -96,6 +97,15 @@ impl CallError {
             other => other.to_string(),
         }
     }
+}
+
+/// Whether a request was forbidden only because its namespace is on its way out (Kubernetes' `NamespaceLifecycle`
+/// admission); it may be made again when it is gone.
+fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 #[cfg(test)]
@@ -128,6 +138,13 @@ mod tests {
         ] {
             assert_eq!(fault(code, message), expected, "{code} {message}");
         }
+        let terminating = serde_json::json!({"code": 403, "details": {"causes": [
+            {"reason": "NamespaceTerminating", "message": "namespace shop is being terminated", "field": ""}]}});
+        let terminating: Status = serde_json::from_value(terminating).unwrap();
+        assert_eq!(
+            CallError::Kube(kube::Error::Api(Box::new(terminating))).fault(),
+            Fault::Passing("NamespaceTerminating")
+        );
         assert_eq!(
             CallError::Timeout(Duration::from_secs(1)).fault(),
             Fault::Passing("Timeout")

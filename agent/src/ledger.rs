@@ -6,5 +6,5 @@
 mod content;
 mod store;
 
-pub(crate) use content::{Intentions, Settled, intend, orphan, remove_all, settle};
+pub(crate) use content::{Intentions, Settled, intend, is_leaving, orphan, remove_all, settle};
 pub(crate) use store::{Ledger, list};

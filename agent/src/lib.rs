@@ -24,6 +24,7 @@ mod bundle;
 mod config;
 mod delay;
 mod error;
+mod executor;
 mod facts;
 mod install;
 mod kinds;

@@ -1,6 +1,7 @@
 //! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
 
 use crate::error::{CallError, Fault};
+use crate::executor::Account;
 use crate::kinds::Kind;
 use crate::object::ObjectKey;
 use kube::Client;
@@ -16,11 +17,25 @@ use std::time::Duration;
 pub(crate) struct Member {
     client: Client,
     timeout: Duration,
+    /// Whom calls act as; `None`: the agent itself.
+    account: Option<Account>,
 }
 
 impl Member {
     pub(crate) fn new(client: Client, timeout: Duration) -> Self {
-        Member { client, timeout }
+        Member {
+            client,
+            timeout,
+            account: None,
+        }
+    }
+
+    /// The same API, on behalf of an account.
+    pub(crate) fn on_behalf_of(&self, account: Option<Account>) -> Self {
+        Member {
+            account,
+            ..self.clone()
+        }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -36,7 +51,10 @@ impl Member {
         &self,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Value, CallError> {
-        let request = request.map_err(kube::Error::BuildRequest)?;
+        let mut request = request.map_err(kube::Error::BuildRequest)?;
+        if let Some(account) = &self.account {
+            account.sign(request.headers_mut());
+        }
         within(self.timeout, self.client.request::<Value>(request)).await
     }
 

@@ -1,28 +1,22 @@
 //! Report: the one status of a Bundle, computed whole from what a pass found; pure. It is about the generation that the
 //! pass applied and about no other.
 
+mod entry;
+mod rules;
 mod send;
 mod tally;
 
 pub(crate) use send::send;
 
 use crate::apply::Observation;
-use crate::observe::Readiness;
+use entry::{Entry, listed};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_FAILURES, MAX_MESSAGE,
-    MAX_WORKLOADS, ManifestCondition, PROGRESSING, ResourceMeta, ResourceStatus,
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_MESSAGE, MAX_WORKLOADS, PROGRESSING,
+    REMOVAL_REFUSED, ResourceMeta,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
-
-/// Condition type of a single manifest: it is as the bundle wants it.
-const MANIFEST_APPLIED: &str = "Applied";
-/// Condition type of a single manifest: it does what it is for.
-const MANIFEST_AVAILABLE: &str = "Available";
-/// Condition type of an object that is no longer in the bundle.
-const REMOVED: &str = "Removed";
 
 /// What a report is about.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +35,14 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
+    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    pub(crate) refused: bool,
+}
+
+impl Leaving {
+    fn reason(&self) -> &'static str {
+        if self.refused { REMOVAL_REFUSED } else { "Removing" }
+    }
 }
 
 /// The report of a bundle that was applied.
@@ -53,7 +55,8 @@ pub(crate) fn applied<'a>(
 ) -> BundleStatus {
     let mut tally = Tally::default();
     let mut workloads = Vec::new();
-    let mut failures = Vec::new();
+    let mut entries = Vec::new();
+    let mut said = Vec::new();
     for observation in observations {
         tally.count(observation);
         if let Some(workload) = &observation.workload
@@ -61,25 +64,19 @@ pub(crate) fn applied<'a>(
         {
             workloads.push(workload.clone());
         }
-        failures.extend(failure(observation, subject.generation, before, now));
+        entries.extend(Entry::of(observation));
+        said.push(observation);
     }
-    failures.extend(leaving.iter().map(|leaving| {
-        let verdict = Verdict {
-            type_: REMOVED,
-            status: Status::False,
-            reason: "Removing",
-            message: cut(&leaving.message),
-        };
-        manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
-    }));
+    entries.extend(leaving.iter().map(Entry::leaving));
     let phase = tally.phase();
     let mut status = base(subject, phase, before);
     status.counts = Some(tally.counts);
     status.workloads = workloads;
-    status.resource_status = bounded(failures);
-    for verdict in tally.verdicts(phase, leaving.len()) {
+    status.resource_status = listed(entries, subject.generation, before, now);
+    for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
+    rules::aggregate(&mut status.conditions, &said, subject.generation, now);
     status
 }
 
@@ -142,7 +139,8 @@ pub(crate) fn removing(
         total: count(leaving.len()),
         ..Counts::default()
     });
-    let (reason, message) = match leaving.first() {
+    let refused = leaving.iter().find(|leaving| leaving.refused);
+    let (reason, message) = match refused.or(leaving.first()) {
         None => ("Cleaned", String::new()),
         Some(first) => {
             let message = format!(
@@ -151,28 +149,16 @@ pub(crate) fn removing(
                 first.meta.name,
                 first.message
             );
-            ("Removing", cut(&message))
+            (first.reason(), cut(&message))
         }
     };
-    status.resource_status = bounded(
-        leaving
-            .iter()
-            .map(|leaving| {
-                let message = cut(&leaving.message);
-                let verdict = Verdict {
-                    type_: REMOVED,
-                    status: Status::False,
-                    reason: "Removing",
-                    message,
-                };
-                manifest_condition(&leaving.meta, verdict, subject.generation, before, now)
-            })
-            .collect(),
-    );
+    let entries = leaving.iter().map(Entry::leaving).collect();
+    status.resource_status = listed(entries, subject.generation, before, now);
     for (type_, holds) in [
         (APPLIED, false),
         (AVAILABLE, false),
-        (PROGRESSING, !leaving.is_empty()),
+        (PROGRESSING, !leaving.is_empty() && refused.is_none()),
+        (DEGRADED, refused.is_some()),
     ] {
         let verdict = Verdict {
             type_,
@@ -196,82 +182,24 @@ fn base(subject: Subject<'_>, phase: BundlePhase, before: Option<&BundleStatus>)
     }
 }
 
-/// The entry of a manifest that is not as it should be; `None` for a healthy one and for one that is on its way.
-fn failure(
-    observation: &Observation,
-    generation: i64,
-    before: Option<&BundleStatus>,
-    now: Timestamp,
-) -> Option<ManifestCondition> {
-    let verdict = if observation.outcome.is_applied() {
-        let Readiness::Failed { reason, message } = &observation.readiness else {
-            return None;
-        };
-        let message = cut(&format!("{reason}: {message}"));
-        Verdict {
-            type_: MANIFEST_AVAILABLE,
-            status: Status::False,
-            reason: "Failed",
-            message,
+/// Whether two reports differ in nothing but texts and reported values: those may change all the time.
+pub(crate) fn differ_in_texts_only(before: &BundleStatus, after: &BundleStatus) -> bool {
+    let bare = |status: &BundleStatus| {
+        let mut status = status.clone();
+        let manifests = status
+            .resource_status
+            .iter_mut()
+            .flat_map(|resources| &mut resources.manifests);
+        let conditions = manifests.flat_map(|manifest| {
+            manifest.status_feedback = None;
+            &mut manifest.conditions
+        });
+        for condition in conditions.chain(&mut status.conditions) {
+            condition.message.clear();
         }
-    } else {
-        Verdict {
-            type_: MANIFEST_APPLIED,
-            status: Status::False,
-            reason: observation.outcome.reason(),
-            message: cut(&observation.outcome.message()),
-        }
+        status
     };
-    Some(manifest_condition(
-        &observation.meta,
-        verdict,
-        generation,
-        before,
-        now,
-    ))
-}
-
-fn manifest_condition(
-    meta: &ResourceMeta,
-    verdict: Verdict,
-    generation: i64,
-    before: Option<&BundleStatus>,
-    now: Timestamp,
-) -> ManifestCondition {
-    let before = before
-        .and_then(|before| before.resource_status.as_ref())
-        .and_then(|status| status.manifests.iter().find(|entry| entry.resource_meta == *meta));
-    // Only the condition of this type is carried over: a manifest has one trouble at a time.
-    let mut conditions: Vec<Condition> = before
-        .map(|before| {
-            before
-                .conditions
-                .iter()
-                .filter(|c| c.type_ == verdict.type_)
-                .cloned()
-                .collect()
-        })
-        .unwrap_or_default();
-    condition::set(&mut conditions, verdict, Some(generation), now);
-    ManifestCondition {
-        resource_meta: meta.clone(),
-        conditions,
-        status_feedback: None,
-    }
-}
-
-fn bounded(mut failures: Vec<ManifestCondition>) -> Option<ResourceStatus> {
-    if failures.is_empty() {
-        return None;
-    }
-    failures.sort_by_key(|failure| failure.resource_meta.ordinal);
-    let omitted = failures.len().saturating_sub(MAX_FAILURES);
-    failures.truncate(MAX_FAILURES);
-    Some(ResourceStatus {
-        manifests: failures,
-        omitted: (omitted > 0).then(|| count(omitted)),
-        feedback_truncated: false,
-    })
+    before != after && bare(before) == bare(after)
 }
 
 fn count(n: usize) -> u32 {

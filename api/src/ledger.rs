@@ -1,5 +1,6 @@
 //! `AppliedBundle`: the agent's ledger in the member, written before the member is touched.
 
+use crate::bundle::ServiceAccountRef;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub struct AppliedBundleSpec {
     /// Whether the Bundle was written by dispatch (it had an `applicationRef`): then only `deletion` lets its objects go.
     #[serde(default)]
     pub dispatched: bool,
+    /// On whose behalf the objects were last written, and are removed if the Bundle vanishes meanwhile; absent: on the
+    /// agent's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<ServiceAccountRef>,
     /// Where the ledger stands.
     pub state: LedgerState,
     /// Union of what is intended and what was applied, until removals are confirmed.
@@ -92,11 +97,14 @@ pub struct LedgerEntry {
     /// Generation of the Application that was applied (annotation `app.oam.dev/generation`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application_generation: Option<String>,
-    /// Values that were kept when this content was applied (apply-once rules with `onUpdate`), by field path: repairing
-    /// drift restores these, not what the manifest says.
+    /// Values that were kept when this content was applied (apply-once rules with `onUpdate`), by JSON pointer into the
+    /// manifest: repairing drift restores these, not what the manifest says. Never those of a Secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::any_object")]
     pub kept: BTreeMap<String, serde_json::Value>,
+    /// What an object that came to a bad end said, because the object itself may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// What became of it.
     pub outcome: LedgerOutcome,
 }
@@ -109,7 +117,7 @@ pub enum LedgerOutcome {
     Intended,
     /// Applied.
     Applied,
-    /// A Job that ran to its end.
+    /// It ran to its end: a Job, or an object that its rules call complete.
     Completed,
     /// Refused or failed; the object, if there is one, is not ours.
     Failed,
@@ -117,4 +125,7 @@ pub enum LedgerOutcome {
     Observed,
     /// To be removed, not yet confirmed.
     Removing,
+    /// To be removed under apply-once, but nobody has confirmed that: it goes once it asks for no replicas. If its Bundle
+    /// vanishes meanwhile it is held.
+    Unconfirmed,
 }

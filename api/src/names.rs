@@ -36,8 +36,16 @@ pub mod label {
     pub const REVISION: &str = "app.oam.dev/revision";
     /// Application revision, `<app>-v<N>`.
     pub const APP_REVISION: &str = "app.oam.dev/appRevision";
-    /// `WORKLOAD` or `TRAIT` (seed: apply-once-only).
+    /// [`WORKLOAD`] or [`TRAIT`] (seed: apply-once-only).
     pub const RESOURCE_TYPE: &str = "app.oam.dev/resourceType";
+    /// Value of [`RESOURCE_TYPE`]: what runs pods.
+    pub const WORKLOAD: &str = "WORKLOAD";
+    /// Value of [`RESOURCE_TYPE`]: everything else.
+    pub const TRAIT: &str = "TRAIT";
+    /// Type of the component that an object was rendered from, as KubeVela writes it.
+    pub const COMPONENT_TYPE: &str = "workload.oam.dev/type";
+    /// Type of the trait that an object was rendered from, as KubeVela writes it.
+    pub const TRAIT_TYPE: &str = "trait.oam.dev/type";
     /// Cluster name, on the namespace of a cluster and on Bundles.
     pub const CLUSTER: &str = "roundhouse.dev/cluster";
     /// The step that placed a Bundle last.
@@ -48,6 +56,18 @@ pub mod label {
     pub const MANAGED_BY_VALUE: &str = "roundhouse";
     /// Region of a cluster: statuses are grouped by it.
     pub const REGION: &str = "region";
+}
+
+/// Whether a label or annotation is Roundhouse's own bookkeeping (or KubeVela's of the same name): it says nothing about
+/// what an object does.
+pub fn is_bookkeeping(key: &str) -> bool {
+    const PREFIXES: [&str; 4] = [
+        "app.oam.dev/",
+        "workload.oam.dev/",
+        "trait.oam.dev/",
+        "roundhouse.dev/",
+    ];
+    PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Annotation keys.
@@ -220,6 +240,21 @@ mod tests {
         assert!(ClusterName::new("c".repeat(55)).is_ok());
         for bad in ["", "C1", "c_1", "-c", "c-", "c.1", "é", &"c".repeat(56)] {
             assert!(ClusterName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn bookkeeping_is_told_by_its_prefix() {
+        for own in [
+            label::COMPONENT_TYPE,
+            label::TRAIT_TYPE,
+            label::REVISION,
+            annotation::OWNED_BY,
+        ] {
+            assert!(is_bookkeeping(own), "{own}");
+        }
+        for other in ["app", "app.kubernetes.io/name", label::MANAGED_BY, "oam.dev/x"] {
+            assert!(!is_bookkeeping(other), "{other}");
         }
     }
 

@@ -4,18 +4,21 @@
 use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
-use crate::apply::ignore::{InvalidPath, ignored, keep_live, recreate_fields};
+use crate::apply::exempt::Exempt;
+use crate::apply::ignore::{InvalidPath, ignored, recreate_fields};
+use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once, same_stamps};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
-use crate::apply::server_side::{Manner, configuration, holds, manner, taken_over};
+use crate::apply::server_side::{Manner, Over, configuration, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
 use crate::object;
-use roundhouse_api::bundle::{Adopt, ApplyOnce, Drift, UpdateStrategyType};
+use roundhouse_api::bundle::{
+    Adopt, ApplyOnce, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
+};
 use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
-use roundhouse_patch::field::FieldPath;
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::names::{annotation, is_bookkeeping};
 use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
@@ -31,8 +34,10 @@ pub(crate) struct Terms {
     pub(crate) adopt: Adopt,
     /// Whether a third party's controller may stand beside us.
     pub(crate) allow_co_ownership: bool,
-    /// Apply-once mode.
+    /// Apply-once mode of objects for which no rule says otherwise.
     pub(crate) apply_once: ApplyOnce,
+    /// Apply-once rules.
+    pub(crate) rules: Rules,
     /// What to do with later differences.
     pub(crate) drift: Drift,
 }
@@ -66,6 +71,11 @@ pub(crate) fn decide(
     terms: &Terms,
 ) -> Step {
     let strategy = treatment.type_;
+    let keeping = match terms.rules.of(&manifest.object) {
+        Ok(keeping) => keeping,
+        Err(bad) => return Step::Done(bad_rule(manifest, &bad)),
+    };
+    let mode = keeping.map_or(terms.apply_once, |keeping| keeping.mode(terms.apply_once));
     let done = |applied| Step::Done(Outcome::Applied(applied));
     let ignored = match ignored(treatment) {
         Ok(ignored) => ignored,
@@ -75,15 +85,17 @@ pub(crate) fn decide(
         return Step::Done(invalid_path("InvalidRecreateField", manifest, &invalid));
     }
     let Some(live) = live else {
-        return match (strategy, once(terms.apply_once, manifest, None, entry)) {
+        return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
                 reason: "NotFound",
                 message: format!("{} does not exist and is read-only here", manifest.key),
             }),
             (_, Once::Finished) => done(Applied::Finished),
+            (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
+            _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
             (UpdateStrategyType::ServerSideApply, _) => {
                 let manner = manner(treatment);
-                let config = configuration(manifest, &terms.marker, None, &[], &manner.manager);
+                let config = configuration(manifest, &terms.marker, None, &manner.manager);
                 Step::Apply { config, manner }
             }
             _ => {
@@ -102,14 +114,18 @@ pub(crate) fn decide(
         allow_co_ownership: terms.allow_co_ownership,
     };
     let adoption = adoption(live, claim);
-    let kept = ignored.paths(manifest, live);
+    let ignored = ignored.paths(manifest, live);
+    let exempt = Exempt {
+        ignored: &ignored,
+        keeping,
+    };
     match (&adoption, strategy) {
         // An object that somebody else made first is what CreateOnly asks for, whoever owns it.
         (Adoption::Ours, UpdateStrategyType::CreateOnly) => return done(Applied::Left),
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live, &kept) {
+            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -119,12 +135,12 @@ pub(crate) fn decide(
         return Step::Done(Outcome::Delayed {
             reason: "BeingDeleted",
             message: format!(
-                "{} is being deleted; it is made again when it is gone",
+                "{} is being deleted; whether it is made again is decided when it is gone",
                 manifest.key
             ),
         });
     }
-    if once(terms.apply_once, manifest, Some(live), entry) == Once::Leave {
+    if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
     let drifts = adoption == Adoption::Ours && terms.drift != Drift::Correct && same_stamps(manifest, live);
@@ -136,7 +152,8 @@ pub(crate) fn decide(
         })
     };
     if strategy == UpdateStrategyType::ServerSideApply {
-        let step = apply_on_server(manifest, live, manner(treatment), &kept, &terms.marker);
+        let over = Over { live, entry, exempt };
+        let step = apply_on_server(manifest, over, manner(treatment), &terms.marker);
         // One that was last applied by a three-way merge has not drifted, it is handed over.
         let handed_over = object::annotation(live, annotation::LAST_APPLIED).is_none();
         return match step {
@@ -144,7 +161,7 @@ pub(crate) fn decide(
             step => step,
         };
     }
-    match merge(manifest, live, entry, &terms.marker, &kept) {
+    match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
         Ok(Some(_)) if drifts => drifted(),
@@ -157,20 +174,18 @@ pub(crate) fn decide(
 }
 
 /// Server-side apply of an object that exists.
-fn apply_on_server(
-    manifest: &Manifest,
-    live: &Value,
-    manner: Manner,
-    kept: &[&FieldPath],
-    marker: &str,
-) -> Step {
-    if let Some(fields) = taken_over(live, &manner.manager) {
+fn apply_on_server(manifest: &Manifest, over: Over<'_>, manner: Manner, marker: &str) -> Step {
+    let checked = over.exempt.check(manifest, over.live, over.entry);
+    if let Err(bad) = checked {
+        return Step::Done(bad_rule(manifest, &bad));
+    }
+    if let Some(fields) = taken_over(over.live, &manner.manager) {
         return Step::HandOver {
             patch: json!({"metadata": {"managedFields": fields}}),
         };
     }
-    let config = configuration(manifest, marker, Some(live), kept, &manner.manager);
-    if holds(&config, live, &manner.manager) {
+    let config = configuration(manifest, marker, Some(over), &manner.manager);
+    if holds(&config, over.live, &manner.manager) {
         return Step::Done(Outcome::Applied(Applied::Unchanged));
     }
     Step::Apply { config, manner }
@@ -182,17 +197,35 @@ fn invalid_path(reason: &'static str, manifest: &Manifest, invalid: &InvalidPath
     Outcome::Failed { reason, message }
 }
 
-/// The three-way merge; `None` when there is nothing to send. The values of `kept` are wanted as they are live, while
-/// the last-applied copy stays that of the manifest: what is kept today may be set again tomorrow.
+/// Whether the object came to its end by a rule with condition `Complete`: then it is not made again in any mode, as
+/// long as the bundle wants the same of it (OCM: no re-apply after completion).
+fn finished_by_rule(manifest: &Manifest, entry: Option<&LedgerEntry>, treatment: Treatment<'_>) -> bool {
+    let rules = treatment
+        .config
+        .map(|config| config.condition_rules.as_slice())
+        .unwrap_or_default();
+    let completes = |rule: &ConditionRule| {
+        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+        rule.condition == COMPLETE || (well_known && rule.condition.is_empty())
+    };
+    rules.iter().any(completes)
+        && entry.is_some_and(|entry| {
+            entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+        })
+}
+
+/// The three-way merge; `None` when there is nothing to send.
 fn merge(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
     marker: &str,
-    kept: &[&FieldPath],
+    exempt: Exempt<'_>,
 ) -> Result<Option<(Value, PatchType, Copy)>, Outcome> {
     let (mut wanted, copy) = desired(manifest, marker, weight_of_others(manifest, live));
-    keep_live(&mut wanted, live, kept);
+    let checked = exempt.check(manifest, live, entry);
+    checked.map_err(|bad| bad_rule(manifest, &bad))?;
+    exempt.lay(manifest, live, entry, &mut wanted);
     let last = last_applied(manifest, live, entry);
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
@@ -234,14 +267,27 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
 /// new, and what is kept makes no difference.
-fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result<(), Outcome> {
+fn check_equal(
+    manifest: &Manifest,
+    live: &Value,
+    entry: Option<&LedgerEntry>,
+    exempt: Exempt<'_>,
+) -> Result<(), Outcome> {
     let mut plain = hash::without_stamps(&manifest.object);
-    for field in ["/metadata/labels", "/metadata/annotations"] {
-        if let Some(map) = plain.pointer_mut(field).and_then(Value::as_object_mut) {
-            map.retain(|key, _| !key.starts_with("app.oam.dev/") && !key.starts_with("roundhouse.dev/"));
+    if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["labels", "annotations"] {
+            let map = metadata.get_mut(field).and_then(Value::as_object_mut);
+            // A map that is empty without ours asks for nothing, not for an empty map.
+            let emptied = map.is_some_and(|map| {
+                map.retain(|key, _| !is_bookkeeping(key));
+                map.is_empty()
+            });
+            if emptied {
+                metadata.remove(field);
+            }
         }
     }
-    keep_live(&mut plain, live, kept);
+    exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),
@@ -258,6 +304,13 @@ fn check_equal(manifest: &Manifest, live: &Value, kept: &[&FieldPath]) -> Result
         paths = format!("{paths} and {more} more");
     }
     Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
+    Outcome::Failed {
+        reason: "InvalidApplyOnceRule",
+        message: format!("{}: {bad}", manifest.key),
+    }
 }
 
 /// The paths that a patch touches, without the values: they may be secret.

@@ -12,10 +12,12 @@ pub(crate) mod adopt;
 pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;
+pub(crate) mod exempt;
 pub(crate) mod fence;
 pub(crate) mod ignore;
 pub(crate) mod immutable;
 pub(crate) mod intent;
+pub(crate) mod keep;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;
@@ -27,11 +29,12 @@ pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod write;
 
+use crate::executor::Account;
 use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
 use crate::member::Member;
 use crate::object::ObjectKey;
-use crate::observe::Readiness;
+use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
@@ -63,6 +66,8 @@ pub(crate) struct Observation {
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
     pub(crate) workload: Option<WorkloadStatus>,
+    /// What the rules of the bundle say of the live object; `None` where there are none for it.
+    pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
     /// Digest of a patch that the member refused or answered without any change, and of the object that it was computed
@@ -87,6 +92,8 @@ pub(crate) struct Task<'a> {
 pub(crate) struct Order<'a> {
     pub(crate) terms: &'a Terms,
     pub(crate) configs: &'a [ManifestConfig],
+    /// The rules of `configs`, compiled.
+    pub(crate) rules: &'a Rules,
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
 }
@@ -108,6 +115,15 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// The same member with the rights of an account; discovery stays the agent's.
+    pub(crate) fn on_behalf_of(&self, account: Option<Account>) -> Engine {
+        Engine {
+            member: self.member.on_behalf_of(account),
+            kinds: Arc::clone(&self.kinds),
+            concurrent: self.concurrent,
+        }
+    }
+
     /// Applies manifests in waves; parallel inside a wave, one after the other between them. Nothing that happens to
     /// one manifest stops another.
     pub(crate) async fn apply(&self, tasks: Vec<Task<'_>>, order: Order<'_>) -> Vec<Done> {
@@ -179,6 +195,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         outcome: Outcome::Undecodable(failed.error.clone()),
         readiness: Readiness::Progressing(String::new()),
         workload: None,
+        examined: None,
         seen: None,
         quiet: None,
     }

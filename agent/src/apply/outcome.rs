@@ -48,6 +48,8 @@ pub(crate) enum Applied {
     Observed,
     /// It ran to its end and is gone.
     Finished,
+    /// Somebody deleted it, and apply-once `Force` keeps it so.
+    KeptDeleted,
 }
 
 impl Outcome {
@@ -74,6 +76,7 @@ impl Outcome {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             Outcome::Applied(Applied::Drifted) => "Drifted",
+            Outcome::Applied(Applied::KeptDeleted) => "KeptDeleted",
             Outcome::Applied(_) => "Applied",
             Outcome::Undecodable(error) => error.reason(),
             Outcome::NoKind { .. } => "NoKind",

@@ -2,8 +2,10 @@
 //! must be missing from a bundle that was read whole.
 
 use crate::apply::decode::PartialIdentity;
+use crate::apply::strategy::identifies;
+use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
-use roundhouse_api::bundle::{DeleteOption, PropagationPolicy};
+use roundhouse_api::bundle::{DeleteOption, Deletion, PropagationPolicy};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::annotation;
 use serde_json::Value;
@@ -65,14 +67,50 @@ pub(crate) enum Removal {
     Delete { uid: String },
     /// It is being deleted and something holds it.
     Waiting { finalizers: String },
+    /// It still asks for replicas, and nobody confirmed its removal: it stays for now.
+    Refused { replicas: i64 },
 }
 
-/// Decides how an object goes, on the live object as just read.
+/// What the bundle's `deleteOption` says about one object.
+pub(crate) fn policy(
+    option: Option<&DeleteOption>,
+    kind: &Kind,
+    key: &ObjectKey,
+) -> Option<PropagationPolicy> {
+    let option = option?;
+    if option.propagation_policy != PropagationPolicy::SelectivelyOrphan {
+        return Some(option.propagation_policy);
+    }
+    let rules = option
+        .selectively_orphans
+        .iter()
+        .flat_map(|orphans| &orphans.orphaning_rules);
+    let orphaned = rules.into_iter().any(|rule| identifies(rule, kind, key));
+    Some(if orphaned {
+        PropagationPolicy::Orphan
+    } else {
+        PropagationPolicy::Foreground
+    })
+}
+
+/// Whether somebody confirmed the removal of a whole bundle, so that it goes although apply-once is on and workloads of it
+/// still have replicas: the application was deleted, or a person approved this very removal by its hash. A placement that
+/// moved away (`garbage-collection`) is no confirmation; the deletion of a hand-written bundle is one by itself.
+pub(crate) fn is_confirmed(dispatched: bool, deletion: Option<&Deletion>) -> bool {
+    match deletion {
+        Some(deletion) => deletion.confirmed_by != Deletion::GARBAGE_COLLECTION,
+        None => !dispatched,
+    }
+}
+
+/// Decides how an object goes, on the live object as just read. `guarded`: apply-once is on for it and its removal is not
+/// confirmed; then the annotation `roundhouse.dev/prune: "true"` on the object confirms it, or replicas of 0.
 pub(crate) fn removal(
     entry: &LedgerEntry,
     live: Option<&Value>,
     marker: &str,
-    delete_option: Option<&DeleteOption>,
+    policy: Option<PropagationPolicy>,
+    guarded: bool,
 ) -> Removal {
     let Some(live) = live else { return Removal::Gone };
     let Some(uid) = object::uid(live) else {
@@ -99,7 +137,6 @@ pub(crate) fn removal(
             finalizers: names.join(", "),
         };
     }
-    let policy = delete_option.map(|option| option.propagation_policy);
     if policy == Some(PropagationPolicy::Orphan) {
         return Removal::Release;
     }
@@ -107,9 +144,12 @@ pub(crate) fn removal(
         (entry.group.as_str(), entry.kind.as_str()),
         ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
     );
-    let told = policy.is_some() || object::annotation(live, annotation::PRUNE) == Some("true");
-    if precious && !told {
+    let told = object::annotation(live, annotation::PRUNE) == Some("true");
+    let replicas = object::number(live, "/spec/replicas").unwrap_or(0);
+    if precious && policy.is_none() && !told {
         Removal::Release
+    } else if guarded && replicas > 0 && !told {
+        Removal::Refused { replicas }
     } else {
         Removal::Delete { uid: uid.to_owned() }
     }
@@ -170,16 +210,7 @@ mod tests {
             json!({}), |owner| json!({"roundhouse.dev/owned-by": owner}))}})
         };
         let delete = Removal::Delete { uid: "1".into() };
-        let (orphan, foreground) = (
-            DeleteOption {
-                propagation_policy: PropagationPolicy::Orphan,
-                ..DeleteOption::default()
-            },
-            DeleteOption {
-                propagation_policy: PropagationPolicy::Foreground,
-                ..DeleteOption::default()
-            },
-        );
+        let (orphan, foreground) = (PropagationPolicy::Orphan, PropagationPolicy::Foreground);
         let mut going = live("1", Some("h/b"));
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         going["metadata"]["finalizers"] = json!(["x/y"]);
@@ -243,7 +274,7 @@ mod tests {
                 "ConfigMap",
                 Some("1"),
                 Some(&live("1", None)),
-                Some(&orphan),
+                Some(orphan),
                 Removal::Release,
             ),
             (
@@ -264,13 +295,108 @@ mod tests {
                 "Namespace",
                 Some("1"),
                 Some(&live("1", None)),
-                Some(&foreground),
+                Some(foreground),
                 delete.clone(),
             ),
             ("Namespace", Some("1"), Some(&told), None, delete),
         ] {
-            let got = removal(&entry(kind, known), live, "h/b", option);
+            let got = removal(&entry(kind, known), live, "h/b", option, false);
             assert_eq!(got, expected, "{kind} {known:?} {live:?}");
+        }
+    }
+
+    #[test]
+    fn under_apply_once_an_object_with_replicas_goes_only_when_that_is_confirmed() {
+        let live = |replicas: Value, annotations: Value| {
+            let mut annotations = annotations;
+            annotations["roundhouse.dev/owned-by"] = json!("h/b");
+            json!({"metadata": {"uid": "1", "annotations": annotations}, "spec": {"replicas": replicas}})
+        };
+        let entry = LedgerEntry {
+            kind: "Deployment".into(),
+            uid: Some("1".into()),
+            ..LedgerEntry::default()
+        };
+        let delete = Removal::Delete { uid: "1".into() };
+        let orphan = Some(PropagationPolicy::Orphan);
+        let prune = json!({"roundhouse.dev/prune": "true"});
+        for (guarded, replicas, annotations, policy, expected) in [
+            (true, json!(3), json!({}), None, Removal::Refused { replicas: 3 }),
+            (
+                true,
+                json!(3),
+                json!({}),
+                Some(PropagationPolicy::Foreground),
+                Removal::Refused { replicas: 3 },
+            ),
+            (true, json!(3), json!({}), orphan, Removal::Release),
+            (true, json!(3), prune, None, delete.clone()),
+            (true, json!(0), json!({}), None, delete.clone()),
+            (true, Value::Null, json!({}), None, delete.clone()),
+            (false, json!(3), json!({}), None, delete),
+        ] {
+            let live = live(replicas, annotations);
+            let got = removal(&entry, Some(&live), "h/b", policy, guarded);
+            assert_eq!(got, expected, "{guarded} {live}");
+        }
+    }
+
+    #[test]
+    fn what_confirms_the_removal_of_a_bundle() {
+        let by = |confirmed_by: &str| Deletion {
+            revision: "app-v1".into(),
+            confirmed_by: confirmed_by.into(),
+        };
+        for (dispatched, deletion, expected) in [
+            (true, Some(by("application-deleted")), true),
+            (true, Some(by("0123456789abcdef")), true),
+            (true, Some(by("garbage-collection")), false),
+            (true, None, false),
+            (false, None, true),
+        ] {
+            assert_eq!(
+                is_confirmed(dispatched, deletion.as_ref()),
+                expected,
+                "{deletion:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn selective_orphans_are_named_by_rules() {
+        use kube::core::{ApiResource, GroupVersionKind};
+        use roundhouse_api::bundle::{ResourceIdentifier, SelectivelyOrphan};
+        let kind = Kind {
+            resource: ApiResource::from_gvk_with_plural(
+                &GroupVersionKind::gvk("", "v1", "ConfigMap"),
+                "configmaps",
+            ),
+            namespaced: true,
+        };
+        let rule = ResourceIdentifier {
+            resource: "configmaps".into(),
+            namespace: "*".into(),
+            name: "kept".into(),
+            ..ResourceIdentifier::default()
+        };
+        let selective = DeleteOption {
+            propagation_policy: PropagationPolicy::SelectivelyOrphan,
+            selectively_orphans: Some(SelectivelyOrphan {
+                orphaning_rules: vec![rule],
+            }),
+            ..DeleteOption::default()
+        };
+        let whole = DeleteOption {
+            propagation_policy: PropagationPolicy::Orphan,
+            ..DeleteOption::default()
+        };
+        for (option, name, expected) in [
+            (None, "kept", None),
+            (Some(&whole), "other", Some(PropagationPolicy::Orphan)),
+            (Some(&selective), "kept", Some(PropagationPolicy::Orphan)),
+            (Some(&selective), "other", Some(PropagationPolicy::Foreground)),
+        ] {
+            assert_eq!(policy(option, &kind, &key("ConfigMap", name)), expected, "{name}");
         }
     }
 }

@@ -1,19 +1,20 @@
 //! Remove: one object of the ledger against the member. The shell around [`prune`](crate::apply::prune).
 
 use crate::apply::Engine;
+use crate::apply::keep::Rules;
 use crate::apply::order::{WAVES, waves};
-use crate::apply::prune::{Removal, removal};
+use crate::apply::prune::{Removal, policy, removal};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
-use crate::object::ObjectKey;
+use crate::object::{self, ObjectKey};
 use crate::report::Leaving;
 use futures::{FutureExt, StreamExt};
-use roundhouse_api::bundle::{DeleteOption, ResourceMeta};
+use roundhouse_api::bundle::{ApplyOnce, DeleteOption, ResourceMeta};
 use roundhouse_api::ledger::LedgerEntry;
-use roundhouse_api::names::annotation;
+use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::PatchType;
-use serde_json::json;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What was achieved: objects that the ledger may forget, and those that are still there.
@@ -33,6 +34,61 @@ pub(crate) struct Farewell<'a> {
     /// Objects that the bundle still has, as the member names them: an entry under another spelling of the same object
     /// is forgotten, not removed.
     pub(crate) wanted: &'a BTreeSet<ObjectKey>,
+    /// Apply-once, if nobody confirmed the removal: which objects go only without replicas.
+    pub(crate) guard: Option<Guard<'a>>,
+}
+
+/// For which objects apply-once is on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Guard<'a> {
+    pub(crate) mode: ApplyOnce,
+    pub(crate) rules: &'a Rules,
+}
+
+impl Guard<'_> {
+    /// Whether it is for any object at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.mode != ApplyOnce::Never || self.rules.have_whole()
+    }
+
+    fn covers(&self, live: Option<&Value>) -> bool {
+        live.is_some_and(|live| self.rules.mode(self.mode, live) != ApplyOnce::Never)
+    }
+}
+
+/// Why an object is still there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stays {
+    message: String,
+    /// Its removal is refused until it is confirmed.
+    refused: bool,
+}
+
+impl Stays {
+    fn going(message: impl Into<String>) -> Self {
+        Stays {
+            message: message.into(),
+            refused: false,
+        }
+    }
+
+    fn refused(target: &ObjectKey, replicas: i64) -> Self {
+        Stays {
+            message: format!(
+                "{target} still asks for {replicas} replicas and apply-once is on: scale it to 0, or annotate it with \
+                 {}=true, or delete the application",
+                annotation::PRUNE
+            ),
+            refused: true,
+        }
+    }
+}
+
+/// A look at a guarded object before anything is taken away.
+struct Look {
+    key: ObjectKey,
+    component: Option<String>,
+    refused: Option<Stays>,
 }
 
 impl Engine {
@@ -42,6 +98,7 @@ impl Engine {
             .into_iter()
             .map(|entry| (ObjectKey::of_entry(&entry), entry))
             .collect();
+        let held = &self.refusals(&keyed, farewell).await;
         let mut waves = waves(keyed, |(key, _)| key);
         let mut removed = Removed::default();
         let mut ordinal = farewell.ordinal;
@@ -53,6 +110,7 @@ impl Engine {
                     removed.leaving.push(Leaving {
                         meta: meta(&key, &entry, None, ordinal),
                         message,
+                        refused: false,
                     });
                     ordinal += 1;
                 }
@@ -62,8 +120,11 @@ impl Engine {
                 .into_iter()
                 .map(|(key, entry)| {
                     let removal = async move {
-                        let (kind, message) = self.remove_one(&key, &entry, farewell).await;
-                        (key, entry, kind, message)
+                        let (kind, stays) = match held.get(&key) {
+                            Some(stays) => (None, Some(stays.clone())),
+                            None => self.remove_one(&key, &entry, farewell).await,
+                        };
+                        (key, entry, kind, stays)
                     };
                     removal.boxed()
                 })
@@ -73,14 +134,18 @@ impl Engine {
                 .collect()
                 .await;
             results.sort_by(|a, b| a.0.cmp(&b.0));
-            for (key, entry, kind, message) in results {
-                match message {
+            for (key, entry, kind, stays) in results {
+                match stays {
                     None => {
                         removed.released.insert(key);
                     }
-                    Some(message) => {
+                    Some(Stays { message, refused }) => {
                         let meta = meta(&key, &entry, kind.as_deref(), ordinal);
-                        removed.leaving.push(Leaving { meta, message });
+                        removed.leaving.push(Leaving {
+                            meta,
+                            message,
+                            refused,
+                        });
                         ordinal += 1;
                     }
                 }
@@ -89,13 +154,70 @@ impl Engine {
         removed
     }
 
+    /// Looks at everything that is to go before anything goes: a workload that refuses keeps what belongs to its
+    /// component, so that no Service is taken from under pods that still run.
+    async fn refusals(
+        &self,
+        entries: &[(ObjectKey, LedgerEntry)],
+        farewell: Farewell<'_>,
+    ) -> BTreeMap<ObjectKey, Stays> {
+        if farewell.guard.is_none() {
+            return BTreeMap::new();
+        }
+        let looks: Vec<_> = entries
+            .iter()
+            .map(|(key, entry)| self.look(key, entry, farewell).boxed())
+            .collect();
+        let looks: Vec<Look> = futures::stream::iter(looks)
+            .buffer_unordered(self.concurrent.max(1))
+            .filter_map(|look| async move { look })
+            .collect()
+            .await;
+        let refusing: BTreeMap<Option<String>, ObjectKey> = looks
+            .iter()
+            .filter(|look| look.refused.is_some())
+            .map(|look| (look.component.clone(), look.key.clone()))
+            .collect();
+        let stays = looks.into_iter().filter_map(|look| {
+            let workload = refusing.get(&look.component)?;
+            let stays = look
+                .refused
+                .unwrap_or_else(|| Stays::going(format!("stays with {workload}, whose removal is refused")));
+            Some((look.key, stays))
+        });
+        stays.collect()
+    }
+
+    /// `None` for what is not there or not to be deleted; what fails here fails again, and is said, when it is removed.
+    async fn look(&self, key: &ObjectKey, entry: &LedgerEntry, farewell: Farewell<'_>) -> Option<Look> {
+        let kind = self
+            .kinds
+            .resolve_any_version(&key.group, &key.kind, &entry.version);
+        let kind = kind.await.ok().flatten()?;
+        let target = as_named(key, &kind);
+        if farewell.wanted.contains(&target) {
+            return None;
+        }
+        let live = self.member.get(&kind, &target).await.ok().flatten()?;
+        let refused = match farewell.removal(entry, Some(&live), &kind, &target) {
+            Removal::Refused { replicas } => Some(Stays::refused(&target, replicas)),
+            Removal::Delete { .. } => None,
+            Removal::Gone | Removal::NotOurs | Removal::Release | Removal::Waiting { .. } => return None,
+        };
+        Some(Look {
+            key: key.clone(),
+            component: object::label(&live, label::COMPONENT).map(str::to_owned),
+            refused,
+        })
+    }
+
     /// Removes one object; `None` when the ledger may forget it, else what is waited for.
     async fn remove_one(
         &self,
         key: &ObjectKey,
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
-    ) -> (Option<Arc<Kind>>, Option<String>) {
+    ) -> (Option<Arc<Kind>>, Option<Stays>) {
         let kind = match self
             .kinds
             .resolve_any_version(&key.group, &key.kind, &entry.version)
@@ -104,19 +226,16 @@ impl Engine {
             Ok(Some(kind)) => kind,
             // No object outlives its definition.
             Ok(None) => return (None, None),
-            Err(error) => return (None, Some(error.message())),
+            Err(error) => return (None, Some(Stays::going(error.message()))),
         };
-        let mut target = key.clone();
-        if !kind.namespaced {
-            target.namespace.clear();
-        }
+        let target = as_named(key, &kind);
         if farewell.wanted.contains(&target) {
             return (Some(kind), None);
         }
         let waiting = match self.take_away(&kind, &target, entry, farewell).await {
             Ok(waiting) => waiting,
             Err(error) if error.fault() == Fault::NotFound => None,
-            Err(error) => Some(error.message()),
+            Err(error) => Some(Stays::going(error.message())),
         };
         (Some(kind), waiting)
     }
@@ -127,13 +246,14 @@ impl Engine {
         target: &ObjectKey,
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
-    ) -> Result<Option<String>, CallError> {
+    ) -> Result<Option<Stays>, CallError> {
         let live = self.member.get(kind, target).await?;
-        match removal(entry, live.as_ref(), farewell.marker, farewell.delete_option) {
+        match farewell.removal(entry, live.as_ref(), kind, target) {
             Removal::Gone | Removal::NotOurs => Ok(None),
-            Removal::Waiting { finalizers } => Ok(Some(format!(
+            Removal::Refused { replicas } => Ok(Some(Stays::refused(target, replicas))),
+            Removal::Waiting { finalizers } => Ok(Some(Stays::going(format!(
                 "is being deleted; held by finalizers: {finalizers}"
-            ))),
+            )))),
             Removal::Release => {
                 let patch = json!({"metadata": {
                     "resourceVersion": live.as_ref().and_then(crate::object::resource_version),
@@ -146,10 +266,27 @@ impl Engine {
                 self.member.delete(kind, target, &uid).await?;
                 let left = self.member.get(kind, target).await?;
                 let same = left.filter(|left| crate::object::uid(left) == Some(&uid));
-                Ok(same.map(|_| "is being deleted".to_owned()))
+                Ok(same.map(|_| Stays::going("is being deleted")))
             }
         }
     }
+}
+
+impl Farewell<'_> {
+    fn removal(&self, entry: &LedgerEntry, live: Option<&Value>, kind: &Kind, target: &ObjectKey) -> Removal {
+        let guarded = self.guard.is_some_and(|guard| guard.covers(live));
+        let policy = policy(self.delete_option, kind, target);
+        removal(entry, live, self.marker, policy, guarded)
+    }
+}
+
+/// The object as the member names it.
+fn as_named(key: &ObjectKey, kind: &Kind) -> ObjectKey {
+    let mut target = key.clone();
+    if !kind.namespaced {
+        target.namespace.clear();
+    }
+    target
 }
 
 fn meta(key: &ObjectKey, entry: &LedgerEntry, kind: Option<&Kind>, ordinal: u32) -> ResourceMeta {

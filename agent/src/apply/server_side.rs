@@ -9,12 +9,12 @@ mod send;
 
 use crate::apply::decode::Manifest;
 use crate::apply::desired::stamped;
-use crate::apply::ignore::keep_live_of;
+use crate::apply::exempt::Exempt;
 use crate::apply::strategy::Treatment;
 use crate::object::{self, ObjectKey};
 use kube::core::Status;
+use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
-use roundhouse_patch::field::FieldPath;
 use roundhouse_patch::managed::{Entry, Operation, owners_at, read_entries, write_entries};
 use serde_json::{Value, json};
 
@@ -53,20 +53,30 @@ pub(crate) fn manner(treatment: Treatment<'_>) -> Manner {
     }
 }
 
-/// The configuration that is applied: the manifest with our stamps, and with the live values of `kept`. What is kept
-/// and owned by others alone is left out, so that it stays theirs; what we own is sent, or the server would remove it.
+/// The live object that a configuration is applied to, and what of it is left as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Over<'a> {
+    pub(crate) live: &'a Value,
+    pub(crate) entry: Option<&'a LedgerEntry>,
+    pub(crate) exempt: Exempt<'a>,
+}
+
+/// The configuration that is applied: the manifest with our stamps, and with the live values of what is exempt. What is
+/// kept so and owned by others alone is left out, so that it stays theirs; what we own is sent, or the server would
+/// remove it.
 pub(crate) fn configuration(
     manifest: &Manifest,
     marker: &str,
-    live: Option<&Value>,
-    kept: &[&FieldPath],
+    over: Option<Over<'_>>,
     manager: &str,
 ) -> Value {
     let mut config = stamped(manifest, marker);
-    let Some(live) = live else { return config };
-    if !kept.is_empty() {
-        let rendered = config.clone();
-        let locations = keep_live_of(&mut config, live, kept);
+    let Some(Over { live, entry, exempt }) = over else {
+        return config;
+    };
+    let rendered = config.clone();
+    let locations = exempt.lay(manifest, live, entry, &mut config);
+    if !locations.is_empty() {
         // The managed fields find elements of lists by their keys, which the configuration has too.
         let mut owned = config.clone();
         owned["metadata"]["managedFields"] = live

@@ -14,12 +14,14 @@ use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
-use crate::observe::{Readiness, feedback, readiness};
+use crate::observe::{Readiness, RuleSet, Sight, look};
 use roundhouse_api::bundle::{ResourceMeta, UpdateStrategyType};
 use roundhouse_api::hash;
+use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,8 @@ pub(super) struct Ended {
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
     pub(super) copy: Option<Copy>,
     pub(super) quiet: Option<String>,
+    /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
+    pub(super) kept: Option<BTreeMap<String, Value>>,
 }
 
 impl Ended {
@@ -44,6 +48,7 @@ impl Ended {
             live,
             copy: None,
             quiet: None,
+            kept: None,
         }
     }
 }
@@ -60,9 +65,15 @@ impl Engine {
                     manifest.api_version(),
                     manifest.key.kind
                 );
-                return done(task, None, None, Ended::with(Outcome::NoKind { message }, None));
+                return done(
+                    task,
+                    order,
+                    None,
+                    None,
+                    Ended::with(Outcome::NoKind { message }, None),
+                );
             }
-            Err(error) => return done(task, None, None, Ended::with(failed(&error), None)),
+            Err(error) => return done(task, order, None, None, Ended::with(failed(&error), None)),
         };
         let mut target = manifest.key.clone();
         if !kind.namespaced {
@@ -74,10 +85,10 @@ impl Engine {
                 reason: "NoNamespace",
                 message,
             };
-            return done(task, Some(kind), None, Ended::with(outcome, None));
+            return done(task, order, Some(kind), None, Ended::with(outcome, None));
         }
         let ended = self.attempt(task, order, &kind, &target).await;
-        done(task, Some(kind), Some(target), ended)
+        done(task, order, Some(kind), Some(target), ended)
     }
 
     async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
@@ -126,6 +137,7 @@ impl Engine {
                         }
                         let outcome = Outcome::Applied(Applied::Unchanged);
                         return Ended {
+                            kept: kept(task, order, &live),
                             quiet: Some(quiet),
                             copy: Some(copy),
                             ..Ended::with(outcome, Some(live))
@@ -142,6 +154,7 @@ impl Engine {
                             };
                             let ended = Ended::with(Outcome::Applied(applied), Some(after));
                             return Ended {
+                                kept: kept(task, order, &live),
                                 copy: Some(copy),
                                 quiet: still.then_some(quiet),
                                 ..ended
@@ -206,6 +219,8 @@ impl Engine {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
                 Ok(Some(Ended {
+                    // Nothing was there that could be kept.
+                    kept: Some(BTreeMap::new()),
                     copy: Some(copy),
                     ..ended
                 }))
@@ -298,8 +313,13 @@ fn looked_at(
         }
         _ => None,
     };
+    let kept = match (&outcome, &live) {
+        (Outcome::Applied(_), Some(live)) => kept(task, order, live),
+        _ => None,
+    };
     Ended {
         copy,
+        kept,
         ..Ended::with(outcome, live)
     }
 }
@@ -318,6 +338,14 @@ fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> O
         message,
     };
     Some(Ended::with(outcome, None))
+}
+
+/// What the ledger is told of values that a rule kept, on the live object as it was before.
+pub(super) fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
+    match order.terms.rules.of(&task.manifest.object) {
+        Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
+        Ok(None) | Err(_) => Some(BTreeMap::new()),
+    }
 }
 
 /// The object as a patch makes it.
@@ -380,15 +408,20 @@ fn failed(error: &CallError) -> Outcome {
 }
 
 /// Everything that is remembered of an attempt.
-fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ended: Ended) -> Done {
+fn done(
+    task: Task<'_>,
+    order: Order<'_>,
+    kind: Option<Arc<Kind>>,
+    target: Option<ObjectKey>,
+    ended: Ended,
+) -> Done {
     let manifest = task.manifest;
     let key = &manifest.key;
-    let (readiness, workload) = match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished), _) => (Readiness::Ready, None),
-        (_, Some(live)) => (readiness(key, live), feedback::workload(key, live)),
-        (_, None) => (Readiness::Progressing("not applied yet".to_owned()), None),
-    };
-    let settled = settled(task, &ended, &readiness);
+    let rules = kind
+        .as_deref()
+        .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
+    let sight = sight(task, &ended, rules);
+    let settled = settled(task, &ended, &sight, rules);
     let observation = Observation {
         meta: ResourceMeta {
             ordinal: manifest.ordinal,
@@ -406,8 +439,9 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
         kind,
         labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
         outcome: ended.outcome,
-        readiness,
-        workload,
+        readiness: sight.readiness,
+        workload: sight.workload,
+        examined: rules.map(|_| Box::new(sight.examined)),
         seen: ended
             .live
             .as_ref()
@@ -423,8 +457,61 @@ fn done(task: Task<'_>, kind: Option<Arc<Kind>>, target: Option<ObjectKey>, ende
     }
 }
 
+/// What the attempt left to be seen.
+fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
+    let manifest = task.manifest;
+    let unseen = |readiness, examined| Sight {
+        readiness,
+        workload: None,
+        examined,
+    };
+    match (&ended.outcome, &ended.live) {
+        (Outcome::Applied(Applied::Finished), _) => {
+            let failure = task.entry.and_then(|entry| entry.failure.clone());
+            let readiness = failure.map_or(Readiness::Ready, |message| Readiness::Failed {
+                reason: "Failed".to_owned(),
+                message,
+            });
+            unseen(
+                readiness,
+                rules.map(RuleSet::examine_finished).unwrap_or_default(),
+            )
+        }
+        // Nothing is waited for that is not to come back; the report says which it is.
+        (Outcome::Applied(Applied::KeptDeleted), _) => unseen(
+            Readiness::Ready,
+            rules
+                .map(|rules| rules.unexamined("the object was deleted and stays so"))
+                .unwrap_or_default(),
+        ),
+        (_, Some(live)) => {
+            let same = task
+                .entry
+                .filter(|entry| entry.uid.as_deref() == object::uid(live));
+            let written = same.and_then(|entry| entry.written_generation);
+            look(&manifest.key, &manifest.version, live, written, rules)
+        }
+        (outcome, None) => {
+            // A member that does not answer has not undone what was complete.
+            let known = task.entry.filter(|entry| {
+                entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+            });
+            let examined = match (outcome, known) {
+                (Outcome::Delayed { .. }, Some(_)) => rules.map(RuleSet::examine_finished),
+                _ => rules.map(|rules| rules.unexamined("the object was not read")),
+            };
+            let readiness = Readiness::Progressing("not applied yet".to_owned());
+            unseen(readiness, examined.unwrap_or_default())
+        }
+    }
+}
+
 /// What the ledger is told.
-fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settled> {
+fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>) -> Option<Settled> {
+    let readiness = &sight.readiness;
+    let finished_job = task.manifest.key.is("batch", "Job") && *readiness == Readiness::Ready;
+    // Of an object that its rules call complete no other is made, well or badly as it ended.
+    let complete = rules.is_some_and(RuleSet::completes) && sight.examined.complete() == Some(true);
     let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
         (
@@ -433,7 +520,12 @@ fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settl
             },
             _,
         ) => Some(Settled::Intended),
-        (Outcome::Applied(Applied::Finished) | Outcome::Delayed { .. } | Outcome::Undecodable(_), _) => None,
+        (
+            Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
+            | Outcome::Delayed { .. }
+            | Outcome::Undecodable(_),
+            _,
+        ) => None,
         (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
         (Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
@@ -441,13 +533,22 @@ fn settled(task: Task<'_>, ended: &Ended, readiness: &Readiness) -> Option<Settl
             uid: object::uid(live)?.to_owned(),
             digest: manifest.digest.clone(),
             revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
+                .map(str::to_owned),
             generation: object::generation(live),
             written: matches!(applied, Applied::Created | Applied::Changed),
-            completed: manifest.key.is("batch", "Job") && *readiness == Readiness::Ready,
+            completed: finished_job || complete,
+            failure: match readiness {
+                Readiness::Failed { reason, message } if complete => {
+                    Some(format!("{reason}: {message:.256}"))
+                }
+                _ => None,
+            },
             copy: ended.copy.as_ref().map(|copy| match copy {
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,
             }),
+            kept: ended.kept.clone(),
         }),
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }

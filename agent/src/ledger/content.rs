@@ -1,6 +1,7 @@
 //! What a ledger says; pure.
 
 use crate::object::ObjectKey;
+use roundhouse_api::bundle::ServiceAccountRef;
 use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +14,14 @@ pub(crate) struct Intentions<'a> {
     pub(crate) epoch: Option<i64>,
     pub(crate) revision: Option<&'a str>,
     pub(crate) dispatched: bool,
+    /// On whose behalf the objects are written; `None`: on the agent's own.
+    pub(crate) executor: Option<&'a ServiceAccountRef>,
     /// Objects of the bundle and the API version of their manifests.
     pub(crate) wanted: BTreeMap<&'a ObjectKey, &'a str>,
     /// Objects that go.
     pub(crate) surplus: BTreeSet<ObjectKey>,
+    /// Whether they go only without replicas, see [`LedgerOutcome::Unconfirmed`].
+    pub(crate) guarded: bool,
     /// Objects that this ledger no longer answers for.
     pub(crate) forgotten: BTreeSet<ObjectKey>,
 }
@@ -30,6 +35,7 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after.epoch = intentions.epoch;
     after.revision = intentions.revision.map(str::to_owned);
     after.dispatched = intentions.dispatched;
+    after.executor = intentions.executor.cloned();
     let mut known = BTreeSet::new();
     after.objects.retain_mut(|entry| {
         let key = ObjectKey::of_entry(entry);
@@ -41,8 +47,8 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
             return false;
         }
         if goes {
-            entry.outcome = LedgerOutcome::Removing;
-        } else if entry.outcome == LedgerOutcome::Removing && intentions.wanted.contains_key(&key) {
+            entry.outcome = on_its_way(intentions.guarded);
+        } else if is_leaving(entry.outcome) && intentions.wanted.contains_key(&key) {
             // Wanted again before its removal was confirmed.
             entry.outcome = LedgerOutcome::Intended;
         }
@@ -69,6 +75,19 @@ pub(crate) fn intend(before: &AppliedBundleSpec, intentions: &Intentions<'_>) ->
     after
 }
 
+fn on_its_way(guarded: bool) -> LedgerOutcome {
+    if guarded {
+        LedgerOutcome::Unconfirmed
+    } else {
+        LedgerOutcome::Removing
+    }
+}
+
+/// Whether an entry is of an object that goes.
+pub(crate) fn is_leaving(outcome: LedgerOutcome) -> bool {
+    matches!(outcome, LedgerOutcome::Removing | LedgerOutcome::Unconfirmed)
+}
+
 /// What became of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Settled {
@@ -78,13 +97,18 @@ pub(crate) enum Settled {
         uid: String,
         digest: String,
         revision: Option<String>,
+        application_generation: Option<String>,
         generation: i64,
         /// Whether this pass wrote the object.
         written: bool,
         /// It ran to its end.
         completed: bool,
+        /// With `completed`: what it said if that end was a bad one.
+        failure: Option<String>,
         /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
         copy: Option<Option<Value>>,
+        /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
+        kept: Option<BTreeMap<String, Value>>,
     },
     /// There is an object, but it is not ours.
     NotOurs,
@@ -114,6 +138,9 @@ pub(crate) fn settle(
                 entry.last_applied = None;
                 entry.digest = None;
                 entry.written_generation = None;
+                entry.revision = None;
+                entry.application_generation = None;
+                entry.kept.clear();
                 entry.outcome = if *answer == Settled::Observed {
                     LedgerOutcome::Observed
                 } else {
@@ -136,10 +163,13 @@ pub(crate) fn settle(
                 uid,
                 digest,
                 revision,
+                application_generation,
                 generation,
                 written,
                 completed,
+                failure,
                 copy,
+                kept,
             }) => {
                 let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
                 // A repaired drift is not worth a second write: the record is of the content, not of each repair.
@@ -150,9 +180,14 @@ pub(crate) fn settle(
                 entry.uid = Some(uid.clone());
                 entry.digest = Some(digest.clone());
                 revision.clone_into(&mut entry.revision);
+                application_generation.clone_into(&mut entry.application_generation);
                 if let Some(copy) = copy {
                     entry.last_applied.clone_from(copy);
                 }
+                if let Some(kept) = kept {
+                    entry.kept.clone_from(kept);
+                }
+                entry.failure.clone_from(failure);
                 entry.outcome = if *completed {
                     LedgerOutcome::Completed
                 } else {
@@ -176,14 +211,20 @@ pub(crate) fn orphan(before: &AppliedBundleSpec) -> AppliedBundleSpec {
     }
 }
 
-/// The ledger of a bundle whose deletion is confirmed.
-pub(crate) fn remove_all(before: &AppliedBundleSpec) -> AppliedBundleSpec {
+/// The ledger of a bundle that is to be removed; `guarded`: workloads of it go only without replicas. Its objects go on
+/// behalf of `executor`.
+pub(crate) fn remove_all(
+    before: &AppliedBundleSpec,
+    guarded: bool,
+    executor: Option<&ServiceAccountRef>,
+) -> AppliedBundleSpec {
     let mut after = before.clone();
+    after.executor = executor.cloned();
     after
         .objects
         .retain(|entry| entry.outcome != LedgerOutcome::Observed);
     for entry in &mut after.objects {
-        entry.outcome = LedgerOutcome::Removing;
+        entry.outcome = on_its_way(guarded);
     }
     if after != *before {
         after.state = LedgerState::Applying;
@@ -211,8 +252,10 @@ mod tests {
             epoch: Some(1),
             revision: None,
             dispatched: true,
+            executor: None,
             wanted: wanted.iter().map(|key| (key, "v1")).collect(),
             surplus: surplus.iter().cloned().collect(),
+            guarded: false,
             forgotten: BTreeSet::new(),
         }
     }
@@ -223,10 +266,13 @@ mod tests {
             uid: uid.into(),
             digest: digest.into(),
             revision: None,
+            application_generation: Some("3".into()),
             generation: 4,
             written: true,
             completed: false,
+            failure: None,
             copy: None,
+            kept: None,
         }
     }
 
@@ -249,6 +295,7 @@ mod tests {
         assert_eq!(names(&spec), [("a".into(), Applied), ("b".into(), Applied)]);
         assert_eq!(spec.state, LedgerState::Applied);
         assert_eq!(spec.objects[0].written_generation, Some(4));
+        assert_eq!(spec.objects[0].application_generation.as_deref(), Some("3"));
 
         let second = [key("b"), key("c")];
         let spec = intend(&spec, &intentions(2, &second, &[key("a")]));
@@ -283,14 +330,24 @@ mod tests {
     #[test]
     fn what_is_wanted_again_is_no_longer_removed() {
         let wanted = [key("a")];
-        let removing = remove_all(&intend(
-            &AppliedBundleSpec::default(),
-            &intentions(1, &wanted, &[]),
-        ));
-        assert_eq!(names(&removing), [("a".into(), LedgerOutcome::Removing)]);
-        assert_eq!(remove_all(&removing), removing);
-        let spec = intend(&removing, &intentions(2, &wanted, &[]));
-        assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
+        let executor = ServiceAccountRef {
+            namespace: "team".into(),
+            name: "web".into(),
+        };
+        let mut intended = intentions(1, &wanted, &[]);
+        intended.executor = Some(&executor);
+        let before = intend(&AppliedBundleSpec::default(), &intended);
+        assert_eq!(before.executor.as_ref(), Some(&executor));
+        for (guarded, expected) in [
+            (false, LedgerOutcome::Removing),
+            (true, LedgerOutcome::Unconfirmed),
+        ] {
+            let removing = remove_all(&before, guarded, Some(&executor));
+            assert_eq!(names(&removing), [("a".into(), expected)]);
+            assert_eq!(remove_all(&removing, guarded, Some(&executor)), removing);
+            let spec = intend(&removing, &intentions(2, &wanted, &[]));
+            assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Intended)]);
+        }
     }
 
     #[test]
@@ -314,7 +371,7 @@ mod tests {
         let spec = settle(&spec, &BTreeMap::from([(key("a"), Settled::Observed)]), true);
         assert_eq!(names(&spec), [("a".into(), LedgerOutcome::Observed)]);
         assert_eq!(names(&intend(&spec, &intentions(2, &[], &[key("a")]))), []);
-        assert_eq!(names(&remove_all(&spec)), []);
+        assert_eq!(names(&remove_all(&spec, false, None)), []);
     }
 
     #[test]

@@ -1,20 +1,11 @@
 //! Kinds that are not built in: what their conditions say, by the conventions that most operators follow.
 
-use super::{Readiness, field, observed, true_condition};
+use super::{Readiness, field, saying, true_condition};
 use crate::object;
 use serde_json::Value;
 
-/// Judges by `Failed` or `Stalled`, then `Ready`, then `Available`. A kind without any of them is ready once applied;
-/// one that shows `observedGeneration` must have observed the present generation first.
+/// Judges by `Failed` or `Stalled`, then `Ready`, then `Available`. A kind without any of them is ready once applied.
 pub(super) fn judge(live: &Value) -> Readiness {
-    if object::number(live, "/status/observedGeneration").is_some() {
-        observed(live, by_conditions)
-    } else {
-        by_conditions(live)
-    }
-}
-
-fn by_conditions(live: &Value) -> Readiness {
     if let Some(failed) = true_condition(live, "Failed").or_else(|| true_condition(live, "Stalled")) {
         return Readiness::failed(field(failed, "reason"), field(failed, "message"));
     }
@@ -29,14 +20,8 @@ fn by_conditions(live: &Value) -> Readiness {
     if field(condition, "status") == "True" {
         return Readiness::Ready;
     }
-    let says = [field(condition, "reason"), field(condition, "message")];
-    let says = says
-        .into_iter()
-        .filter(|text| !text.is_empty())
-        .collect::<Vec<_>>()
-        .join(": ");
     Readiness::Progressing(
-        format!("{} is not True {says}", field(condition, "type"))
+        format!("{} is not True {}", field(condition, "type"), saying(condition))
             .trim_end()
             .to_owned(),
     )

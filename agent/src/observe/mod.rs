@@ -1,11 +1,30 @@
-//! What can be seen on live objects: whether they are ready, and the replicas of workloads.
+//! What can be seen on live objects: whether they are ready, the replicas of workloads, and what the rules of the bundle
+//! ask for. Everything here is pure.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | `workload`, `builtin`, `custom` | is it ready, by what is known of its kind or by its conditions? |
+//! | `rules` | which rules of the bundle are about it? |
+//! | `conditions` | which conditions do they make, and what does that say of its readiness? |
+//! | `feedback` | which values of it are reported? |
+//! | `expression` | CEL within a budget |
+//! | `replicas` | how many replicas does a workload have? |
 
 mod builtin;
+mod conditions;
 mod custom;
-pub(crate) mod feedback;
+mod expression;
+mod feedback;
+mod replicas;
+mod rules;
 mod workload;
 
+pub(crate) use conditions::RuleCondition;
+pub(crate) use feedback::Synced;
+pub(crate) use rules::{Examined, RuleSet, Rules};
+
 use crate::object::{self, ObjectKey};
+use roundhouse_api::bundle::WorkloadStatus;
 use serde_json::Value;
 
 /// Whether a live object does what it is for.
@@ -38,41 +57,92 @@ impl Readiness {
     }
 }
 
-/// Judges a live object. What it says counts only when its controller has seen the present generation: a Deployment
-/// that was just changed still shows the old revision as ready.
-pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
-    if object::is_deleting(live) {
-        return Readiness::progressing("being deleted");
+/// What one look at a live object shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sight {
+    /// Whether it is ready.
+    pub(crate) readiness: Readiness,
+    /// Its replicas, for workloads.
+    pub(crate) workload: Option<WorkloadStatus>,
+    /// What the rules of the bundle say.
+    pub(crate) examined: Examined,
+}
+
+/// Looks at a live object of API version `version`; `written` is the generation that our own last write produced.
+pub(crate) fn look(
+    key: &ObjectKey,
+    version: &str,
+    live: &Value,
+    written: Option<i64>,
+    rules: Option<&RuleSet>,
+) -> Sight {
+    let examined = rules
+        .map(|rules| rules.examine(key, version, live))
+        .unwrap_or_default();
+    Sight {
+        readiness: unsettled(key, live, written)
+            .unwrap_or_else(|| conditions::decide(&examined.conditions, by_kind(key, live))),
+        workload: replicas::replicas(key, live),
+        examined,
     }
+}
+
+/// Judges a live object by its kind alone.
+pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
+    unsettled(key, live, None).unwrap_or_else(|| by_kind(key, live))
+}
+
+/// Why nothing that the object says counts yet: it is on its way out, or it was read before our own write, or its
+/// controller has not seen its present generation. A Deployment that was just changed still shows the old revision as
+/// ready.
+fn unsettled(key: &ObjectKey, live: &Value, written: Option<i64>) -> Option<Readiness> {
+    if object::is_deleting(live) {
+        return Some(Readiness::progressing("being deleted"));
+    }
+    let generation = object::generation(live);
+    if let Some(written) = written.filter(|written| generation < *written) {
+        return Some(Readiness::Progressing(format!(
+            "generation {generation} was read, {written} was written"
+        )));
+    }
+    let observed = object::number(live, "/status/observedGeneration");
+    let observed = observed.or(observes_generations(key).then_some(0))?;
+    (observed < generation).then(|| {
+        Readiness::Progressing(format!(
+            "generation {generation} is not observed yet, {observed} is"
+        ))
+    })
+}
+
+/// Kinds whose controllers always say which generation they saw.
+fn observes_generations(key: &ObjectKey) -> bool {
+    matches!(
+        (key.group.as_str(), key.kind.as_str()),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+            | ("apps.kruise.io", "CloneSet")
+            | ("policy", "PodDisruptionBudget")
+    )
+}
+
+fn by_kind(key: &ObjectKey, live: &Value) -> Readiness {
     match (key.group.as_str(), key.kind.as_str()) {
-        ("apps", "Deployment") => observed(live, workload::deployment),
-        ("apps", "StatefulSet") => observed(live, workload::stateful_set),
-        ("apps", "DaemonSet") => observed(live, workload::daemon_set),
-        ("apps", "ReplicaSet") => observed(live, workload::replica_set),
+        ("apps", "Deployment") => workload::deployment(live),
+        ("apps", "StatefulSet") => workload::stateful_set(live),
+        ("apps", "DaemonSet") => workload::daemon_set(live),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => workload::replica_set(live),
+        ("apps.kruise.io", "CloneSet") => workload::clone_set(live),
         ("batch", "Job") => workload::job(live),
         ("", "Pod") => builtin::pod(live),
         ("", "PersistentVolumeClaim") => builtin::volume_claim(live),
         ("", "Service") => builtin::service(live),
         ("", "Namespace") => builtin::namespace(live),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => builtin::definition(live),
-        ("policy", "PodDisruptionBudget") => observed(live, builtin::disruption_budget),
+        ("apiregistration.k8s.io", "APIService") => builtin::api_service(live),
+        ("policy", "PodDisruptionBudget") => builtin::disruption_budget(live),
+        ("autoscaling", "HorizontalPodAutoscaler") => builtin::autoscaler(live),
         _ if builtin::ready_once_applied(key) => Readiness::Ready,
         _ => custom::judge(live),
     }
-}
-
-/// Waits for the controller to see the present generation, then judges.
-fn observed(live: &Value, judge: impl Fn(&Value) -> Readiness) -> Readiness {
-    let (generation, observed) = (
-        object::generation(live),
-        object::number(live, "/status/observedGeneration").unwrap_or(0),
-    );
-    if observed < generation {
-        return Readiness::Progressing(format!(
-            "generation {generation} is not observed yet, {observed} is"
-        ));
-    }
-    judge(live)
 }
 
 /// A field of a condition, empty if it is missing.
@@ -83,6 +153,17 @@ fn field<'a>(condition: &'a Value, name: &str) -> &'a str {
 /// The condition of a type if its status is `True`.
 fn true_condition<'a>(live: &'a Value, type_: &str) -> Option<&'a Value> {
     object::condition(live, type_).filter(|condition| field(condition, "status") == "True")
+}
+
+/// What a condition says, for people: `Reason: message`.
+fn saying(condition: &Value) -> String {
+    let says = [field(condition, "reason"), field(condition, "message")];
+    let says = says.into_iter().filter(|text| !text.is_empty());
+    says.collect::<Vec<_>>().join(": ")
+}
+
+fn too_many() -> String {
+    format!("the bundle has more than {} expressions", rules::MAX_EXPRESSIONS)
 }
 
 #[cfg(test)]
@@ -101,6 +182,21 @@ pub(crate) mod tests {
             Readiness::Progressing(_) => "progressing".into(),
             Readiness::Failed { reason, .. } => reason,
         }
+    }
+
+    #[test]
+    fn what_was_read_before_our_own_write_is_not_ready() {
+        let key = ObjectKey {
+            group: "apps".into(),
+            kind: "Deployment".into(),
+            ..ObjectKey::default()
+        };
+        let live = serde_json::json!({"metadata": {"generation": 2}, "spec": {"replicas": 1},
+            "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}});
+        let at = |written| look(&key, "v1", &live, written, None).readiness;
+        assert_eq!(at(None), Readiness::Ready);
+        assert_eq!(at(Some(2)), Readiness::Ready);
+        assert!(matches!(at(Some(3)), Readiness::Progressing(_)));
     }
 
     #[test]

@@ -22,7 +22,13 @@ pub(super) fn deployment(live: &Value) -> Readiness {
     let (wanted, updated) = (replicas(live), status(live, "updatedReplicas"));
     let (total, available) = (status(live, "replicas"), status(live, "availableReplicas"));
     if updated < wanted {
-        let why = true_condition(live, "ReplicaFailure").map_or("", |condition| field(condition, "message"));
+        let paused = live.pointer("/spec/paused").and_then(Value::as_bool) == Some(true);
+        let failure = true_condition(live, "ReplicaFailure").map(|condition| field(condition, "message"));
+        let why = if paused {
+            "(paused)"
+        } else {
+            failure.unwrap_or_default()
+        };
         return Readiness::Progressing(
             format!("{updated} of {wanted} replicas are updated {why}")
                 .trim_end()
@@ -42,6 +48,11 @@ pub(super) fn stateful_set(live: &Value) -> Readiness {
     let (wanted, ready) = (replicas(live), status(live, "readyReplicas"));
     if ready < wanted {
         return Readiness::Progressing(format!("{ready} of {wanted} replicas are ready"));
+    }
+    // Ready for `minReadySeconds`; servers before 1.22 do not say.
+    let available = number(live, "/status/availableReplicas").unwrap_or(ready);
+    if available < wanted {
+        return Readiness::Progressing(format!("{available} of {wanted} replicas are available"));
     }
     if object::text(live, "/spec/updateStrategy/type") == Some("OnDelete") {
         return Readiness::Ready;
@@ -88,6 +99,47 @@ pub(super) fn replica_set(live: &Value) -> Readiness {
     Readiness::Ready
 }
 
+/// OpenKruise's CloneSet: a partition is the number, or the share, of pods that stay at the old revision.
+pub(super) fn clone_set(live: &Value) -> Readiness {
+    let (wanted, available) = (replicas(live), status(live, "availableReplicas"));
+    let to_update = number(live, "/status/expectedUpdatedReplicas").unwrap_or_else(|| {
+        let partition = live.pointer("/spec/updateStrategy/partition");
+        (wanted - partition.map_or(0, |partition| partition_of(partition, wanted))).max(0)
+    });
+    let updated = status(live, "updatedReplicas");
+    if updated < to_update {
+        let paused = live
+            .pointer("/spec/updateStrategy/paused")
+            .and_then(Value::as_bool)
+            == Some(true);
+        let why = if paused { " (paused)" } else { "" };
+        return Readiness::Progressing(format!("{updated} of {to_update} replicas are updated{why}"));
+    }
+    if status(live, "replicas") > wanted {
+        return Readiness::progressing("pods of the old revision are still there");
+    }
+    if available < wanted {
+        return Readiness::Progressing(format!("{available} of {wanted} replicas are available"));
+    }
+    Readiness::Ready
+}
+
+/// A number, or a percentage rounded up.
+fn partition_of(partition: &Value, wanted: i64) -> i64 {
+    match partition {
+        Value::Number(number) => number.as_i64().unwrap_or(0),
+        Value::String(text) => {
+            let percent = text
+                .strip_suffix('%')
+                .and_then(|text| text.parse::<i64>().ok())
+                .unwrap_or(0);
+            let share = wanted.saturating_mul(percent);
+            share / 100 + i64::from(share % 100 > 0)
+        }
+        _ => 0,
+    }
+}
+
 /// A Job has no `observedGeneration`; its terminal conditions are final.
 pub(super) fn job(live: &Value) -> Readiness {
     if let Some(failed) = true_condition(live, "Failed") {
@@ -99,7 +151,11 @@ pub(super) fn job(live: &Value) -> Readiness {
     if true_condition(live, "Suspended").is_some() {
         return Readiness::progressing("the job is suspended");
     }
-    Readiness::Progressing(format!("{} pods have succeeded", status(live, "succeeded")))
+    let (active, ready) = (status(live, "active"), status(live, "ready"));
+    let succeeded = status(live, "succeeded");
+    Readiness::Progressing(format!(
+        "{active} pods are active, {ready} of them ready, {succeeded} have succeeded"
+    ))
 }
 
 #[cfg(test)]
@@ -137,6 +193,21 @@ mod tests {
                 (spec.clone(), with("updatedReplicas", json!(1)), "progressing"),
                 (spec.clone(), with("replicas", json!(3)), "progressing"),
                 (spec.clone(), with("availableReplicas", json!(1)), "progressing"),
+                // Paused in the middle of a change: it stays on its way. Paused with nothing to do: it is ready.
+                (
+                    json!({"replicas": 2, "paused": true}),
+                    with("updatedReplicas", json!(1)),
+                    "progressing",
+                ),
+                (json!({"replicas": 2, "paused": true}), full.clone(), "ready"),
+                (
+                    spec.clone(),
+                    with(
+                        "conditions",
+                        json!([{"type": "ReplicaFailure", "status": "True", "message": "quota"}]),
+                    ),
+                    "ready",
+                ),
                 (
                     spec,
                     with(
@@ -155,6 +226,11 @@ mod tests {
             json!({"observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated,
                    "currentRevision": current, "updateRevision": update})
         };
+        let available = |available: u32| {
+            let mut status = status(3, 3, "b", "b");
+            status["availableReplicas"] = json!(available);
+            status
+        };
         let three = json!({"replicas": 3});
         let partition = json!({"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": 2}}});
         let on_delete = json!({"replicas": 3, "updateStrategy": {"type": "OnDelete"}});
@@ -172,7 +248,53 @@ mod tests {
                     "progressing",
                 ),
                 (partition, status(3, 1, "a", "b"), "ready"),
-                (on_delete, status(3, 0, "a", "b"), "ready"),
+                (on_delete.clone(), status(3, 0, "a", "b"), "ready"),
+                (on_delete, status(2, 0, "a", "b"), "progressing"),
+                (json!({"replicas": 0}), status(0, 0, "b", "b"), "ready"),
+                (json!({"replicas": 3}), available(2), "progressing"),
+                (json!({"replicas": 3}), available(3), "ready"),
+            ],
+        );
+    }
+
+    #[test]
+    fn clone_sets() {
+        let status = |updated: u32, expected: Value, available: u32| {
+            json!({"observedGeneration": 2, "replicas": 4, "updatedReplicas": updated,
+                   "expectedUpdatedReplicas": expected, "availableReplicas": available})
+        };
+        let none = Value::Null;
+        let spec = |strategy: Value| json!({"replicas": 4, "updateStrategy": strategy});
+        check(
+            "apps.kruise.io",
+            "CloneSet",
+            &[
+                (spec(json!({})), status(4, json!(4), 4), "ready"),
+                (spec(json!({})), status(3, json!(4), 4), "progressing"),
+                (spec(json!({})), status(4, json!(4), 3), "progressing"),
+                (spec(json!({"partition": 3})), status(1, json!(1), 4), "ready"),
+                (spec(json!({"partition": 3})), status(1, none.clone(), 4), "ready"),
+                (
+                    spec(json!({"partition": "70%"})),
+                    status(1, none.clone(), 4),
+                    "ready",
+                ),
+                (
+                    spec(json!({"partition": "50%"})),
+                    status(1, none, 4),
+                    "progressing",
+                ),
+                (
+                    spec(json!({"paused": true})),
+                    status(1, json!(4), 4),
+                    "progressing",
+                ),
+                (json!({"replicas": 3}), status(4, json!(3), 4), "progressing"),
+                (
+                    spec(json!({})),
+                    json!({"updatedReplicas": 4, "availableReplicas": 4}),
+                    "progressing",
+                ),
             ],
         );
     }

@@ -69,7 +69,9 @@ fn status_patch(status: &BundleStatus, resource_version: &str) -> Value {
             fields.entry(field).or_insert(Value::Null);
         }
         if let Some(resources) = fields.get_mut("resourceStatus").and_then(Value::as_object_mut) {
-            resources.entry("omitted").or_insert(Value::Null);
+            for field in ["omitted", "feedbackTruncated"] {
+                resources.entry(field).or_insert(Value::Null);
+            }
         }
     }
     json!({"metadata": {"resourceVersion": resource_version}, "status": value})
@@ -92,6 +94,7 @@ mod tests {
             resource_status: Some(ResourceStatus {
                 manifests: Vec::new(),
                 omitted: Some(4),
+                feedback_truncated: true,
                 ..ResourceStatus::default()
             }),
             ..BundleStatus::default()

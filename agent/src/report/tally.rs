@@ -1,9 +1,11 @@
 //! Tally: counts over the manifests of a bundle, and the phase and conditions that follow from them.
 
-use super::cut;
+use super::{Leaving, cut};
 use crate::apply::Observation;
 use crate::observe::Readiness;
-use roundhouse_api::bundle::{APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, PROGRESSING, ResourceMeta};
+use roundhouse_api::bundle::{
+    APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, PROGRESSING, REMOVAL_REFUSED, ResourceMeta,
+};
 use roundhouse_api::condition::Verdict;
 
 /// Counts and the first of each trouble, for the conditions.
@@ -14,6 +16,8 @@ pub(super) struct Tally {
     first_waiting: Option<String>,
     first_broken: Option<String>,
     drifted: u32,
+    kept_deleted: u32,
+    first_kept_deleted: Option<String>,
 }
 
 impl Tally {
@@ -34,6 +38,11 @@ impl Tally {
             return;
         }
         self.counts.applied += 1;
+        if outcome.reason() == "KeptDeleted" {
+            self.kept_deleted += 1;
+            self.first_kept_deleted
+                .get_or_insert_with(|| format!("{} {}", observation.meta.kind, observation.meta.name));
+        }
         match &observation.readiness {
             Readiness::Ready => self.counts.ready += 1,
             Readiness::Progressing(why) => {
@@ -58,7 +67,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn verdicts(&self, phase: BundlePhase, leaving: usize) -> [Verdict; 4] {
+    pub(super) fn verdicts(&self, phase: BundlePhase, leaving: &[Leaving]) -> [Verdict; 4] {
         let verdict = |type_, holds: bool, reason, message: String| Verdict {
             type_,
             status: holds.into(),
@@ -74,7 +83,10 @@ impl Tally {
                 "Drifted",
                 format!("{} objects differ and drift is Report", self.drifted),
             ),
-            None => verdict(APPLIED, true, "Applied", String::new()),
+            None => match self.kept_deleted() {
+                Some(message) => verdict(APPLIED, true, "KeptDeleted", message),
+                None => verdict(APPLIED, true, "Applied", String::new()),
+            },
         };
         let ready = counts.ready == counts.total;
         let waiting = self
@@ -83,11 +95,14 @@ impl Tally {
             .or_else(|| self.first_waiting.clone())
             .unwrap_or_default();
         let available = if ready {
-            verdict(AVAILABLE, true, "Ready", String::new())
+            let message = self.kept_deleted().unwrap_or_default();
+            verdict(AVAILABLE, true, "Ready", message)
         } else {
             let message = format!("{} of {} objects are ready {waiting}", counts.ready, counts.total);
             verdict(AVAILABLE, false, "NotReady", message.trim_end().to_owned())
         };
+        let refused = leaving.iter().find(|leaving| leaving.refused);
+        let going = if refused.is_some() { 0 } else { leaving.len() };
         let progressing = match phase {
             BundlePhase::Progressing => verdict(
                 PROGRESSING,
@@ -95,11 +110,11 @@ impl Tally {
                 "WaitingForObjects",
                 self.first_waiting.clone().unwrap_or_default(),
             ),
-            _ if leaving > 0 => verdict(
+            _ if going > 0 => verdict(
                 PROGRESSING,
                 true,
                 "Removing",
-                format!("{leaving} objects are being removed"),
+                format!("{going} objects are being removed"),
             ),
             BundlePhase::Failed => verdict(PROGRESSING, false, "Failed", String::new()),
             BundlePhase::Ready | BundlePhase::Cleaned => verdict(PROGRESSING, false, "Ready", String::new()),
@@ -111,10 +126,26 @@ impl Tally {
                 "ObjectsFailed",
                 format!("{} of {} objects failed", counts.failed, counts.total),
             )
+        } else if let Some(refused) = refused {
+            verdict(DEGRADED, true, REMOVAL_REFUSED, refused.message.clone())
         } else {
             verdict(DEGRADED, false, "NoFailure", String::new())
         };
         [applied, available, progressing, degraded]
+    }
+}
+
+impl Tally {
+    /// What counts as applied and ready although it is not there: nothing waits for it, but nobody is left to guess.
+    fn kept_deleted(&self) -> Option<String> {
+        let first = self.first_kept_deleted.as_ref()?;
+        let more = match self.kept_deleted.saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "deleted on the cluster and kept so by apply-once Force until the revision changes: {first}{more}"
+        ))
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
 use crate::apply::adopt::Refused;
 use crate::apply::outcome::{Applied, Outcome};
+use crate::observe::Readiness;
+use roundhouse_api::bundle::MAX_FAILURES;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -20,6 +22,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         outcome,
         readiness,
         workload: None,
+        examined: None,
         seen: None,
         quiet: None,
     }
@@ -187,12 +190,80 @@ fn a_bundle_is_cleaned_when_nothing_is_left() {
     let leaving = Leaving {
         meta: ResourceMeta::default(),
         message: "is being deleted".into(),
+        refused: false,
     };
     let status = removing(SUBJECT, &[leaving], None, at(1));
     assert_eq!(status.phase, Some(BundlePhase::Progressing));
     let status = removing(SUBJECT, &[], Some(&status), at(2));
     assert_eq!(status.phase, Some(BundlePhase::Cleaned));
     assert_eq!(status.resource_status, None);
+}
+
+#[test]
+fn what_is_kept_deleted_counts_as_ready_and_is_named() {
+    let kept = |ordinal| observation(ordinal, Outcome::Applied(Applied::KeptDeleted), Readiness::Ready);
+    let status = report(&[fine(0), kept(1), kept(2)], None, 1);
+    assert_eq!(status.phase, Some(BundlePhase::Ready));
+    let counts = status.counts.unwrap();
+    assert_eq!(
+        (counts.total, counts.applied, counts.ready, counts.failed),
+        (3, 3, 3, 0)
+    );
+    assert!(conditions(&status).contains(&"Applied=True KeptDeleted".to_owned()));
+    for type_ in [APPLIED, AVAILABLE] {
+        let message = &condition::get(&status.conditions, type_).unwrap().message;
+        assert!(message.ends_with("Thing n1 and 1 more"), "{type_}: {message}");
+    }
+    // Made again at a new revision.
+    let status = report(&[fine(0), fine(1), fine(2)], Some(&status), 2);
+    for type_ in [APPLIED, AVAILABLE] {
+        assert_eq!(condition::get(&status.conditions, type_).unwrap().message, "");
+    }
+}
+
+#[test]
+fn a_refused_removal_degrades_and_blocks_nothing() {
+    let leaving = |refused| Leaving {
+        meta: ResourceMeta {
+            kind: "Deployment".into(),
+            name: "web".into(),
+            ..ResourceMeta::default()
+        },
+        message: "still asks for 2 replicas".into(),
+        refused,
+    };
+    let present = |leaving: &[Leaving], before| applied(SUBJECT, [fine(0)].iter(), leaving, before, at(1));
+    let status = present(&[leaving(false), leaving(true)], None);
+    assert_eq!(status.phase, Some(BundlePhase::Ready), "what is wanted is there");
+    let words = conditions(&status);
+    assert!(
+        words.contains(&"Degraded=True RemovalRefused".to_owned()),
+        "{words:?}"
+    );
+    assert!(words.contains(&"Progressing=False Ready".to_owned()), "{words:?}");
+    let words = conditions(&present(&[leaving(false)], Some(&status)));
+    assert!(
+        words.contains(&"Degraded=False NoFailure".to_owned()),
+        "{words:?}"
+    );
+    assert!(
+        words.contains(&"Progressing=True Removing".to_owned()),
+        "{words:?}"
+    );
+
+    let status = removing(SUBJECT, &[leaving(false), leaving(true)], None, at(1));
+    assert_eq!(status.phase, Some(BundlePhase::Progressing), "it is not cleaned");
+    let words = conditions(&status);
+    assert!(
+        words.contains(&"Degraded=True RemovalRefused".to_owned()),
+        "{words:?}"
+    );
+    assert!(
+        words.contains(&"Progressing=False RemovalRefused".to_owned()),
+        "{words:?}"
+    );
+    let words = conditions(&removing(SUBJECT, &[], Some(&status), at(2)));
+    assert!(words.contains(&"Degraded=False Cleaned".to_owned()), "{words:?}");
 }
 
 #[test]

@@ -1,22 +1,23 @@
 //! A pass that applies.
 
-use super::{Content, Extent, Next, Worker};
+use super::{Content, Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
+use crate::apply::keep::Rules;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
-use crate::apply::remove::Farewell;
-use crate::apply::{Done, Order, Task, undecodable};
+use crate::apply::remove::{Farewell, Guard};
+use crate::apply::{Done, Engine, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, intend, settle};
+use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
 use crate::object::ObjectKey;
+use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
-use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{bundle_name, owner_marker};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,25 +57,38 @@ impl Worker {
                 }
             }
         }
+        let engine = match self.engine(&spec) {
+            Ok(engine) => engine,
+            Err(error) => {
+                let message = error.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, error.reason(), &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+        };
+        // The spec is the same as long as its generation is.
+        if self.applied.as_ref() != Some(&content) {
+            self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
+        }
         let decoded = decode(manifests);
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
+        let terms = self.terms(&spec);
         let surplus = if extent == Extent::Whole {
             self.shared.registry.declare(&self.name, held, &keys);
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            self.write_ahead(held, &spec, &decoded, &surplus).await?;
+            self.write_ahead(held, &spec, &decoded, &surplus, &terms).await?;
             surplus
         } else {
             Surplus::default()
         };
-        let terms = self.terms(&spec);
-        let outcomes = self.touch_member(&decoded, &spec, &terms, &extent).await;
-        self.remove_surplus(&spec, &terms, total).await;
+        let outcomes = self.touch_member(&engine, &decoded, &spec, &terms, &extent).await;
+        self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
         self.watch(held, &keys);
@@ -102,6 +116,7 @@ impl Worker {
             adopt: spec.adopt.unwrap_or_default(),
             allow_co_ownership: spec.allow_co_ownership.unwrap_or(false),
             apply_once: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules: Rules::new(&spec.apply_once_rules),
             drift: spec.drift.unwrap_or_default(),
         }
     }
@@ -144,6 +159,7 @@ impl Worker {
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
+        terms: &Terms,
     ) -> Result<(), CallError> {
         let intentions = Intentions {
             bundle_uid: &held.uid,
@@ -151,12 +167,14 @@ impl Worker {
             epoch: spec.epoch,
             revision: spec.revision.as_deref(),
             dispatched: spec.application_ref.is_some(),
+            executor: account_of(spec),
             wanted: decoded
                 .manifests
                 .iter()
                 .map(|m| (&m.key, m.version.as_str()))
                 .collect(),
             surplus: surplus.going.clone(),
+            guarded: guard(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
         let next = intend(self.ledger.spec(), &intentions);
@@ -166,6 +184,7 @@ impl Worker {
     /// Applies the manifests in question and remembers what was found.
     async fn touch_member(
         &mut self,
+        engine: &Engine,
         decoded: &Decoded,
         spec: &BundleSpec,
         terms: &Terms,
@@ -200,14 +219,13 @@ impl Worker {
             .collect();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
-        let done = self
-            .shared
-            .engine
+        let done = engine
             .apply(
                 tasks,
                 Order {
                     terms,
                     configs,
+                    rules: &self.rules,
                     app_namespace,
                 },
             )
@@ -232,7 +250,7 @@ impl Worker {
     }
 
     /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.
-    async fn remove_surplus(&mut self, spec: &BundleSpec, terms: &Terms, total: u32) {
+    async fn remove_surplus(&mut self, engine: &Engine, spec: &BundleSpec, terms: &Terms, total: u32) {
         let unknown: BTreeSet<(&str, &str)> = self
             .observations
             .values()
@@ -244,7 +262,7 @@ impl Worker {
             .spec()
             .objects
             .iter()
-            .filter(|entry| entry.outcome == LedgerOutcome::Removing)
+            .filter(|entry| is_leaving(entry.outcome))
             .filter(|entry| !unknown.contains(&(entry.group.as_str(), entry.kind.as_str())))
             .cloned()
             .collect();
@@ -258,8 +276,9 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: total,
             wanted: &wanted,
+            guard: guard(terms),
         };
-        let removed = self.shared.engine.remove(entries, farewell).await;
+        let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
         self.leaving = removed.leaving;
     }
@@ -336,4 +355,13 @@ impl Worker {
         self.leaving.len().hash(&mut hasher);
         hasher.finish()
     }
+}
+
+/// Apply-once, if it is on for any object. Nothing confirms the removal of single manifests but the objects themselves.
+fn guard(terms: &Terms) -> Option<Guard<'_>> {
+    let guard = Guard {
+        mode: terms.apply_once,
+        rules: &terms.rules,
+    };
+    guard.is_on().then_some(guard)
 }

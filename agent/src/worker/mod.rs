@@ -5,16 +5,18 @@ mod apply;
 mod removal;
 
 use crate::agent::Shared;
-use crate::apply::Observation;
 use crate::apply::intent::{Intent, Sight, intent};
+use crate::apply::{Engine, Observation};
 use crate::bundle::{Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
+use crate::executor::{Account, ExecutorError, executor_of};
 use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
+use crate::observe::Rules;
 use crate::report::{self, Leaving, Subject};
 use crate::watch::inbox::{Inbox, News};
-use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
 use roundhouse_api::ledger::{AppliedBundle, LedgerState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +74,8 @@ pub(crate) struct Worker {
     applied: Option<Content>,
     /// Hash of that content.
     hash: String,
+    /// Its rules, compiled.
+    rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,
     /// Whether something could go, but the other parts were not read at this revision yet.
@@ -88,6 +92,10 @@ pub(crate) struct Worker {
     resync_due: Instant,
     /// When what failed is tried again.
     retry_due: Option<Instant>,
+    /// When a report of which only texts and values changed may be sent again.
+    texts_due: Instant,
+    /// When such a report, held back so far, is sent.
+    report_due: Option<Instant>,
 }
 
 impl Worker {
@@ -108,6 +116,7 @@ impl Worker {
             ledger,
             applied: None,
             hash: String::new(),
+            rules: Arc::default(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
             postponed: false,
@@ -118,6 +127,8 @@ impl Worker {
             trouble: 0,
             resync_due,
             retry_due: None,
+            texts_due: Instant::now(),
+            report_due: None,
         }
     }
 
@@ -125,9 +136,8 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.inbox.begin();
         loop {
-            let wake_at = self
-                .retry_due
-                .map_or(self.resync_due, |due| due.min(self.resync_due));
+            let due = [Some(self.resync_due), self.retry_due, self.report_due];
+            let wake_at = due.into_iter().flatten().min().unwrap_or(self.resync_due);
             let inbox = Arc::clone(&self.inbox);
             let timer = tokio::select! {
                 biased;
@@ -166,6 +176,9 @@ impl Worker {
         }
         if turn.retry {
             self.retry_due = None;
+        }
+        if self.report_due.is_some_and(|due| now >= due) {
+            self.report_due = None;
         }
         let result = match &presence {
             Presence::Present(held) => self.present(held, &news, turn).await,
@@ -269,7 +282,13 @@ impl Worker {
             // Judged before, as no evidence: a namespace that came back meanwhile makes no evidence of it.
             return self.missing().await;
         }
-        let spec = held.spec().unwrap_or_default();
+        // What cannot be read is no evidence.
+        let Ok(mut spec) = held.spec() else {
+            return self.missing().await;
+        };
+        if self.engine(&spec).is_err() {
+            spec.executor = self.remembered().executor;
+        }
         let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
         self.gone(
             intent(
@@ -285,8 +304,22 @@ impl Worker {
     }
 
     async fn missing(&mut self) -> Result<Next, CallError> {
-        self.gone(intent(Sight::Missing, self.ledger.spec()), &BundleSpec::default())
+        self.gone(intent(Sight::Missing, self.ledger.spec()), &self.remembered())
             .await
+    }
+
+    /// What the ledger still says of a Bundle that cannot be read any more.
+    fn remembered(&self) -> BundleSpec {
+        BundleSpec {
+            executor: self.ledger.spec().executor.clone().map(executor_of),
+            ..BundleSpec::default()
+        }
+    }
+
+    /// The member with the rights that a bundle is to be applied with.
+    fn engine(&self, spec: &BundleSpec) -> Result<Engine, ExecutorError> {
+        let account = spec.executor.as_ref().map(Account::of).transpose()?;
+        Ok(self.shared.engine.on_behalf_of(account))
     }
 
     async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
@@ -364,9 +397,27 @@ impl Worker {
 
     /// Sends a report if it says something new.
     async fn report(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
-        if self.reported.as_ref() == Some(&status) {
+        let Some(before) = &self.reported else {
+            return self.send(held, status).await;
+        };
+        if *before == status {
+            self.report_due = None;
             return Ok(());
         }
+        if report::differ_in_texts_only(before, &status) {
+            let now = Instant::now();
+            if now < self.texts_due {
+                // A value that changes all the time is not worth a write each time.
+                self.report_due = Some(self.texts_due);
+                return Ok(());
+            }
+            self.texts_due = now + self.shared.config.report_interval;
+        }
+        self.send(held, status).await
+    }
+
+    async fn send(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
+        self.report_due = None;
         let sent = report::send(
             &self.shared.hub_bundles,
             held,
@@ -380,4 +431,11 @@ impl Worker {
         }
         Ok(())
     }
+}
+
+/// The service account that a spec names.
+fn account_of(spec: &BundleSpec) -> Option<&ServiceAccountRef> {
+    spec.executor
+        .as_ref()
+        .and_then(|executor| executor.subject.service_account.as_ref())
 }

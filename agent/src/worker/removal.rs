@@ -1,7 +1,9 @@
 //! A pass that removes everything, on positive evidence.
 
-use super::{Next, Worker};
-use crate::apply::remove::Farewell;
+use super::{Next, Worker, account_of};
+use crate::apply::keep::Rules;
+use crate::apply::prune::is_confirmed;
+use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, without_part};
 use crate::error::CallError;
 use crate::ledger::{Settled, remove_all, settle};
@@ -23,11 +25,27 @@ const SECOND_LOOK: Duration = Duration::from_secs(3);
 impl Worker {
     /// Removes every object of the ledger; with a Bundle that still waits for it, reports how far that is.
     pub(super) async fn remove(&mut self, held: Option<&Held>, spec: &BundleSpec) -> Result<Next, CallError> {
+        let engine = match (self.engine(spec), held) {
+            (Ok(engine), _) => engine,
+            (Err(error), Some(held)) => {
+                let message = error.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, error.reason(), &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+            (Err(error), None) => {
+                tracing::warn!(bundle = self.name, "its objects stay: {error}");
+                return Ok(Next::Resync);
+            }
+        };
         self.applied = None;
         self.observations.clear();
         self.shared.objects.want(&self.name, BTreeMap::new());
+        let rules = Rules::new(&spec.apply_once_rules);
+        let guard = self.guard(spec, &rules);
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
-        self.ledger.write(remove_all(self.ledger.spec())).await?;
+        let leaving = remove_all(self.ledger.spec(), guard.is_some(), account_of(spec));
+        self.ledger.write(leaving).await?;
         let owner = self.owner_of_ledger(spec);
         let marker = owner_marker(&self.shared.hub_id, &owner);
         // What has moved to another part of the application stays with it.
@@ -40,24 +58,21 @@ impl Worker {
             delete_option: spec.delete_option.as_ref(),
             ordinal: 0,
             wanted: &wanted,
+            guard,
         };
-        let removed = self
-            .shared
-            .engine
-            .remove(self.ledger.spec().objects.clone(), farewell)
-            .await;
+        let removed = engine.remove(self.ledger.spec().objects.clone(), farewell).await;
         let outcomes: BTreeMap<ObjectKey, Settled> = removed
             .released
             .into_iter()
             .map(|key| (key, Settled::Released))
             .collect();
-        self.ledger
-            .write(settle(self.ledger.spec(), &outcomes, removed.leaving.is_empty()))
-            .await?;
-        if removed.leaving.is_empty() {
+        let left = !removed.leaving.is_empty();
+        if left {
+            let next = settle(self.ledger.spec(), &outcomes, false);
+            self.ledger.write(next).await?;
+        } else {
             self.ledger.remove().await?;
         }
-        let left = !removed.leaving.is_empty();
         if let Some(held) = held {
             let subject = Subject {
                 hash: spec.hash.as_deref(),
@@ -67,6 +82,15 @@ impl Worker {
             let now = self.shared.clock.now();
             let status = report::removing(subject, &removed.leaving, self.reported.as_ref(), now);
             self.report(held, status).await?;
+        } else if let Some(first) = removed.leaving.first() {
+            tracing::warn!(
+                bundle = self.name,
+                left = removed.leaving.len(),
+                kind = first.meta.kind,
+                name = first.meta.name,
+                waits_for = first.message,
+                "the Bundle is gone, some of its objects are not"
+            );
         }
         Ok(match (left, held) {
             (true, _) => Next::Retry,
@@ -74,6 +98,17 @@ impl Worker {
             (false, Some(_)) => Next::Resync,
             (false, None) => Next::End,
         })
+    }
+
+    /// Apply-once, unless the removal of the whole bundle is confirmed. A Bundle that is gone leaves no spec: then it was
+    /// judged before, and what was not confirmed is held, not removed.
+    fn guard<'a>(&self, spec: &BundleSpec, rules: &'a Rules) -> Option<Guard<'a>> {
+        let guard = Guard {
+            mode: spec.apply_once.unwrap_or(self.shared.config.apply_once),
+            rules,
+        };
+        let confirmed = is_confirmed(spec.application_ref.is_some(), spec.deletion.as_ref());
+        (guard.is_on() && !confirmed).then_some(guard)
     }
 
     /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.

@@ -5,6 +5,7 @@ use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use roundhouse_api::hash;
 use serde_json::json;
 
+/// A01: given a bundle of one ConfigMap, when it is made, then the object is there, ours, and the report says so.
 #[tokio::test(start_paused = true)]
 async fn a_hand_written_bundle_with_just_manifests_works() {
     let world = World::new().await;
@@ -117,6 +118,7 @@ async fn annotation_and_sidecar_added_by_hand_survive_the_next_revision() {
     agent.stop().await;
 }
 
+/// A04: given a resource before its definition, when both come in one bundle, then both are applied.
 #[tokio::test(start_paused = true)]
 async fn a_definition_and_its_resources_in_one_bundle_are_applied_in_any_order() {
     let world = World::new().await;

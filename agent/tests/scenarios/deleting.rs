@@ -4,6 +4,7 @@ use crate::world::{NAMESPACE, Side, World, bundle, config_map, dispatched, event
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Progressing, Ready};
 use serde_json::json;
 
+/// A02: given two objects, when one manifest is left out, then its object goes and the other stays.
 #[tokio::test(start_paused = true)]
 async fn a_manifest_missing_from_a_whole_bundle_is_pruned() {
     let world = World::new().await;
@@ -23,6 +24,7 @@ async fn a_manifest_missing_from_a_whole_bundle_is_pruned() {
     agent.stop().await;
 }
 
+/// C03: given an object that somebody made again, when its manifest is left out, then it survives.
 #[tokio::test(start_paused = true)]
 async fn an_object_made_again_by_someone_else_survives_the_prune() {
     let world = World::new().await;
@@ -41,6 +43,7 @@ async fn an_object_made_again_by_someone_else_survives_the_prune() {
     agent.stop().await;
 }
 
+/// C04: given a resource, when its manifest names another version of the same kind, then it is the same object.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_api_version_is_no_removal() {
     let world = World::new().await;
@@ -71,6 +74,7 @@ async fn a_change_of_api_version_is_no_removal() {
     agent.stop().await;
 }
 
+/// C02: given an object with a finalizer, when its bundle is deleted, then it is listed until it is gone.
 #[tokio::test(start_paused = true)]
 async fn an_object_with_a_finalizer_is_waited_for_and_listed() {
     let world = World::new().await;
@@ -99,6 +103,7 @@ async fn an_object_with_a_finalizer_is_waited_for_and_listed() {
     agent.stop().await;
 }
 
+/// A03: given an applied bundle of dispatch, when it is deleted with its evidence, then all goes and the report says so.
 #[tokio::test(start_paused = true)]
 async fn a_bundle_deleted_with_a_tombstone_is_cleaned_and_reported() {
     let world = World::new().await;
@@ -133,6 +138,7 @@ async fn a_bundle_deleted_with_a_tombstone_is_cleaned_and_reported() {
     agent.stop().await;
 }
 
+/// B17, C06: given a bundle that vanished, when it returns unchanged, then it is attached to the same objects.
 #[tokio::test(start_paused = true)]
 async fn a_bundle_that_vanishes_without_a_tombstone_leaves_its_objects_and_re_attaches() {
     let world = World::new().await;
@@ -183,6 +189,7 @@ async fn removing_the_bundles_namespace_on_the_hub_deletes_nothing() {
     agent.stop().await;
 }
 
+/// C06: given an agent that is down, when its bundles vanish, then their objects are held.
 #[tokio::test(start_paused = true)]
 async fn what_vanished_while_the_agent_was_down_is_held() {
     let world = World::new().await;
@@ -207,6 +214,7 @@ async fn what_vanished_while_the_agent_was_down_is_held() {
     agent.stop().await;
 }
 
+/// A03: given an applied bundle, when it is deleted, then its objects and its ledger go.
 #[tokio::test(start_paused = true)]
 async fn a_hand_written_bundle_is_cleaned_when_it_is_deleted() {
     let world = World::new().await;
@@ -265,6 +273,32 @@ async fn namespaces_claims_and_definitions_are_pruned_only_when_told() {
     })
     .await;
     assert!(world.live(Side::Member, &kept).await.is_some());
+    agent.stop().await;
+}
+
+/// The clean bundle waits for dispatch's finalizer, which may take long.
+#[tokio::test(start_paused = true)]
+async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let content = dispatched(&[config_map("a", "1")], "app-v1", 1);
+    let first = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", first, Ready).await;
+    tombstone(&world, content).await;
+    eventually("it is clean", || async {
+        world.status("default.app").await.phase == Some(Cleaned)
+    })
+    .await;
+    pass_time(5).await;
+    let writes = world.writes();
+    pass_time(3600).await;
+    assert_eq!(
+        world.writes(),
+        writes,
+        "{:#?}",
+        world.member.counter().by_object()
+    );
+    assert!(world.ledger("default.app").await.is_none());
     agent.stop().await;
 }
 

@@ -36,7 +36,7 @@ async fn one_bad_manifest_fails_alone_and_its_object_is_not_pruned() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_the_member_rejects_fails_alone_without_a_hot_loop() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let mut definition = crate::applying::widget_definition();
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object",
         "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}});

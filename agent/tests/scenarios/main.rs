@@ -1,4 +1,5 @@
-//! Scenarios, each named after its rule: an agent between two embedded API servers, in paused time.
+//! Scenarios, each named after its rule: an agent between two API servers. They are embedded, in paused time; where
+//! `KUBEBUILDER_ASSETS` names a directory with `etcd` and `kube-apiserver`, they are real.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,11 +9,24 @@
 )]
 
 mod applying;
+mod copying;
+mod decoding;
 mod deleting;
 mod drifting;
+mod executor;
 mod failing;
+mod interrupted;
+mod observing;
+mod once;
 mod owning;
 mod parts;
 mod quiet;
+mod real;
+mod refusing;
+mod removing;
+mod rights;
+mod rows;
+mod sharing;
 mod strategies;
+mod waves;
 mod world;

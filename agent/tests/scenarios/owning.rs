@@ -38,6 +38,8 @@ async fn an_equal_object_is_adopted_and_a_different_one_refused() {
     agent.stop().await;
 }
 
+/// B01, B04: given an object of one bundle, when another has it too, then that one is refused, naming both, and
+/// leaving it out there changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_second_bundle_for_the_same_object_is_refused_and_its_end_leaves_the_object() {
     let world = World::new().await;

@@ -87,3 +87,84 @@ async fn an_object_that_is_in_no_other_part_goes_with_its_own() {
     assert_eq!((uid(&world, &a).await, uid(&world, &b).await), (None, None));
     agent.stop().await;
 }
+
+/// Given two parts that share what is to be pruned, when only one of them is at the new revision, then nothing goes, for
+/// the other may be about to have it; when the other is there too, what neither has goes.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (moves, goes, stays) = (
+        config_map("moves", "1"),
+        config_map("goes", "1"),
+        config_map("stays", "1"),
+    );
+    let one = world
+        .bundle(
+            "default.app",
+            dispatched(&[moves.clone(), goes.clone()], "app-v1", 1),
+        )
+        .await;
+    let two = world
+        .bundle("default.app.2", dispatched(&[stays.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Ready).await;
+    let before = uid(&world, &moves).await.unwrap();
+    // The hub writes part by part, and is away in between.
+    let one = world.bundle("default.app", dispatched(&[], "app-v2", 1)).await;
+    world.reported("default.app", one, Ready).await;
+    pass_time(700).await;
+    assert!(
+        uid(&world, &goes).await.is_some(),
+        "part 2 was not read at this revision yet"
+    );
+    assert!(uid(&world, &moves).await.is_some());
+    let two = world
+        .bundle(
+            "default.app.2",
+            dispatched(&[stays.clone(), moves.clone()], "app-v2", 1),
+        )
+        .await;
+    world.reported("default.app.2", two, Ready).await;
+    pass_time(300).await;
+    assert_eq!(uid(&world, &goes).await, None);
+    assert_eq!(
+        uid(&world, &moves).await,
+        Some(before),
+        "it moved: it was never deleted"
+    );
+    for part in ["default.app", "default.app.2"] {
+        let ledger = world.ledger(part).await.unwrap();
+        let names: Vec<_> = ledger["spec"]["objects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|o| o["name"].clone())
+            .collect();
+        let expected = if part == "default.app" {
+            vec![]
+        } else {
+            vec![json!("moves"), json!("stays")]
+        };
+        assert_eq!(names, expected, "{part}");
+    }
+    agent.stop().await;
+}
+
+/// Given an application in two parts, when an object is in one of them, then its marker names the application's first
+/// part, whichever part has it.
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_an_application_share_one_marker() {
+    let world = World::new().await;
+    let agent = world.agent();
+    for (name, object) in [("default.app", "a"), ("default.app.2", "b")] {
+        let map = config_map(object, "1");
+        let generation = world.bundle(name, dispatched(&[map.clone()], "app-v1", 1)).await;
+        world.reported(name, generation, Ready).await;
+        let live = world.live(Side::Member, &map).await.unwrap();
+        let marker = &live["metadata"]["annotations"]["roundhouse.dev/owned-by"];
+        assert_eq!(*marker, "0123456789/default.app");
+    }
+    agent.stop().await;
+}

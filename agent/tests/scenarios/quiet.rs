@@ -34,7 +34,7 @@ async fn settled(world: &World) {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_passes_over_settled_bundles_write_nothing() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let mut config = World::config();
     config.resync = Duration::from_secs(10);
     let agent = world.agent_with(config);
@@ -80,7 +80,7 @@ async fn a_restart_over_settled_bundles_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lease_is_renewed_once_per_interval() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     pass_time(5).await;
     let renewals = || {

@@ -1,5 +1,11 @@
 //! The world of a scenario: a hub, a member, and an agent between them.
+//!
+//! Both are embedded servers in paused time, or, where `KUBEBUILDER_ASSETS` names a real one, kube-apiservers in real
+//! time, where the agent's intervals and [`pass_time`] are a hundred times shorter. A scenario about counters of the
+//! embedded server or about exact delays asks for [`World::embedded`].
 
+use crate::real::{self, Real};
+use crate::rights;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -11,8 +17,9 @@ use roundhouse_api::bundle::{BundlePhase, BundleStatus};
 use roundhouse_api::clock::{Clock, SharedClock};
 use roundhouse_api::names::ClusterName;
 use roundhouse_api::{condition, crds, hash};
-use roundhouse_apiserver::{ApiBody, ApiService, Server};
+use roundhouse_apiserver::Server;
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,6 +31,18 @@ use tower::Service;
 pub(crate) const NAMESPACE: &str = "cluster-c1";
 pub(crate) const HUB_ID: &str = "0123456789";
 const DEADLINE: Duration = Duration::from_secs(30);
+/// By how much waiting is shorter where time is not paused.
+const HASTE: u32 = 100;
+
+thread_local! {
+    /// Whether the scenario of this thread runs on real servers: a scenario has one thread and one world.
+    static ON_REAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A duration of a scenario, as long as it takes in the present world.
+pub(crate) fn hastened(duration: Duration) -> Duration {
+    if ON_REAL.get() { duration / HASTE } else { duration }
+}
 
 /// A clock that goes with tokio's.
 #[derive(Debug)]
@@ -36,18 +55,29 @@ impl Clock for TestClock {
     }
 }
 
-/// A wire that can be cut: requests that it holds back wait until it is mended.
+/// What a wire does with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// It goes through.
+    Through,
+    /// It waits until the wire lets it through.
+    Held,
+    /// It is answered with this status by something in between.
+    Refused(u16),
+}
+
+type Gate = Arc<dyn Fn(&http::Method, &str) -> Pass + Send + Sync>;
+
+/// A wire with a gate: it is asked about each request by method and path, and about a held one again and again.
 #[derive(Clone)]
 pub(crate) struct Wire {
-    inner: ApiService,
-    cut: Arc<AtomicBool>,
-    /// Which requests a cut holds back, by method and path.
-    holds: fn(&http::Method, &str) -> bool,
+    inner: Client,
+    gate: Gate,
 }
 
 impl Service<http::Request<Body>> for Wire {
-    type Response = http::Response<ApiBody>;
-    type Error = std::convert::Infallible;
+    type Response = http::Response<Body>;
+    type Error = kube::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
@@ -55,24 +85,41 @@ impl Service<http::Request<Body>> for Wire {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (mut inner, cut) = (self.inner.clone(), Arc::clone(&self.cut));
-        let held = (self.holds)(request.method(), request.uri().path());
+        let (inner, gate) = (self.inner.clone(), Arc::clone(&self.gate));
         async move {
-            while held && cut.load(Ordering::Acquire) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let mut wait = Duration::from_millis(10);
+            loop {
+                match gate(&method, &path) {
+                    Pass::Through => return inner.send(request).await,
+                    Pass::Refused(code) => return Ok(refusal(code)),
+                    Pass::Held => tokio::time::sleep(wait).await,
+                }
+                // A cut of an hour is not asked about a hundred times a second.
+                wait = (wait * 2).min(hastened(Duration::from_secs(10)));
             }
-            inner.call(request).await
         }
         .boxed()
     }
 }
 
+/// An answer as an API server or an admission webhook gives it.
+fn refusal(code: u16) -> http::Response<Body> {
+    let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
+        "reason": if code == 403 { "Forbidden" } else { "InternalError" },
+        "message": "admission webhook \"gate.example.com\" denied the request"});
+    let body = Body::from(serde_json::to_vec(&status).unwrap());
+    http::Response::builder().status(code).body(body).unwrap()
+}
+
 /// A hub and a member.
 pub(crate) struct World {
+    /// The embedded servers, for their counters; they stand idle where the real ones are used.
     pub(crate) hub: Server,
     pub(crate) member: Server,
     pub(crate) hub_client: Client,
     pub(crate) member_client: Client,
+    real: Option<Real>,
 }
 
 /// A running agent.
@@ -111,22 +158,42 @@ impl World {
         world
     }
 
+    /// As [`World::new`], but embedded wherever it runs: for what only an embedded server in paused time can tell.
+    pub(crate) async fn embedded() -> Self {
+        let world = World::start(None).await;
+        world.make_lease(HUB_ID).await;
+        world
+    }
+
     pub(crate) async fn without_lease() -> Self {
-        let build = || Server::builder().seed(1).count_per_object(true).build();
-        let (hub, member) = (build(), build());
-        let hub_client = Client::new(hub.service(), "default");
-        let member_client = Client::new(member.service(), "default");
+        World::start(real::servers().await).await
+    }
+
+    async fn start(real: Option<Real>) -> Self {
+        ON_REAL.set(real.is_some());
+        let hub = Server::builder().seed(1).count_per_object(true).build();
+        let member = rights::member();
+        let (hub_client, member_client) = match &real {
+            Some(real) => (real.hub.clone(), real.member.clone()),
+            None => (
+                Client::new(hub.service(), "default"),
+                Client::new(member.service(), "default"),
+            ),
+        };
         let world = World {
             hub,
             member,
             hub_client,
             member_client,
+            real,
         };
         // The definitions that an agent meets.
         let needed = |kind: &str| matches!(kind, "Bundle" | "ClusterReport");
         for definition in crds::hub().into_iter().filter(|d| needed(&d.spec.names.kind)) {
-            let api = Api::all(world.hub_client.clone());
-            api.create(&PostParams::default(), &definition).await.unwrap();
+            let definition = serde_json::to_value(definition).unwrap();
+            if world.live(Side::Hub, &definition).await.is_none() {
+                world.create(Side::Hub, definition).await;
+            }
         }
         world
             .create(
@@ -147,7 +214,11 @@ impl World {
     }
 
     pub(crate) fn config() -> Config {
-        Config::new(ClusterName::new("c1").unwrap())
+        let mut config = Config::new(ClusterName::new("c1").unwrap());
+        for interval in [&mut config.resync, &mut config.retry_min, &mut config.retry_max] {
+            *interval = hastened(*interval);
+        }
+        config
     }
 
     pub(crate) fn agent(&self) -> Agent {
@@ -172,21 +243,33 @@ impl World {
         holds: fn(&http::Method, &str) -> bool,
     ) -> (Client, Arc<AtomicBool>) {
         let cut = Arc::new(AtomicBool::new(false));
-        let inner = match side {
-            Side::Hub => self.hub.service(),
-            Side::Member => self.member.service(),
+        let is_cut = Arc::clone(&cut);
+        let gate = move |method: &http::Method, path: &str| {
+            if is_cut.load(Ordering::Acquire) && holds(method, path) {
+                Pass::Held
+            } else {
+                Pass::Through
+            }
         };
-        (
-            Client::new(
-                Wire {
-                    inner,
-                    cut: Arc::clone(&cut),
-                    holds,
-                },
-                "default",
-            ),
-            cut,
-        )
+        (self.gated(side, gate), cut)
+    }
+
+    /// A client to one side whose requests pass a gate.
+    pub(crate) fn gated(
+        &self,
+        side: Side,
+        gate: impl Fn(&http::Method, &str) -> Pass + Send + Sync + 'static,
+    ) -> Client {
+        let inner = self.client(side);
+        let gate: Gate = Arc::new(gate);
+        Client::new(Wire { inner, gate }, "default")
+    }
+
+    fn client(&self, side: Side) -> Client {
+        match side {
+            Side::Hub => self.hub_client.clone(),
+            Side::Member => self.member_client.clone(),
+        }
     }
 
     pub(crate) fn api(
@@ -198,10 +281,7 @@ impl World {
     ) -> Api<DynamicObject> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        let client = match side {
-            Side::Hub => self.hub_client.clone(),
-            Side::Member => self.member_client.clone(),
-        };
+        let client = self.client(side);
         if namespace.is_empty() {
             Api::all_with(client, &resource)
         } else {
@@ -229,9 +309,13 @@ impl World {
     }
 
     pub(crate) async fn create(&self, side: Side, object: Value) -> Value {
-        let (api, _) = self.api_of(side, &object);
+        let (api, name) = self.api_of(side, &object);
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        serde_json::to_value(api.create(&PostParams::default(), &object).await.unwrap()).unwrap()
+        let made = api.create(&PostParams::default(), &object).await.unwrap();
+        if self.real.is_some() && object.types.is_some_and(|t| t.kind == "CustomResourceDefinition") {
+            real::established(&api, &name).await;
+        }
+        serde_json::to_value(made).unwrap()
     }
 
     /// The live object that is named as `object` is.
@@ -313,8 +397,10 @@ impl World {
             .map(|ledger| serde_json::to_value(ledger).unwrap())
     }
 
-    /// Writing requests that both servers were sent, those that changed nothing included, without renewals of the Lease.
+    /// Writing requests that both embedded servers were sent, those that changed nothing included, without renewals of
+    /// the Lease. Only an embedded server counts them: see [`World::embedded`].
     pub(crate) fn write_requests(&self) -> u64 {
+        assert!(self.real.is_none(), "a real server does not count requests");
         let requests = self.hub.counter().requests();
         let renewals = requests
             .iter()
@@ -327,8 +413,12 @@ impl World {
         self.hub.counter().write_requests() + self.member.counter().write_requests() - renewals
     }
 
-    /// Stored writes at both servers, without the Lease's.
+    /// Stored writes at both servers, without the Lease's. At a real server, objects that are made, gone or at another
+    /// resourceVersion than at the last look: equal at two looks means that nothing was written, as at an embedded one.
     pub(crate) fn writes(&self) -> u64 {
+        if let Some(real) = &self.real {
+            return real.changes();
+        }
         let lease = self
             .hub
             .counter()
@@ -407,7 +497,11 @@ where
     }
 }
 
-/// Lets time pass, for what must not happen.
+/// Lets time pass, for what must not happen. Where time is not paused, a hundredth of it, from one second to twelve.
 pub(crate) async fn pass_time(seconds: u64) {
-    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let mut time = hastened(Duration::from_secs(seconds));
+    if ON_REAL.get() {
+        time = time.clamp(Duration::from_secs(1), Duration::from_secs(12));
+    }
+    tokio::time::sleep(time).await;
 }

@@ -6,11 +6,13 @@
 //! - [`three_way_merge`], [`three_way_merge_bytes`]: what `kubectl apply` makes of the last applied, the desired and
 //!   the live object.
 //! - [`field`]: paths of fields as users write them, and keeping live values by them.
+//! - [`JsonPath`]: the values that a path of kubectl's dialect leads to.
 
 mod document;
 mod error;
 pub mod field;
 mod json;
+mod json_path;
 pub mod managed;
 mod path;
 pub mod schema;
@@ -19,6 +21,7 @@ mod three_way;
 
 pub use error::PatchError;
 pub use json::{json_merge, json_patch};
+pub use json_path::{JsonPath, JsonPathError};
 pub use strategic::strategic_merge;
 pub use three_way::{PatchType, ThreeWay, ThreeWayBytes, three_way_merge, three_way_merge_bytes};
 

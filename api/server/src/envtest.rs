@@ -34,10 +34,11 @@ fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> EnvtestError {
     move |source| EnvtestError::Io { what, source }
 }
 
-/// A running `etcd` and `kube-apiserver`; both end when this is dropped.
+/// A running `etcd` and `kube-apiserver`; both end when this is dropped, or when this process ends without dropping it.
 #[derive(Debug)]
 pub struct Envtest {
     children: Vec<Child>,
+    warden: Option<Child>,
     kubeconfig: String,
     directory: Directory,
 }
@@ -54,7 +55,7 @@ impl Drop for Directory {
 
 impl Drop for Envtest {
     fn drop(&mut self) {
-        for child in self.children.iter_mut().rev() {
+        for child in self.warden.iter_mut().chain(self.children.iter_mut().rev()) {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -127,12 +128,28 @@ impl Envtest {
         let url = format!("https://127.0.0.1:{api_port}");
         let mut this = Envtest {
             children: Vec::new(),
+            warden: None,
             kubeconfig: Kubeconfig::new("envtest", &url, &authority, client).to_string(),
             directory,
         };
         this.spawn(etcd, "etcd.log")?;
         this.spawn(api, "kube-apiserver.log")?;
+        this.warden = Some(this.watch_over().map_err(io("starting sh"))?);
         Ok(this)
+    }
+
+    /// Starts a shell that outlives this process by a moment: what a static holds is never dropped, and a process that
+    /// is killed drops nothing. Its standard input ends with this process; then it ends the programs.
+    fn watch_over(&self) -> std::io::Result<Child> {
+        let script = "cat; kill -9 \"$@\"; rm -rf \"$0\"";
+        let mut warden = Command::new("sh");
+        warden.args(["-c", script]).arg(&self.directory.0);
+        warden.args(self.children.iter().map(|child| child.id().to_string()));
+        warden
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
     }
 
     fn spawn(&mut self, mut command: Command, log: &str) -> Result<(), EnvtestError> {

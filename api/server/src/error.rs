@@ -26,6 +26,11 @@ impl Cause {
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueInvalid", field, message)
     }
+    /// The value is not acceptable: Kubernetes shows it (scalars plainly, all else as JSON) before it says why.
+    pub(crate) fn invalid_value(field: impl Into<String>, value: Option<&Value>, why: &str) -> Self {
+        let shown = value.map_or_else(|| "\"null\"".to_owned(), Value::to_string);
+        Self::invalid(field, format!("Invalid value: {shown}: {why}"))
+    }
     /// The field must be set.
     pub(crate) fn required(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueRequired", field, message)

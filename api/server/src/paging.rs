@@ -3,24 +3,39 @@
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
-/// Where a list goes on: after which object, in the state of which revision.
+use crate::store::Range;
+
+/// Where a list goes on: in which collection, after which object, in the state of which revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Token {
     #[serde(rename = "rv")]
     pub(crate) revision: u64,
+    /// Table that is listed.
+    #[serde(rename = "of")]
+    table: String,
+    /// Namespace that is listed; `None` for all of them.
+    #[serde(rename = "in")]
+    within: Option<String>,
     #[serde(rename = "ns")]
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
 impl Token {
-    /// A token that goes on after an object.
-    pub(crate) fn new(revision: u64, namespace: &str, name: &str) -> Self {
+    /// A token that goes on after an object of a collection.
+    pub(crate) fn new(revision: u64, of: &Range, namespace: &str, name: &str) -> Self {
         Self {
             revision,
+            table: of.table.as_ref().to_owned(),
+            within: of.namespace.as_deref().map(str::to_owned),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// Whether it goes on in this collection.
+    pub(crate) fn is_of(&self, table: &str, namespace: Option<&str>) -> bool {
+        self.table == table && self.within.as_deref() == namespace
     }
 
     /// The opaque text clients get.
@@ -45,7 +60,9 @@ mod tests {
     proptest! {
         #[test]
         fn tokens_come_back(revision: u64, namespace in "\\PC{0,20}", name in "\\PC{0,20}") {
-            let token = Token::new(revision, &namespace, &name);
+            let range = Range { table: "maps".into(), namespace: None, after: None, limit: 1, revision: None };
+            let token = Token::new(revision, &range, &namespace, &name);
+            prop_assert!(token.is_of("maps", None) && !token.is_of("maps", Some("a")) && !token.is_of("secrets", None));
             prop_assert_eq!(Token::parse(&token.text()), Some(token));
         }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::{
-    auth::{Attributes, Identity},
+    auth::{Attributes, Identity, denied, effective},
     body::ApiBody,
     discovery,
     error::ApiError,
@@ -195,13 +195,14 @@ fn answer(
             warnings: vec![],
         });
     }
-    let identity = identity.ok_or_else(ApiError::unauthorized)?;
+    let sender = identity.ok_or_else(ApiError::unauthorized)?;
+    let identity = effective(&parts.headers, sender, &*core.authorizer)?;
     let output = || Output::negotiate(&parts.headers);
     match path.ok_or_else(ApiError::no_such_path)? {
         Path::Resource(path) => {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
             let verb = verb(&parts.method, &path, &query)?;
-            authorize(core, identity, verb, &path)?;
+            authorize(core, &identity, verb, &path)?;
             let resource = core
                 .registry
                 .by_path(&path.group, &path.version, &path.plural)
@@ -217,7 +218,7 @@ fn answer(
                 output: output()?,
                 media,
                 verb,
-                identity: identity.clone(),
+                identity,
                 manager,
             };
             verbs::dispatch(core, &call, body)
@@ -269,18 +270,7 @@ fn authorize(core: &Core, identity: &Identity, verb: &str, path: &ResourcePath) 
     if core.authorizer.allows(identity, &attributes) {
         return Ok(());
     }
-    let dot = if path.group.is_empty() { "" } else { "." };
-    let message = format!(
-        "{}{dot}{} {:?} is forbidden: User {:?} cannot {verb} resource {:?} in API group {:?} in the namespace {:?}",
-        path.plural,
-        path.group,
-        attributes.name,
-        identity.user,
-        path.plural,
-        path.group,
-        attributes.namespace
-    );
-    Err(ApiError::new(403, "Forbidden", message).about(&path.group, &path.plural, attributes.name))
+    Err(denied(identity, &attributes))
 }
 
 fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {

@@ -120,10 +120,19 @@ async fn a_namespace_goes_last() {
     assert_eq!(raw.get(&format!("{maps}/free")).await.0, 404);
     assert_eq!(raw.delete("/api/v1/namespaces/default", json!({})).await.0, 403);
     let (code, refused) = raw.post(maps, json!({"metadata": {"name": "late"}})).await;
+    assert_eq!(code, 403);
     assert_eq!(
-        (code, &refused["details"]["causes"][0]["reason"]),
-        (403, &json!("NamespaceTerminating"))
+        refused["message"],
+        "configmaps \"late\" is forbidden: unable to create new content in namespace n because it is being terminated"
     );
+    assert_eq!(
+        refused["details"],
+        json!({"kind": "configmaps", "name": "late", "causes": [{"reason": "NamespaceTerminating",
+            "message": "namespace n is being terminated", "field": "metadata.namespace"}]})
+    );
+    // What is there already can still be changed, so that it can finish.
+    let label = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(raw.merge(&format!("{maps}/held"), label).await.0, 200);
     assert_eq!(raw.get("/api/v1/namespaces/n").await.0, 200);
     raw.merge(&format!("{maps}/held"), json!({"metadata": {"finalizers": []}}))
         .await;

@@ -261,8 +261,19 @@ async fn pods_hardly_change() {
 #[tokio::test]
 async fn patches_do_not_grow_objects_without_bound() {
     let raw = server();
-    raw.post(MAPS, config("one")).await;
-    let one = format!("{MAPS}/one");
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({"metadata": {"name": "widgets.x.dev"}, "spec": {"group": "x.dev", "scope": "Namespaced",
+        "names": {"kind": "Widget", "plural": "widgets"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    raw.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        definition,
+    )
+    .await;
+    let widgets = "/apis/x.dev/v1/namespaces/default/widgets";
+    let widget = json!({"apiVersion": "x.dev/v1", "kind": "Widget", "metadata": {"name": "one"}, "data": {}});
+    assert_eq!(raw.post(widgets, widget).await.0, 201);
+    let one = format!("{widgets}/one");
     let piece = "v".repeat(2 << 20);
     assert_eq!(raw.merge(&one, json!({"data": {"b": piece}})).await.0, 200);
     assert_eq!(raw.merge(&one, json!({"data": {"c": piece}})).await.0, 413);

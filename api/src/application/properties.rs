@@ -2,6 +2,7 @@
 //!
 //! These types are made by `validate()` only; the words that users write for them are in `validate/`.
 
+use crate::bundle::{ApplyOnce, ApplyOnceRule};
 use crate::placement::PlacementSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,8 +14,10 @@ pub struct ValidApplication {
     pub components: Vec<ValidComponent>,
     /// Steps, in order; made from the placement policies where the application has no workflow.
     pub steps: Vec<ValidStep>,
-    /// Whether the application asks for apply-once; absent: the agents' flag decides.
-    pub apply_once: Option<crate::bundle::ApplyOnce>,
+    /// Whether the application asks for apply-once as a whole; absent: the agents' flag decides.
+    pub apply_once: Option<ApplyOnce>,
+    /// Fields that keep their live value.
+    pub apply_once_rules: Vec<ApplyOnceRule>,
 }
 
 /// A component whose properties were understood.
@@ -35,6 +38,17 @@ pub enum ComponentKind {
     Webservice(Box<WebserviceProperties>),
     /// `worker`: a Deployment without ports.
     Worker(Box<WorkerProperties>),
+}
+
+impl ComponentKind {
+    /// The type as an Application names it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            ComponentKind::Objects(_) => "k8s-objects",
+            ComponentKind::Webservice(_) => "webservice",
+            ComponentKind::Worker(_) => "worker",
+        }
+    }
 }
 
 /// A step whose properties were understood.

@@ -42,6 +42,8 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: something failed.
 pub const DEGRADED: &str = "Degraded";
+/// Condition reason: a workload that is to be removed still asks for replicas, see [`Deletion`].
+pub const REMOVAL_REFUSED: &str = "RemovalRefused";
 /// Condition type: everything that has an end has come to it.
 pub const COMPLETE: &str = "Complete";
 /// Feedback values of one bundle weigh at most this much together, in bytes of JSON.
@@ -180,6 +182,12 @@ pub enum Drift {
 }
 
 /// The positive evidence that a bundle's objects are to be removed.
+///
+/// Under apply-once (`Once`, `Force`) a workload that still asks for replicas (`spec.replicas` above 0 on the member) goes
+/// only when that is confirmed: by `application-deleted`, or by the hash of an approval. `garbage-collection` (the
+/// placement moved away) is evidence, but no such confirmation: the workload stays, with reason `RemovalRefused`, until
+/// its replicas are 0, or the object carries the annotation `roundhouse.dev/prune: "true"`, or the Application the
+/// annotation `roundhouse.dev/confirm-deletes` with the hash that its status names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deletion {
@@ -187,4 +195,11 @@ pub struct Deletion {
     pub revision: String,
     /// Who or what confirmed it: `application-deleted`, `garbage-collection`, or the hash of an approval.
     pub confirmed_by: String,
+}
+
+impl Deletion {
+    /// Value of [`Deletion::confirmed_by`]: the Application was deleted.
+    pub const APPLICATION_DELETED: &str = "application-deleted";
+    /// Value of [`Deletion::confirmed_by`]: the placement moved away, within the delete budget.
+    pub const GARBAGE_COLLECTION: &str = "garbage-collection";
 }

@@ -242,7 +242,8 @@ pub struct SelectivelyOrphan {
     pub orphaning_rules: Vec<ResourceIdentifier>,
 }
 
-/// On whose behalf the objects of a bundle are written (OCM's `ManifestWorkExecutor`). The agent impersonates it.
+/// On whose behalf the objects of a bundle are read and written (OCM's `ManifestWorkExecutor`). The agent impersonates it:
+/// it needs `get`, `create` and `patch` on what the bundle has, and `delete` on what is to be deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Executor {

@@ -99,6 +99,30 @@ impl Writer<'_> {
         while let Some(parts) = writes.next().await {
             written = written.and(parts);
         }
+        written.and(self.recall(plan, observed).await)
+    }
+
+    /// Lets Bundles go that are wanted again while their removal is refused: the agent holds the objects, and takes them up
+    /// again with the Bundle that is made next. Waiting for the removal would never end.
+    async fn recall(self, plan: &Plan, observed: &BTreeMap<String, Vec<Observed>>) -> Written {
+        let mut written = Written::default();
+        let held = observed
+            .values()
+            .flatten()
+            .filter(|bundle| removal::is_refused(bundle));
+        for bundle in held {
+            let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
+            let wanted = match plan.targets.get(&bundle.cluster) {
+                Some(Target::Bundles(wanted)) => wanted.iter().any(awaited),
+                _ => false,
+            };
+            if wanted {
+                match self.release(bundle).await {
+                    Ok(()) => written.count += 1,
+                    Err(error) => written.fail(error),
+                }
+            }
+        }
         written
     }
 
@@ -183,7 +207,7 @@ impl Writer<'_> {
     }
 
     async fn step(self, bundle: Observed, deletion: Deletion) -> Result<bool, PassError> {
-        match removal::next(&bundle) {
+        match removal::next(&bundle, Some(&deletion)) {
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
             Removal::Delete => self.delete(&bundle).await?,
             Removal::Release => self.release(&bundle).await?,

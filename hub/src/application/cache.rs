@@ -22,6 +22,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
+use tokio::sync::Notify;
 
 /// An Application as it is stored.
 #[derive(Debug, Clone)]
@@ -124,6 +125,8 @@ const KINDS: usize = 5;
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     state: RwLock<State>,
+    /// A Bundle that may go by itself changed.
+    expiring: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +135,8 @@ struct State {
     applications: BTreeMap<Key, Arc<Stored>>,
     bundles: HashMap<Key, Arc<Observed>>,
     by_application: BTreeMap<Key, BTreeSet<Key>>,
+    /// Hand-written Bundles that go some time after they are complete.
+    expiring: BTreeSet<Key>,
     clusters: BTreeMap<String, Arc<Member>>,
     decisions: BTreeMap<Key, Arc<Decision>>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
@@ -215,12 +220,33 @@ impl Cache {
                 .insert(key.clone());
             concerned.insert(application);
         }
+        let delete_option = observed.spec.delete_option.as_ref();
+        let ttl = delete_option.and_then(|option| option.ttl_seconds_after_finished);
+        if ttl.is_some() && observed.spec.application_ref.is_none() {
+            state.expiring.insert(key.clone());
+            self.expiring.notify_one();
+        } else {
+            state.expiring.remove(&key);
+        }
         state.bundles.insert(key, Arc::new(observed));
         concerned
     }
 
+    /// Hand-written Bundles that go some time after they are complete.
+    pub(super) fn expiring(&self) -> Vec<Observed> {
+        let state = self.state.read();
+        let bundles = state.expiring.iter().filter_map(|key| state.bundles.get(key));
+        bundles.map(|bundle| bundle.as_ref().clone()).collect()
+    }
+
+    /// Waits until one of them changes.
+    pub(super) async fn expiring_changed(&self) {
+        self.expiring.notified().await;
+    }
+
     pub(super) fn remove_bundle(&self, key: &Key) -> Option<Key> {
         let mut state = self.state.write();
+        state.expiring.remove(key);
         let held = state.bundles.remove(key)?;
         state.unlink(key, &held)
     }

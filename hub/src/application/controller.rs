@@ -4,6 +4,7 @@ use super::{
     Key,
     cache::Cache,
     error::PassError,
+    expiring::expire,
     feed::feed,
     pass::{Hub, Outcome},
     queue::Queue,
@@ -61,11 +62,19 @@ pub async fn run(
         let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
         async move { feed(client, &cache, &queue, &ready).await }
     };
+    let expiring = {
+        let (client, cache, clock, ready) = (client.clone(), cache.clone(), clock.clone(), ready.clone());
+        async move {
+            ready.cancelled().await;
+            expire(client, &cache, clock).await;
+        }
+    };
     let working = work(client, options, clock, cache, queue, ready);
     tokio::select! {
         biased;
         () = shutdown.cancelled() => {}
         () = feeding => {}
+        () = expiring => {}
         () = working => {}
     }
 }

@@ -9,6 +9,7 @@
 //! | `revisions` | which revision a spec is, and its record |
 //! | `placing` | the decisions of the placing steps; pure |
 //! | `bundles` | the writes of a plan |
+//! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
 //! | `view` | what one round of a pass looks at, from one state of the cache |
 //! | `lifecycle` | its two ends: the finalizer, the deletion |
@@ -22,6 +23,7 @@ mod bundles;
 mod cache;
 mod controller;
 mod error;
+mod expiring;
 mod feed;
 mod lifecycle;
 mod pass;

@@ -89,8 +89,27 @@ pub(super) fn judge(
             (before.cloned(), Some(message), None)
         }
     };
+    let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
+    let refused: BTreeMap<String, String> = surplus
+        .iter()
+        .filter(|b| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b))
+        .map(|b| (b.cluster.clone(), b.uid.clone()))
+        .collect();
+    let refusal = removal::refusal(&app.title(), &refused);
+    let approved = refusal
+        .as_ref()
+        .filter(|(hash, _)| confirmation == Some(hash.as_str()));
+    let held = held.or(match approved {
+        Some(_) => None,
+        None => refusal.as_ref().map(|(_, message)| message.clone()),
+    });
     let due = surplus.iter().filter_map(|bundle| {
         let deletion = match (&bundle.spec.deletion, &confirmed_by) {
+            (Some(written), _)
+                if approved.is_some() && collected(written) && refused.contains_key(&bundle.cluster) =>
+            {
+                removal::evidence(revision, confirmation.unwrap_or_default())
+            }
             (Some(deletion), _) => deletion.clone(),
             (None, Some(by)) => removal::evidence(revision, by),
             (None, None) => return None,
@@ -139,8 +158,12 @@ pub(super) async fn delete(
         .as_ref()
         .map_or("", |l| l.name.as_str());
     let due = observed.values().flatten().map(|bundle| {
-        let deletion = bundle.spec.deletion.clone();
-        let deletion = deletion.unwrap_or_else(|| removal::evidence(revision, "application-deleted"));
+        let evidence = || removal::evidence(revision, Deletion::APPLICATION_DELETED);
+        let deletion = match &bundle.spec.deletion {
+            // What garbage collection could not remove may go now.
+            Some(written) if written.confirmed_by != Deletion::GARBAGE_COLLECTION => written.clone(),
+            Some(_) | None => evidence(),
+        };
         (bundle.clone(), deletion)
     });
     writer.remove(due.collect()).await

@@ -94,6 +94,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
             shares: &shares,
             observed: &observed,
             apply_once: delivery.valid.apply_once,
+            apply_once_rules: &delivery.valid.apply_once_rules,
             epoch: known.epoch,
         });
         let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);

@@ -6,8 +6,9 @@
 
 use super::{Observed, Wanted, plan::Todo};
 use crate::workflow::{ClusterEvidence, ClusterState};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::{
-    bundle::{APPLIED, BundlePhase, BundleStatus},
+    bundle::{APPLIED, AVAILABLE, BundlePhase, BundleStatus},
     condition,
 };
 
@@ -141,9 +142,13 @@ fn readiness(status: &BundleStatus) -> String {
 fn failure(status: &BundleStatus) -> String {
     let counts = status.counts.unwrap_or_default();
     let manifests = status.resource_status.iter().flat_map(|r| &r.manifests);
+    // A manifest may be listed for its feedback alone; what its rules say is in `Available` already.
+    let broken = |c: &Condition| {
+        c.status == "False" && [APPLIED, AVAILABLE].contains(&c.type_.as_str()) && c.reason != "Progressing"
+    };
     let first = manifests
         .flat_map(|m| m.conditions.iter().map(move |c| (&m.resource_meta, c)))
-        .find(|(_, c)| c.status == "False" || c.type_ == "Failed");
+        .find(|(_, c)| broken(c));
     let mut text = format!("{}/{} objects failed", counts.failed, counts.total);
     if let Some((meta, condition)) = first {
         let namespace = match meta.namespace.as_str() {

@@ -10,6 +10,7 @@
 //! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
 //! | [`rollup`] | what does the Application's status say about all of them? |
+//! | [`expiry`] | when does a hand-written Bundle go by itself? |
 //! | [`removal`] | what may go, in which order, within which budget? |
 //!
 //! Architecture Invariant: epoch, revision and stamps alone never cause a write; a Bundle is removed only after its
@@ -17,6 +18,7 @@
 
 pub mod content;
 pub mod evidence;
+pub mod expiry;
 pub mod observed;
 pub mod plan;
 pub mod removal;

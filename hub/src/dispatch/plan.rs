@@ -2,7 +2,7 @@
 
 use super::{Content, Divided, Observed, Refusal, Share, content::Divider};
 use roundhouse_api::{
-    bundle::{ApplicationRef, ApplyOnce, Bundle, BundleSpec, ManifestsTemplate},
+    bundle::{ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestsTemplate},
     names::{BUNDLE_FINALIZER, bundle_name, label},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -22,6 +22,8 @@ pub struct Request<'a> {
     pub observed: &'a BTreeMap<String, Vec<Observed>>,
     /// Apply-once mode that the application asks for.
     pub apply_once: Option<ApplyOnce>,
+    /// Fields whose live value it wants kept.
+    pub apply_once_rules: &'a [ApplyOnceRule],
     /// Fencing epoch of this hub.
     pub epoch: i64,
 }
@@ -203,6 +205,7 @@ fn bundles(
                 hash: divided.parts.get(part).map(|p| p.hash.clone()),
                 epoch: Some(request.epoch),
                 apply_once: request.apply_once,
+                apply_once_rules: request.apply_once_rules.to_vec(),
                 ..BundleSpec::default()
             };
             let mut wanted = Wanted {

@@ -2,10 +2,10 @@
 
 use super::Observed;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use roundhouse_api::{
     application::{MAX_NOT_READY, Removals},
-    bundle::{BundlePhase, Deletion},
+    bundle::{BundlePhase, Deletion, REMOVAL_REFUSED},
     hash,
     names::{BUNDLE_FINALIZER, annotation},
 };
@@ -17,9 +17,6 @@ const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 const MAX_PERCENT: u64 = 10;
 /// … if it is at least this many clusters.
 const MIN_CLUSTERS: u64 = 2;
-
-/// What confirms removals within the budget.
-const GARBAGE_COLLECTION: &str = "garbage-collection";
 
 /// The next thing to do about a Bundle that is on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,10 +31,13 @@ pub enum Removal {
     Await,
 }
 
-/// What is next for a Bundle that nothing wants.
-pub fn next(bundle: &Observed) -> Removal {
+/// What is next for a Bundle that nothing wants; `evidence` is what there is for its removal now.
+pub fn next(bundle: &Observed, evidence: Option<&Deletion>) -> Removal {
     match (&bundle.spec.deletion, bundle.deleting) {
         (None, _) => Removal::Confirm,
+        (Some(written), _) if evidence.is_some_and(|evidence| confirms_more(evidence, written)) => {
+            Removal::Confirm
+        }
         (Some(_), false) => Removal::Delete,
         (Some(_), true) if cleaned(bundle) => Removal::Release,
         (Some(_), true) => Removal::Await,
@@ -51,8 +51,43 @@ pub fn next_of_wanted(bundle: &Observed) -> Option<Removal> {
     match (&bundle.spec.deletion, bundle.deleting && ours) {
         (_, false) => None,
         (None, true) => Some(Removal::Release),
-        (Some(_), true) => Some(next(bundle)),
+        (Some(_), true) => Some(next(bundle, None)),
     }
+}
+
+/// An approval or the deletion of the application says more than garbage collection: agents let workloads go on it that
+/// apply-once would keep (see [`Deletion`]).
+fn confirms_more(evidence: &Deletion, written: &Deletion) -> bool {
+    let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
+    collected(written) && !collected(evidence)
+}
+
+/// Whether the agent says, about this very generation, that apply-once keeps workloads of the Bundle until their removal is
+/// confirmed.
+pub fn is_refused(bundle: &Observed) -> bool {
+    let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
+    let refused = |condition: &Condition| {
+        condition.reason == REMOVAL_REFUSED && condition.observed_generation == Some(bundle.generation)
+    };
+    bundle.deleting && conditions.into_iter().any(refused)
+}
+
+/// What an approval of refused removals has to name, and what people are told; `None` if no removal is refused.
+/// `refused`: the clusters, each with the uid of its Bundle.
+pub fn refusal(application: &str, refused: &BTreeMap<String, String>) -> Option<(String, String)> {
+    let named: Vec<_> = refused.keys().take(5).map(String::as_str).collect();
+    let more = match refused.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let hash = confirmation_hash(application, refused);
+    let message = format!(
+        "{} should lose {application}, but workloads there still ask for replicas and apply-once is on: {}{more}; scale them to 0, or annotate the application with {}={hash} to confirm",
+        clusters(refused.len()),
+        named.join(", "),
+        annotation::CONFIRM_DELETES
+    );
+    (!refused.is_empty()).then_some((hash, message))
 }
 
 /// The agent says, about this very generation, that everything was removed.
@@ -103,7 +138,7 @@ pub fn budget(
     if losing.is_empty() {
         return Verdict::Allowed {
             removals: removals.cloned(),
-            confirmed_by: GARBAGE_COLLECTION.to_owned(),
+            confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
         };
     }
     let hash = confirmation_hash(application, losing);
@@ -147,7 +182,7 @@ pub fn budget(
     removals.clusters = clusters.into_iter().take(MAX_NOT_READY).collect();
     Verdict::Allowed {
         removals: Some(removals),
-        confirmed_by: GARBAGE_COLLECTION.to_owned(),
+        confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
     }
 }
 

@@ -6,7 +6,10 @@ use crate::{
     workflow::ClusterState,
 };
 use roundhouse_api::{
-    bundle::{ApplicationRef, Bundle, BundlePhase, BundleStatus, Counts, Deletion, WorkloadStatus},
+    bundle::{
+        ApplicationRef, ApplyOnce, ApplyOnceRule, ApplyOnceStrategy, Bundle, BundlePhase, BundleStatus,
+        Counts, Deletion, WorkloadStatus,
+    },
     decision::WorkloadRef,
     names::{BUNDLE_FINALIZER, label},
 };
@@ -95,6 +98,7 @@ impl Store {
             shares: &shares,
             observed: &self.observed(),
             apply_once: None,
+            apply_once_rules: &[],
             epoch,
         })
     }
@@ -304,6 +308,7 @@ fn clusters_that_the_run_has_not_reached() {
         shares: &shares,
         observed: &lost.observed(),
         apply_once: None,
+        apply_once_rules: &[],
         epoch: 1,
     });
     let Target::Bundles(wanted) = &plan.targets["c4"] else {
@@ -387,29 +392,90 @@ fn removal_goes_by_evidence() {
     let mut store = Store::default();
     store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
     let mut bundle = Observed::of(store.only().clone()).unwrap();
-    assert_eq!(removal::next(&bundle), removal::Removal::Confirm);
+    assert_eq!(removal::next(&bundle, None), removal::Removal::Confirm);
     // Deleted by hand and still wanted: it may go at once, the agent holds the objects.
     assert_eq!(removal::next_of_wanted(&bundle), None);
     bundle.deleting = true;
     assert_eq!(removal::next_of_wanted(&bundle), Some(removal::Removal::Release));
     // Deleted by hand and not wanted: the evidence is still written first.
-    assert_eq!(removal::next(&bundle), removal::Removal::Confirm);
+    assert_eq!(removal::next(&bundle, None), removal::Removal::Confirm);
     bundle.spec.deletion = Some(Deletion::default());
-    assert_eq!(removal::next(&bundle), removal::Removal::Await);
+    assert_eq!(removal::next(&bundle, None), removal::Removal::Await);
     bundle.status = Some(BundleStatus {
         phase: Some(BundlePhase::Cleaned),
         observed_generation: Some(bundle.generation - 1),
         ..BundleStatus::default()
     });
     assert_eq!(
-        removal::next(&bundle),
+        removal::next(&bundle, None),
         removal::Removal::Await,
         "of another generation"
     );
     bundle.status.as_mut().unwrap().observed_generation = Some(bundle.generation);
-    assert_eq!(removal::next(&bundle), removal::Removal::Release);
+    assert_eq!(removal::next(&bundle, None), removal::Removal::Release);
     bundle.deleting = false;
-    assert_eq!(removal::next(&bundle), removal::Removal::Delete);
+    assert_eq!(removal::next(&bundle, None), removal::Removal::Delete);
+}
+
+#[test]
+fn an_approval_says_more_than_garbage_collection() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let mut bundle = Observed::of(store.only().clone()).unwrap();
+    bundle.deleting = true;
+    let (collected, deleted) = ("garbage-collection", "application-deleted");
+    for (written, evidence, expected) in [
+        (collected, deleted, removal::Removal::Confirm),
+        (collected, "0123456789abcdef", removal::Removal::Confirm),
+        (collected, collected, removal::Removal::Await),
+        (deleted, collected, removal::Removal::Await),
+        (deleted, "0123456789abcdef", removal::Removal::Await),
+    ] {
+        bundle.spec.deletion = Some(removal::evidence("app-v1", written));
+        let evidence = removal::evidence("app-v1", evidence);
+        assert_eq!(
+            removal::next(&bundle, Some(&evidence)),
+            expected,
+            "{written} {evidence:?}"
+        );
+    }
+}
+
+#[test]
+fn a_change_of_the_policy_alone_is_a_change() {
+    let mut store = Store::default();
+    let shares = BTreeMap::from([("c1".to_owned(), share(3, true))]);
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let rule = ApplyOnceRule {
+        strategy: ApplyOnceStrategy {
+            path: vec!["spec.replicas".to_owned()],
+            ..ApplyOnceStrategy::default()
+        },
+        ..ApplyOnceRule::default()
+    };
+    let rules = [rule];
+    for (apply_once, apply_once_rules, expected) in [
+        (None, &[][..], plan::Todo::Nothing),
+        (None, &rules[..], plan::Todo::Replace),
+        (Some(ApplyOnce::Force), &[][..], plan::Todo::Replace),
+    ] {
+        let plan = super::plan(&Request {
+            application: &application(),
+            content: &content(1, "a"),
+            former: &BTreeMap::new(),
+            shares: &shares,
+            observed: &store.observed(),
+            apply_once,
+            apply_once_rules,
+            epoch: 1,
+        });
+        let Target::Bundles(wanted) = &plan.targets["c1"] else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(wanted[0].todo, expected, "{apply_once:?}");
+        assert_eq!(wanted[0].spec.apply_once, apply_once);
+        assert_eq!(wanted[0].spec.apply_once_rules, apply_once_rules);
+    }
 }
 
 mod budget {

@@ -84,14 +84,27 @@ pub(super) fn field<'a>(manifest: &'a Value, name: &str) -> Option<&'a str> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The component that a manifest is rendered from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin<'a> {
+    /// Namespace of the application.
+    pub(super) namespace: &'a str,
+    /// Name of the application.
+    pub(super) app: &'a str,
+    /// Name of the component.
+    pub(super) component: &'a str,
+    /// Type of the component.
+    pub(super) component_type: &'a str,
+}
+
 /// Adds namespace and labels. A manifest that is malformed where they belong is left as it is.
-pub(super) fn complete(manifest: &mut Value, namespace: &str, app: &str, component: &str) {
+pub(super) fn complete(manifest: &mut Value, origin: Origin<'_>) {
     let group_kind = group_kind(manifest);
     let cluster_scoped = group_kind.is_some_and(|of| is_in(&CLUSTER_SCOPED, of));
     let resource_type = if group_kind.is_some_and(|of| is_in(&WORKLOADS, of)) {
-        "WORKLOAD"
+        label::WORKLOAD
     } else {
-        "TRAIT"
+        label::TRAIT
     };
     let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
@@ -101,15 +114,16 @@ pub(super) fn complete(manifest: &mut Value, namespace: &str, app: &str, compone
         Some(value) => value == "",
     };
     if unset && !cluster_scoped {
-        metadata.insert("namespace".to_owned(), Value::from(namespace));
+        metadata.insert("namespace".to_owned(), Value::from(origin.namespace));
     }
     insert(
         metadata,
         "labels",
         &[
-            (label::APP_NAME, app),
-            (label::APP_NAMESPACE, namespace),
-            (label::COMPONENT, component),
+            (label::APP_NAME, origin.app),
+            (label::APP_NAMESPACE, origin.namespace),
+            (label::COMPONENT, origin.component),
+            (label::COMPONENT_TYPE, origin.component_type),
             (label::RESOURCE_TYPE, resource_type),
         ],
     );

@@ -37,8 +37,9 @@ pub struct RenderedComponent {
     pub manifests: Vec<Value>,
 }
 
-/// Renders every component: manifests with the labels `app.oam.dev/{name,namespace,component,resourceType}`, in the
-/// application's namespace where they name none.
+/// Renders every component: manifests with the labels `app.oam.dev/{name,namespace,component,resourceType}` and
+/// `workload.oam.dev/type`, in the application's namespace where they name none. The labels are on the objects
+/// themselves only: in a pod template or a selector they would restart pods or lose them.
 pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Rendered {
     let components = application.components.iter().map(|component| {
         let name = &component.name;
@@ -48,7 +49,13 @@ pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Ren
             ComponentKind::Worker(properties) => vec![container::worker(name, properties)],
         };
         for manifest in &mut manifests {
-            metadata::complete(manifest, namespace, app, name);
+            let origin = metadata::Origin {
+                namespace,
+                app,
+                component: name,
+                component_type: component.kind.type_name(),
+            };
+            metadata::complete(manifest, origin);
         }
         RenderedComponent {
             name: name.clone(),

@@ -19,9 +19,9 @@ fn objects(objects: &Value) -> Vec<Value> {
     rendered(&component).components.remove(0).manifests
 }
 
-fn labels(resource_type: &str, component: &str) -> Value {
+fn labels(resource_type: &str, component: &str, component_type: &str) -> Value {
     json!({"app.oam.dev/name": "app", "app.oam.dev/namespace": "shop", "app.oam.dev/component": component,
-        "app.oam.dev/resourceType": resource_type})
+        "app.oam.dev/resourceType": resource_type, "workload.oam.dev/type": component_type})
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_small_worker_is_a_deployment_of_one() {
         rendered.components[0].manifests,
         [json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "w", "namespace": "shop", "labels": labels("WORKLOAD", "w")},
+            "metadata": {"name": "w", "namespace": "shop", "labels": labels("WORKLOAD", "w", "worker")},
             "spec": {"replicas": 1, "selector": {"matchLabels": {"app.oam.dev/component": "w"}},
                 "template": {"metadata": {"labels": {"app.oam.dev/component": "w"}},
                     "spec": {"containers": [{"name": "w", "image": "busybox"}]}}}
@@ -58,7 +58,7 @@ fn a_webservice_in_full() {
     .remove(0)
     .manifests;
     let service = manifests.pop().unwrap();
-    let mut metadata_labels = labels("WORKLOAD", "web");
+    let mut metadata_labels = labels("WORKLOAD", "web", "webservice");
     metadata_labels["team"] = json!("a");
     assert_eq!(
         manifests,
@@ -85,7 +85,7 @@ fn a_webservice_in_full() {
         service,
         json!({
             "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "web", "namespace": "shop", "labels": labels("TRAIT", "web")},
+            "metadata": {"name": "web", "namespace": "shop", "labels": labels("TRAIT", "web", "webservice")},
             "spec": {"type": "NodePort", "selector": {"app.oam.dev/component": "web"}, "ports": [
                 {"port": 80, "targetPort": 8080, "protocol": "TCP", "name": "http", "nodePort": 30080},
                 {"port": 81, "targetPort": 8080, "protocol": "TCP", "name": "port-81"}]}
@@ -150,7 +150,7 @@ fn workloads_and_traits_are_told_apart_by_kind() {
         let object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "labels": {"a": "b"}}});
         let manifest = objects(&json!([object])).remove(0);
-        let mut expected = labels(expected, "o");
+        let mut expected = labels(expected, "o", "k8s-objects");
         expected["a"] = json!("b");
         assert_eq!(manifest["metadata"]["labels"], expected, "{api_version} {kind}");
     }

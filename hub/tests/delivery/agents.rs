@@ -1,13 +1,17 @@
 //! Agents that do nothing but report, each as its script says.
 
 use futures::StreamExt;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
 use parking_lot::Mutex;
-use roundhouse_api::bundle::{Bundle, BundlePhase, BundleStatus, Counts, WorkloadStatus};
+use roundhouse_api::bundle::{
+    Bundle, BundlePhase, BundleStatus, Counts, ManifestCondition, ResourceMeta, ResourceStatus,
+    WorkloadStatus,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What an agent reports.
@@ -19,6 +23,8 @@ pub(crate) enum Script {
     Applied,
     /// Something failed.
     Failed,
+    /// Everything is applied and ready, and apply-once is on: workloads go only when that is confirmed.
+    Keeps,
     /// Nothing: it is cut off.
     Silent,
 }
@@ -86,6 +92,17 @@ impl Agents {
     }
 }
 
+fn refused(generation: Option<i64>) -> Condition {
+    Condition {
+        type_: "Degraded".to_owned(),
+        status: "True".to_owned(),
+        reason: "RemovalRefused".to_owned(),
+        message: "Deployment.apps default/web still asks for 3 replicas".to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+    }
+}
+
 fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     let generation = bundle.metadata.generation;
     if script == Script::Silent {
@@ -93,7 +110,15 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
     }
     if bundle.metadata.deletion_timestamp.is_some() {
         // Without the evidence for removal the objects are held, and nothing is cleaned.
-        bundle.spec.deletion.as_ref()?;
+        let deletion = bundle.spec.deletion.as_ref()?;
+        if script == Script::Keeps && deletion.confirmed_by == "garbage-collection" {
+            return Some(BundleStatus {
+                phase: Some(BundlePhase::Progressing),
+                observed_generation: generation,
+                conditions: vec![refused(generation)],
+                ..BundleStatus::default()
+            });
+        }
         return Some(BundleStatus {
             phase: Some(BundlePhase::Cleaned),
             observed_generation: generation,
@@ -110,7 +135,7 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
         .map(|n| u32::try_from(n).unwrap())
         .sum();
     let (phase, ready, failed) = match script {
-        Script::Ready => (BundlePhase::Ready, replicas, 0),
+        Script::Ready | Script::Keeps => (BundlePhase::Ready, replicas, 0),
         Script::Applied => (BundlePhase::Progressing, replicas.saturating_sub(1), 0),
         Script::Failed => (BundlePhase::Failed, 0, 1),
         Script::Silent => return None,
@@ -134,6 +159,51 @@ fn report(bundle: &Bundle, script: Script) -> Option<BundleStatus> {
             updated: replicas,
             ready,
         }],
+        resource_status: (script == Script::Failed).then(|| deadline_exceeded(generation)),
         ..BundleStatus::default()
     })
+}
+
+/// What an agent says of a Deployment that does not get ready in time, beside a Job that is listed for its rules only.
+fn deadline_exceeded(generation: Option<i64>) -> ResourceStatus {
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        observed_generation: generation,
+        last_transition_time: Time("2026-01-01T00:00:00Z".parse().unwrap()),
+    };
+    let manifest = |ordinal: u32, kind: &str, name: &str, conditions: Vec<Condition>| ManifestCondition {
+        resource_meta: ResourceMeta {
+            ordinal,
+            kind: kind.to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            ..ResourceMeta::default()
+        },
+        conditions,
+        status_feedback: None,
+    };
+    let applied = || condition("Applied", "True", "Applied", "");
+    let waits = condition("Available", "False", "Progressing", "0 pods have succeeded");
+    let incomplete = condition(
+        "Complete",
+        "False",
+        "ConditionRuleEvaluated",
+        "Job is not finished",
+    );
+    let exceeded = "ProgressDeadlineExceeded: ReplicaSet web-1 has timed out progressing.";
+    ResourceStatus {
+        manifests: vec![
+            manifest(0, "Job", "migrate", vec![applied(), waits, incomplete]),
+            manifest(
+                1,
+                "Deployment",
+                "web",
+                vec![condition("Available", "False", "Failed", exceeded)],
+            ),
+        ],
+        ..ResourceStatus::default()
+    }
 }

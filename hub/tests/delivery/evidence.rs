@@ -151,3 +151,33 @@ async fn a_report_wakes_the_step_at_once() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_whose_deadline_is_exceeded_shows_in_the_application_with_its_reason() {
+    let world = World::five().await;
+    world.agents.script("c1", Script::Failed).await;
+    world.apply("app", regions("nginx:1")).await;
+    let says = "Deployment default/web: Failed: ProgressDeadlineExceeded: ReplicaSet web-1 has timed out";
+    let status = world
+        .until("app", "the failure shows", async |world: &World| {
+            let status = world.status("app").await;
+            let delivery = status.delivery.as_ref()?;
+            let failed = delivery
+                .not_ready
+                .iter()
+                .find(|c| c.cluster == "c1" && c.phase == "Failed")?;
+            failed.message.contains(says).then_some(status)
+        })
+        .await;
+    // A failed cluster neither passes nor ends the step: it may recover, and the step says whom it waits for.
+    assert_eq!(status.phase, Some(ApplicationPhase::RunningWorkflow));
+    let message = status.workflow.unwrap().message.unwrap();
+    assert!(
+        message.contains("c1 (1/2 objects failed: Deployment default/web"),
+        "{message}"
+    );
+    world.agents.script("c1", Script::Ready).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+}

@@ -7,6 +7,7 @@ fn terms() -> Terms {
         adopt: Adopt::IfNoDiff,
         allow_co_ownership: false,
         apply_once: ApplyOnce::Never,
+        rules: Rules::default(),
         drift: Drift::Correct,
     }
 }
@@ -142,6 +143,18 @@ fn adoption_without_difference_and_refusal_with_the_paths() {
         ..terms()
     };
     assert!(matches!(update(&manifest, &live, &always), Step::Patch { .. }));
+}
+
+#[test]
+fn our_bookkeeping_alone_is_no_difference_to_an_object_without_labels() {
+    let mut manifest = deployment("i:1", json!({"replicas": 2}));
+    let mut live = manifest.object.clone();
+    live["metadata"]["uid"] = json!("u1");
+    manifest.object["metadata"]["labels"] =
+        json!({"app.oam.dev/name": "app", "workload.oam.dev/type": "webservice"});
+    manifest.object["metadata"]["annotations"] = json!({"roundhouse.dev/prune": "true"});
+    let step = update(&manifest, &live, &terms());
+    assert!(matches!(step, Step::Patch { .. }), "{step:?}");
 }
 
 #[test]

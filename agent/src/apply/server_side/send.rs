@@ -5,13 +5,14 @@ use crate::apply::desired::Copy;
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::recreate::{After, Refused};
 use crate::apply::strategy::Treatment;
-use crate::apply::write::{Ended, quiet};
+use crate::apply::write::{Ended, kept, quiet};
 use crate::apply::{Engine, Order, Task};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
 use roundhouse_patch::json_merge;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// An apply, and what it is decided on.
 pub(crate) struct Sent<'a> {
@@ -37,12 +38,20 @@ impl Engine {
             metadata.remove("namespace");
         }
         let quiet = sent.live.as_ref().map(|live| digest(&sent, live));
+        // Nothing was there that could be kept in an object that is made.
+        let kept = match &sent.live {
+            Some(live) => kept(task, order, live),
+            None => Some(BTreeMap::new()),
+        };
         if quiet.is_some() && task.quiet == quiet.as_deref() {
             let outcome = task
                 .refused
                 .cloned()
                 .unwrap_or(Outcome::Applied(Applied::Unchanged));
-            return Ok(Some(ended(outcome, sent.live, quiet)));
+            return Ok(Some(Ended {
+                kept,
+                ..ended(outcome, sent.live, quiet)
+            }));
         }
         let mut answer = self.send(&sent, sent.manner.force).await;
         let refused = |answer: &Result<Value, CallError>| match answer {
@@ -64,7 +73,10 @@ impl Engine {
                     (Some(_), false) => Applied::Changed,
                 };
                 let quiet = quiet.filter(|_| still);
-                Ok(Some(ended(Outcome::Applied(applied), Some(after), quiet)))
+                Ok(Some(Ended {
+                    kept,
+                    ..ended(Outcome::Applied(applied), Some(after), quiet)
+                }))
             }
             Err(_) if !found.is_empty() => {
                 let outcome = Outcome::Failed {
@@ -117,6 +129,7 @@ fn ended(outcome: Outcome, live: Option<Value>, quiet: Option<String>) -> Ended 
         live,
         copy: Some(Copy::OptedOut),
         quiet,
+        kept: None,
     }
 }
 

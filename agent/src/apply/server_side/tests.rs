@@ -1,6 +1,7 @@
 use super::*;
 use crate::apply::decode::decode;
 use roundhouse_api::bundle::{ManifestConfig, UpdateStrategyType};
+use roundhouse_patch::field::FieldPath;
 use roundhouse_patch::managed::{Applied, Apply, ApplyError, Scope, Write, apply, built_in};
 
 /// An API server's answer to a write, by the functions that the embedded one uses.
@@ -65,7 +66,16 @@ fn web(replicas: u32, image: &str) -> Manifest {
 const US: &str = AGENT_FIELD_MANAGER;
 
 fn config(manifest: &Manifest, live: Option<&Value>, kept: &[&FieldPath]) -> Value {
-    configuration(manifest, "h/b", live, kept, US)
+    let exempt = Exempt {
+        ignored: kept,
+        keeping: None,
+    };
+    let over = live.map(|live| Over {
+        live,
+        entry: None,
+        exempt,
+    });
+    configuration(manifest, "h/b", over, US)
 }
 
 #[test]

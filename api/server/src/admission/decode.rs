@@ -6,7 +6,7 @@ use crate::{
     error::ApiError,
     kinds::Resource,
     object,
-    request::{FieldValidation, parse_object},
+    request::{FieldValidation, Noted, parse_object},
     schema::{Definitions, TypeMismatch, builtin, normalize, prune},
 };
 
@@ -17,10 +17,10 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 ///
 /// # Errors
 /// 400 if it is malformed or of another kind, 415 if it is neither JSON nor YAML.
-pub(crate) fn decode(resource: &Resource, media: &str, body: &[u8]) -> Result<Value, ApiError> {
-    let mut value = parse_object(media, body)?;
-    check_kind(resource, &mut value)?;
-    Ok(value)
+pub(crate) fn decode(resource: &Resource, media: &str, body: &[u8]) -> Result<Noted, ApiError> {
+    let mut noted = parse_object(media, body)?;
+    check_kind(resource, &mut noted.value)?;
+    Ok(noted)
 }
 
 /// Checks `apiVersion` and `kind`, and fills them in for built-in kinds, whose path says enough.
@@ -50,30 +50,35 @@ pub(crate) fn check_kind(resource: &Resource, value: &mut Value) -> Result<(), A
 }
 
 /// Drops what the kind does not know and checks the types of built-in kinds and of metadata. Returns warnings about
-/// what was dropped, if they are wanted.
+/// `duplicates` and what was dropped, if they are wanted.
 ///
 /// # Errors
-/// 400 if types do not fit or, under strict validation, if anything had to be dropped.
+/// 400 if types do not fit or, under strict validation, if anything came twice or had to be dropped.
 pub(crate) fn sanitize(
     resource: &Resource,
     value: &mut Value,
     validation: FieldValidation,
+    duplicates: &[String],
 ) -> Result<Vec<String>, ApiError> {
     let dropped = unknown_fields(resource, value)?;
     object::meta_mut(value);
+    let twice = duplicates
+        .iter()
+        .map(|field| format!("duplicate field {field:?}"));
+    let unknown = dropped.iter().map(|field| format!("unknown field {field:?}"));
+    let complaints: Vec<String> = twice.chain(unknown).collect();
     match validation {
-        FieldValidation::Strict if !dropped.is_empty() => {
-            let fields: Vec<String> = dropped.iter().map(|f| format!("unknown field {f:?}")).collect();
+        FieldValidation::Strict if !complaints.is_empty() => {
             let message = format!(
                 "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
                 resource.kind,
                 resource.version,
                 resource.kind,
-                fields.join(", ")
+                complaints.join(", ")
             );
             Err(ApiError::bad_request(message))
         }
-        FieldValidation::Warn => Ok(dropped.iter().map(|f| format!("unknown field {f:?}")).collect()),
+        FieldValidation::Warn => Ok(complaints),
         _ => Ok(vec![]),
     }
 }

@@ -4,6 +4,7 @@ mod decode;
 mod defaults;
 mod generation;
 mod immutable;
+mod job;
 mod metadata;
 mod namespace;
 mod pod;

@@ -11,6 +11,9 @@ use crate::{
     selector::Labels,
 };
 
+/// Bytes that the values of a ConfigMap or a Secret may total (`MaxSecretSize`).
+const MAX_CONTENT: usize = 1 << 20;
+
 /// What is wrong with an object, defaults included.
 pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
     let mut out = vec![];
@@ -21,13 +24,16 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
         ("", "ConfigMap" | "Secret") => {
             check_config_keys(value, "data", &mut out);
             check_config_keys(value, "binaryData", &mut out);
+            content_size(&resource.kind, value, &mut out);
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
-            selector(value, &mut out);
+            selector(value, Some(&resource.kind), &mut out);
             template(value, "spec.template", &mut out);
             not_negative(value, &["spec", "replicas"], &mut out);
         }
         ("batch", "Job") => {
+            selector(value, None, &mut out);
+            super::job::check_selector(value, &mut out);
             template(value, "spec.template", &mut out);
             restart_policy(value, &["spec", "template", "spec", "restartPolicy"], &mut out);
         }
@@ -67,6 +73,27 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
     out
 }
 
+/// The values of a ConfigMap or a Secret are bounded together, as decoded.
+fn content_size(kind: &str, value: &Value, out: &mut Vec<Cause>) {
+    let sizes = |field: &str, size: fn(&str) -> usize| -> usize {
+        let values = value.get(field).and_then(Value::as_object).into_iter().flatten();
+        values.filter_map(|(_, v)| v.as_str()).map(size).sum()
+    };
+    let decoded = |text: &str| {
+        let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
+        (text.len() / 4 * 3).saturating_sub(padding)
+    };
+    // Of a ConfigMap the whole object is said to be too long, which Kubernetes writes like this.
+    let (field, size) = match kind {
+        "Secret" => ("data", sizes("data", decoded)),
+        _ => ("[]", sizes("data", str::len) + sizes("binaryData", decoded)),
+    };
+    if size > MAX_CONTENT {
+        let why = format!("Too long: may not be more than {MAX_CONTENT} bytes");
+        out.push(Cause::too_long(field, why));
+    }
+}
+
 fn not_negative(value: &Value, path: &[&str], out: &mut Vec<Cause>) {
     if at(value, path).and_then(Value::as_i64).is_some_and(|n| n < 0) {
         out.push(Cause::invalid(
@@ -76,25 +103,30 @@ fn not_negative(value: &Value, path: &[&str], out: &mut Vec<Cause>) {
     }
 }
 
-fn selector(value: &Value, out: &mut Vec<Cause>) {
+/// A selector must be there and match the labels of the pod template; one that matches everything is refused for `kind`.
+fn selector(value: &Value, kind: Option<&str>, out: &mut Vec<Cause>) {
+    let found = at(value, &["spec", "template", "metadata", "labels"]).unwrap_or(&Value::Null);
+    let mismatch = || {
+        let why = "`selector` does not match template `labels`";
+        Cause::invalid_value("spec.template.metadata.labels", Some(found), why)
+    };
     let Some(selector) = at(value, &["spec", "selector"]).filter(|s| !s.is_null()) else {
         out.push(Cause::required("spec.selector", "Required value"));
+        out.push(mismatch());
         return;
     };
     let wanted = selector.get("matchLabels").and_then(Value::as_object);
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    if wanted.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty) {
-        out.push(Cause::invalid(
-            "spec.selector",
-            "Invalid value: empty selector is invalid for this kind",
-        ));
+    let empty = wanted.is_none_or(serde_json::Map::is_empty) && expressions.is_none_or(Vec::is_empty);
+    if let (true, Some(kind)) = (empty, kind) {
+        let why = format!("empty selector is invalid for {}", kind.to_lowercase());
+        out.push(Cause::invalid_value("spec.selector", Some(selector), &why));
         return;
     }
-    let labels = at(value, &["spec", "template", "metadata", "labels"])
-        .and_then(Value::as_object)
+    let labels: Labels = found
+        .as_object()
         .into_iter()
-        .flatten();
-    let labels: Labels = labels
+        .flatten()
         .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
         .collect();
     let equal = wanted
@@ -102,8 +134,7 @@ fn selector(value: &Value, out: &mut Vec<Cause>) {
         .flatten()
         .all(|(k, v)| labels.get(k) == v.as_str());
     if !equal || !expressions.into_iter().flatten().all(|e| expression(e, &labels)) {
-        let why = "Invalid value: `selector` does not match template `labels`";
-        out.push(Cause::invalid("spec.template.metadata.labels", why));
+        out.push(mismatch());
     }
 }
 

@@ -117,20 +117,7 @@ pub(super) fn job(map: &mut Object, old: Option<&Value>) {
     if old.is_some() || uid.is_empty() || spec.get("manualSelector") == Some(&Value::Bool(true)) {
         return;
     }
-    default(
-        spec,
-        "selector",
-        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
-    );
-    let labels = child(spec, "template")
-        .and_then(|t| child(t, "metadata"))
-        .and_then(|m| child(m, "labels"));
-    if let Some(labels) = labels {
-        for prefix in ["batch.kubernetes.io/", ""] {
-            default(labels, &format!("{prefix}controller-uid"), uid.as_str());
-            default(labels, &format!("{prefix}job-name"), name.as_str());
-        }
-    }
+    super::job::generate_selector(spec, &uid, &name);
 }
 
 fn job_spec(spec: &mut Object) {

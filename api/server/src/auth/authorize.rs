@@ -1,11 +1,13 @@
 //! What they may.
 
 use super::Identity;
+use crate::error::ApiError;
 
 /// One request, as an authorizer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes<'a> {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or `impersonate` for acting as
+    /// somebody else.
     pub verb: &'a str,
     /// API group; empty for core.
     pub group: &'a str,
@@ -23,6 +25,32 @@ pub struct Attributes<'a> {
 pub trait Authorizer: Send + Sync + 'static {
     /// Whether `identity` may do this.
     fn allows(&self, identity: &Identity, attributes: &Attributes<'_>) -> bool;
+}
+
+/// The answer to what may not be, in Kubernetes' words.
+pub(crate) fn denied(identity: &Identity, a: &Attributes<'_>) -> ApiError {
+    let dot = if a.group.is_empty() { "" } else { "." };
+    let about = format!("{}{dot}{}", a.resource, a.group);
+    let about = if a.name.is_empty() {
+        about
+    } else {
+        format!("{about} {:?}", a.name)
+    };
+    let resource = if a.subresource.is_empty() {
+        a.resource.to_owned()
+    } else {
+        format!("{}/{}", a.resource, a.subresource)
+    };
+    let place = if a.namespace.is_empty() {
+        "at the cluster scope".to_owned()
+    } else {
+        format!("in the namespace {:?}", a.namespace)
+    };
+    let message = format!(
+        "{about} is forbidden: User {:?} cannot {} resource {resource:?} in API group {:?} {place}",
+        identity.user, a.verb, a.group
+    );
+    ApiError::new(403, "Forbidden", message).about(a.group, a.resource, a.name)
 }
 
 /// Everybody may do everything, except agents: each of them is confined to its own namespace.
@@ -83,6 +111,57 @@ mod tests {
                 name: "n",
             },
         )
+    }
+
+    #[test]
+    fn what_is_said_to_those_who_may_not() {
+        let jane = Identity::new("jane", ["people"]);
+        for (namespace, name, subresource, expected) in [
+            (
+                "team",
+                "web",
+                "scale",
+                "deployments.apps \"web\" is forbidden: User \"jane\" cannot get resource \"deployments/scale\" in API group \"apps\" in the namespace \"team\"",
+            ),
+            (
+                "",
+                "",
+                "",
+                "deployments.apps is forbidden: User \"jane\" cannot get resource \"deployments\" in API group \"apps\" at the cluster scope",
+            ),
+        ] {
+            let attributes = Attributes {
+                verb: "get",
+                group: "apps",
+                resource: "deployments",
+                subresource,
+                namespace,
+                name,
+            };
+            assert_eq!(denied(&jane, &attributes).message, expected);
+        }
+    }
+
+    #[test]
+    fn agents_may_be_nobody_else() {
+        let agent = Identity::agent("east");
+        for (resource, namespace) in [
+            ("users", ""),
+            ("groups", ""),
+            ("serviceaccounts", "cluster-east"),
+            ("serviceaccounts", "kube-system"),
+        ] {
+            let attributes = Attributes {
+                verb: "impersonate",
+                group: "",
+                resource,
+                subresource: "",
+                namespace,
+                name: "n",
+            };
+            assert!(!AllowAuthenticated.allows(&agent, &attributes), "{resource}");
+            assert!(AllowAuthenticated.allows(&Identity::admin(), &attributes));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a definition must satisfy to be stored.
 
+use roundhouse_patch::JsonPath;
 use serde_json::Value;
 
 use crate::{
@@ -7,7 +8,6 @@ use crate::{
     names,
     object::{at, text},
     schema::{Rules, check_structural, join, join_index},
-    table::JsonPath,
 };
 
 /// Everything that is wrong with a definition.

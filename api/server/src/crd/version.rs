@@ -6,6 +6,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use roundhouse_patch::JsonPath;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -13,7 +14,6 @@ use crate::{
     kinds::{GenerationRule, Quirks, Resource, ScalePaths, Text},
     object,
     schema::{Rules, Schema},
-    table::JsonPath,
 };
 
 /// A printer column of a definition.

@@ -3,6 +3,7 @@
 use http::{HeaderMap, header::CONTENT_TYPE};
 use serde_json::Value;
 
+use super::json::{self, Noted};
 use crate::error::ApiError;
 
 /// Largest body taken, as in Kubernetes.
@@ -37,21 +38,30 @@ pub(crate) fn media_type(headers: &HeaderMap) -> String {
 /// # Errors
 /// 400 if it is malformed or nested too deeply.
 pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, ApiError> {
-    let value = serde_json::from_slice(bytes)
+    note_duplicates(bytes).map(|noted| noted.value)
+}
+
+/// Reads JSON and notes the fields that come twice.
+///
+/// # Errors
+/// 400 if it is malformed or nested too deeply.
+pub(crate) fn note_duplicates(bytes: &[u8]) -> Result<Noted, ApiError> {
+    let noted = json::read(bytes)
         .map_err(|e| ApiError::bad_request(format!("error decoding the body of the request: {e}")))?;
-    if too_deep(&value, MAX_DEPTH) {
+    if too_deep(&noted.value, MAX_DEPTH) {
         return Err(ApiError::bad_request(format!(
             "the body of the request is nested deeper than {MAX_DEPTH} levels"
         )));
     }
-    Ok(value)
+    Ok(noted)
 }
 
-/// Reads an object from a JSON, YAML or protobuf body.
+/// Reads an object from a JSON, YAML or protobuf body; fields that come twice are noted of JSON only, the others have
+/// none.
 ///
 /// # Errors
 /// 400 if it is malformed or no object, 415 if the media type is none of them.
-pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Value, ApiError> {
+pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Noted, ApiError> {
     let format = match media {
         "" | "application/json" => BodyFormat::Json,
         "application/yaml" => BodyFormat::Yaml,
@@ -63,17 +73,21 @@ pub(crate) fn parse_object(media: &str, bytes: &[u8]) -> Result<Value, ApiError>
             ));
         }
     };
-    let value = match format {
-        BodyFormat::Json => parse_json(bytes)?,
-        BodyFormat::Yaml => crate::yaml::parse(bytes)?,
-        BodyFormat::Protobuf => super::protobuf::parse(bytes)?,
+    let plain = |value| Noted {
+        value,
+        duplicates: vec![],
     };
-    if !value.is_object() {
+    let noted = match format {
+        BodyFormat::Json => note_duplicates(bytes)?,
+        BodyFormat::Yaml => plain(crate::yaml::parse(bytes)?),
+        BodyFormat::Protobuf => plain(super::protobuf::parse(bytes)?),
+    };
+    if !noted.value.is_object() {
         return Err(ApiError::bad_request(
             "the body of the request is no object; send one with apiVersion, kind and metadata",
         ));
     }
-    Ok(value)
+    Ok(noted)
 }
 
 /// Whether a value is nested more than `left` levels deep.

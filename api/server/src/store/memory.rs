@@ -117,11 +117,11 @@ impl State {
             .take(range.limit)
             .map(|(p, r)| (key(p), r.clone()))
             .collect();
-        let more = all.next().is_some();
+        let remaining = all.count();
         Listing {
             records,
             revision: self.revision,
-            more,
+            remaining,
         }
     }
 
@@ -164,7 +164,7 @@ impl State {
             namespace: p.0.clone(),
             name: p.1.clone(),
         };
-        let more = past.len() > range.limit;
+        let remaining = past.len().saturating_sub(range.limit);
         let records = past
             .iter()
             .take(range.limit)
@@ -173,7 +173,7 @@ impl State {
         Ok(Listing {
             records,
             revision,
-            more,
+            remaining,
         })
     }
 

@@ -63,8 +63,8 @@ pub struct Listing {
     pub records: Vec<(Key, Record)>,
     /// The revision this is the state of.
     pub revision: u64,
-    /// Whether objects beyond the last one were left out because of the limit.
-    pub more: bool,
+    /// How many objects beyond the last one were left out because of the limit.
+    pub remaining: usize,
 }
 
 /// What must hold for a write to happen.

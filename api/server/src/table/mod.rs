@@ -2,8 +2,6 @@
 
 mod age;
 mod builtin;
-mod jsonpath;
 mod render;
 
-pub(crate) use jsonpath::JsonPath;
 pub(crate) use render::{Columns, table};

@@ -49,7 +49,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
                 "the applied object is nested deeper than {MAX_DEPTH} levels"
             )));
         }
-        sanitize(resource, &mut value, FieldValidation::Ignore)?;
+        sanitize(resource, &mut value, FieldValidation::Ignore, &[])?;
         check_kind(resource, &mut value)?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;

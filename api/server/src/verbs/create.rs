@@ -14,6 +14,7 @@ use crate::{
     kinds::Resource,
     managed::{self, Recorded, allocated},
     object::{self, meta, set_meta},
+    request::Noted,
     schema::{Definitions, apply_defaults, validate},
     server::Core,
     service::Reply,
@@ -26,8 +27,11 @@ const NAME_TRIES: usize = 8;
 /// Creates the object in the body.
 pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
-    let mut value = decode(resource, &call.media, body)?;
-    let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+    let Noted {
+        mut value,
+        duplicates,
+    } = decode(resource, &call.media, body)?;
+    let warnings = sanitize(resource, &mut value, call.query.field_validation, &duplicates)?;
     if !matches!(meta(&value, "resourceVersion"), "" | "0") {
         return Err(ApiError::unclassified(
             "resourceVersion should not be set on objects to be created",

@@ -53,7 +53,7 @@ impl DeleteOptions {
         if body.is_empty() {
             return Ok(options);
         }
-        let value = parse_object(&call.media, body)?;
+        let value = parse_object(&call.media, body)?.value;
         let kind = value
             .get("kind")
             .and_then(Value::as_str)

@@ -22,6 +22,8 @@ pub(super) struct Selected {
     pub(super) records: Vec<(Key, Record)>,
     revision: u64,
     next: Option<Token>,
+    /// How many are left for later pages; `None` where a selector would have to look at each of them.
+    remaining: Option<usize>,
 }
 
 /// Selects what a list (or a deletecollection) asks for.
@@ -33,7 +35,11 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         .map_err(|e| ApiError::bad_request(e.to_string()))?;
     let token = match query.continue_token.as_str() {
         "" => None,
-        text => Some(Token::parse(text).ok_or_else(|| ApiError::bad_request("continue key is not valid"))?),
+        text => {
+            let here = |t: &Token| t.is_of(&call.resource.table, call.path.namespace.as_deref());
+            let token = Token::parse(text).filter(here);
+            Some(token.ok_or_else(|| ApiError::bad_request("continue key is not valid"))?)
+        }
     };
     let asked = parse_version(&query.resource_version)?;
     if token.is_some() && asked.is_some_and(|v| v > 0) {
@@ -59,6 +65,7 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
     let limit = query.limit.unwrap_or(usize::MAX);
     let mut records = vec![];
     let mut next = None;
+    let mut remaining = None;
     let revision = loop {
         let page = core
             .store
@@ -68,20 +75,22 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
             .records
             .last()
             .map(|(key, _)| (key.namespace.to_string(), key.name.to_string()));
-        for (key, record) in page.records {
+        let found = page.records.len();
+        for (index, (key, record)) in page.records.into_iter().enumerate() {
             if !wanted(&key, &record) {
                 continue;
             }
             if records.len() == limit {
                 let after: Option<&(Key, Record)> = records.last();
-                next = after.map(|(k, _)| Token::new(page.revision, &k.namespace, &k.name));
+                next = after.map(|(k, _)| Token::new(page.revision, &range, &k.namespace, &k.name));
+                remaining = everything.then_some(found - index + page.remaining);
                 break;
             }
             records.push((key, record));
         }
         match last {
             // The pages of one request are all of the revision of the first.
-            Some(last) if page.more && next.is_none() => {
+            Some(last) if page.remaining > 0 && next.is_none() => {
                 range.after = Some(last);
                 range.revision = Some(page.revision);
             }
@@ -92,6 +101,7 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         records,
         revision,
         next,
+        remaining,
     })
 }
 
@@ -131,6 +141,9 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
     let mut meta = json!({"resourceVersion": selected.revision.to_string()});
     if let Some(token) = &selected.next {
         object::set(&mut meta, "continue", Some(token.text().into()));
+    }
+    if let Some(remaining) = selected.remaining {
+        object::set(&mut meta, "remainingItemCount", Some(remaining.into()));
     }
     let values = || -> Vec<Value> {
         selected

@@ -15,7 +15,7 @@ use crate::{
     error::{ApiError, Cause},
     kinds::Resource,
     object::{self, meta, set_meta},
-    request::{APPLY, MAX_BODY, MAX_DEPTH, parse_json, too_deep},
+    request::{APPLY, MAX_BODY, MAX_DEPTH, note_duplicates, parse_json, too_deep},
     server::Core,
     service::Reply,
 };
@@ -30,6 +30,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
     }
     let resource = &call.resource;
     let apply = patcher(resource, &call.media, body);
+    let duplicates = duplicates(&call.media, body);
     let key = call.key();
     let mut tries = 0;
     loop {
@@ -57,7 +58,8 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
                 "the patched object is nested deeper than {MAX_DEPTH} levels"
             )));
         }
-        let warnings = sanitize(resource, &mut value, call.query.field_validation).map_err(|e| misfit(&e))?;
+        let warnings = sanitize(resource, &mut value, call.query.field_validation, &duplicates)
+            .map_err(|e| misfit(&e))?;
         crate::admission::check_kind(resource, &mut value).map_err(|e| misfit(&e))?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
@@ -83,6 +85,16 @@ fn misfit(error: &ApiError) -> ApiError {
     let mut out = ApiError::new(422, "Invalid", format!(" \"\" is invalid: patch: {why}"));
     out.details.causes = vec![Cause::invalid("patch", why)];
     out
+}
+
+/// The fields that come twice in a patch that is an object; what else is wrong with it is told elsewhere.
+fn duplicates(media: &str, body: &[u8]) -> Vec<String> {
+    match media {
+        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
+            note_duplicates(body).map_or_else(|_| vec![], |noted| noted.duplicates)
+        }
+        _ => vec![],
+    }
 }
 
 /// A patch that has been read.

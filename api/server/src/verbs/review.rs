@@ -15,8 +15,14 @@ use crate::{
 
 /// Answers a review.
 pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiError> {
-    let mut value = decode(&call.resource, &call.media, body)?;
-    sanitize(&call.resource, &mut value, call.query.field_validation)?;
+    let mut noted = decode(&call.resource, &call.media, body)?;
+    let mut value = std::mem::take(&mut noted.value);
+    sanitize(
+        &call.resource,
+        &mut value,
+        call.query.field_validation,
+        &noted.duplicates,
+    )?;
     let who = &call.identity;
     let status = match &*call.resource.kind {
         "SelfSubjectReview" => json!({"userInfo": {"username": who.user, "groups": groups(who)}}),
@@ -37,11 +43,12 @@ pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
 
 /// The groups a user is in, the one of everybody who is authenticated included.
 fn groups(who: &Identity) -> Vec<&str> {
-    who.groups
-        .iter()
-        .map(String::as_str)
-        .chain(["system:authenticated"])
-        .collect()
+    let mut groups: Vec<&str> = who.groups.iter().map(String::as_str).collect();
+    // Who impersonates has it already.
+    if !who.in_group("system:authenticated") && !who.in_group("system:unauthenticated") {
+        groups.push("system:authenticated");
+    }
+    groups
 }
 
 fn access(core: &Core, call: &Call, who: &Identity, value: &Value) -> Result<Value, ApiError> {

@@ -109,7 +109,7 @@ pub(super) fn get(core: &Core, call: &Call, paths: &ScalePaths) -> Result<Reply,
 
 /// Replaces the Scale of an object.
 pub(super) fn update(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
-    let sent = parse_object(&call.media, body)?;
+    let sent = parse_object(&call.media, body)?.value;
     check_scale(&sent)?;
     check_name(call, &sent)?;
     write(core, call, paths, |_| Ok(sent.clone()))

@@ -18,6 +18,7 @@ use crate::{
     kinds::Resource,
     managed::{self, Recorded},
     object::{self, meta, set_meta},
+    request::Noted,
     server::Core,
     service::Reply,
     store::{Change, Expect, Key, Record, WriteError},
@@ -40,8 +41,11 @@ pub(crate) enum Part {
 /// Replaces an object.
 pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
-    let mut value = decode(resource, &call.media, body)?;
-    let warnings = sanitize(resource, &mut value, call.query.field_validation)?;
+    let Noted {
+        mut value,
+        duplicates,
+    } = decode(resource, &call.media, body)?;
+    let warnings = sanitize(resource, &mut value, call.query.field_validation, &duplicates)?;
     check_name(call, &value)?;
     place(resource, &mut value, call.namespace())?;
     set_meta(&mut value, "name", Some(call.name().into()));

@@ -52,6 +52,19 @@ impl Raw {
         )
     }
 
+    /// A read as somebody else.
+    pub async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> (u16, Value) {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::from(Bytes::new())).unwrap();
+        let response = self.0.clone().oneshot(request).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (code, serde_json::from_slice(&bytes).unwrap())
+    }
+
     /// A create whose body never comes.
     pub async fn stalled(&self, path: &str) -> Response<ApiBody> {
         let body = http_body_util::StreamBody::new(futures::stream::pending::<

@@ -39,7 +39,7 @@ const OBJECTS: Shape = Shape {
 };
 
 /// Component types that are built in.
-const TYPES: [&str; 3] = ["k8s-objects", "webservice", "worker"];
+pub(super) const TYPES: [&str; 3] = ["k8s-objects", "webservice", "worker"];
 /// Component types that KubeVela's users know.
 const KNOWN_ELSEWHERE: [&str; 11] = [
     "task",

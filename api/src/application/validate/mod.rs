@@ -8,6 +8,7 @@ mod container;
 mod deploy;
 mod kubernetes;
 mod node;
+mod once;
 mod path;
 mod placement;
 mod policy;
@@ -77,7 +78,8 @@ fn read(spec: &Node<'_>) -> Option<ValidApplication> {
     Some(ValidApplication {
         components,
         steps,
-        apply_once: policies.apply_once,
+        apply_once: policies.apply_once.mode,
+        apply_once_rules: policies.apply_once.rules,
     })
 }
 

@@ -2,9 +2,10 @@
 
 use super::{
     node::{Node, Object, Shape},
+    once::{self, ApplyOncePolicy},
     placement,
 };
-use crate::{bundle::ApplyOnce, placement::PlacementSpec};
+use crate::placement::PlacementSpec;
 use std::collections::BTreeSet;
 
 const POLICY: Shape = Shape {
@@ -18,14 +19,6 @@ const PLACEMENT: Shape = Shape {
         ("spread", placement::NO_SPREAD),
     ],
 };
-const APPLY_ONCE: Shape = Shape {
-    known: &["enable"],
-    refused: &[(
-        "rules",
-        "rules are not supported yet: enable without rules covers the whole application",
-    )],
-};
-
 /// Policy types that are built in.
 const TYPES: [&str; 2] = ["placement", "apply-once"];
 /// Policy types that KubeVela's users and the seed know.
@@ -50,7 +43,7 @@ pub(super) struct Policies<'a> {
     /// All of them, in order.
     pub(super) all: Vec<Policy<'a>>,
     /// What the apply-once policy says.
-    pub(super) apply_once: Option<ApplyOnce>,
+    pub(super) apply_once: ApplyOncePolicy,
 }
 
 /// One policy.
@@ -97,7 +90,7 @@ pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
                     type_node.refuse("a second apply-once policy: an application has at most one");
                 }
                 apply_once_seen = true;
-                policies.apply_once = apply_once(&object);
+                policies.apply_once = once::read(&object, spec);
             }
             _ => super::refuse_type(&type_node, type_, &TYPES, &KNOWN_ELSEWHERE),
         }
@@ -117,11 +110,4 @@ fn read_placement(policy: &Object<'_>) -> Option<PlacementSpec> {
     let what = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}]";
     let properties = policy.required("properties", &format!("under placement, {what}"))?;
     Some(placement::read(&properties.object(&PLACEMENT)?, what))
-}
-
-fn apply_once(policy: &Object<'_>) -> Option<ApplyOnce> {
-    let what = "write enable: true or enable: false";
-    let properties = policy.required("properties", what)?.object(&APPLY_ONCE)?;
-    let enable = properties.required("enable", what)?.boolean()?;
-    Some(if enable { ApplyOnce::Once } else { ApplyOnce::Never })
 }

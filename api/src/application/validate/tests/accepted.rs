@@ -3,7 +3,7 @@
 use super::{set, valid};
 use crate::{
     application::{ComponentKind, StepKind, ValidApplication, WaitFor, check_application_name, validate},
-    bundle::ApplyOnce,
+    bundle::{Affect, ApplyOnce, ApplyOnceRule, ApplyOnceSelector, ApplyOnceStrategy},
     placement::{Remainder, ReplicaShare},
 };
 use serde_json::{Value, json};
@@ -113,14 +113,72 @@ fn a_step_joins_the_rules_of_the_policies_that_it_names() {
 }
 
 #[test]
-fn apply_once_can_be_switched_off() {
+fn apply_once_for_the_whole_application_or_by_rules() {
+    let kept = json!([{"strategy": {"path": ["spec.replicas"]}}]);
+    for (properties, mode, rules) in [
+        (json!({"enable": false}), Some(ApplyOnce::Never), 0),
+        (json!({"enable": false, "rules": kept}), Some(ApplyOnce::Never), 0),
+        (json!({"enable": true}), Some(ApplyOnce::Once), 0),
+        (json!({"enable": true, "rules": []}), Some(ApplyOnce::Once), 0),
+        (
+            json!({"enable": true, "mode": "Force"}),
+            Some(ApplyOnce::Force),
+            0,
+        ),
+        // With rules only the rules count.
+        (json!({"enable": true, "rules": kept}), None, 1),
+    ] {
+        let mut spec = valid();
+        set(
+            &mut spec,
+            "/policies/-",
+            json!({"name": "once", "type": "apply-once", "properties": properties}),
+        );
+        let application = accept(&spec);
+        assert_eq!(application.apply_once, mode, "{properties}");
+        assert_eq!(application.apply_once_rules.len(), rules, "{properties}");
+    }
+}
+
+#[test]
+fn the_rules_of_a_kubevela_policy_are_read_as_they_stand() {
     let mut spec = valid();
     set(
         &mut spec,
         "/policies/-",
-        json!({"name": "once", "type": "apply-once", "properties": {"enable": false}}),
+        json!({"name": "once", "type": "apply-once", "properties": {"enable": true, "rules": [
+            {"selector": {"componentNames": ["web"], "componentTypes": ["webservice"], "traitTypes": ["scaler"],
+                "resourceTypes": ["Deployment"], "resourceNames": ["web"]},
+             "strategy": {"path": ["spec.replicas", "spec.template.spec.containers[0].image"], "affect": "onUpdate"}},
+            {"strategy": {"path": ["*"], "affect": ""}}]}}),
     );
-    assert_eq!(accept(&spec).apply_once, Some(ApplyOnce::Never));
+    let rules = accept(&spec).apply_once_rules;
+    let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        rules,
+        [
+            ApplyOnceRule {
+                selector: Some(ApplyOnceSelector {
+                    component_names: words(&["web"]),
+                    component_types: words(&["webservice"]),
+                    trait_types: words(&["scaler"]),
+                    resource_types: words(&["Deployment"]),
+                    resource_names: words(&["web"]),
+                }),
+                strategy: ApplyOnceStrategy {
+                    path: words(&["spec.replicas", "spec.template.spec.containers[0].image"]),
+                    affect: Affect::OnUpdate,
+                },
+            },
+            ApplyOnceRule {
+                selector: None,
+                strategy: ApplyOnceStrategy {
+                    path: words(&["*"]),
+                    affect: Affect::Always,
+                },
+            },
+        ]
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn word() -> impl Strategy<Value = String> {
             "min", "max", "image", "env", "ports", "port", "volumes", "volumeMounts", "mountPath", "objects", "kind",
             "webservice", "worker", "k8s-objects", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
             "remainder", "tolerations", "maxClusters", "livenessProbe", "httpGet", "pvc", "configMap", "items", "wait",
+            "rules", "selector", "strategy", "path", "affect", "componentNames", "spec.replicas", "onUpdate", "*",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ]

@@ -125,12 +125,6 @@ fn policies() {
             "spec.policies[1].properties.enable: ",
             "expected true or false, found \"on\"",
         ),
-        (
-            "/policies/-",
-            once(json!({"enable": true, "rules": [{}]})),
-            "spec.policies[1].properties.rules: ",
-            "rules are not supported yet",
-        ),
     ] {
         check(pointer, value, start, part);
     }
@@ -178,4 +172,104 @@ fn policies_of_one_step_have_to_agree() {
              can be named here",
         ]
     );
+}
+
+#[test]
+fn rules_of_apply_once() {
+    let of = |properties: Value| json!({"name": "once", "type": "apply-once", "properties": properties});
+    let rule = |rule: Value| of(json!({"enable": true, "rules": [rule]}));
+    let strategy = |strategy: Value| rule(json!({"strategy": strategy}));
+    let selector =
+        |selector: Value| rule(json!({"selector": selector, "strategy": {"path": ["spec.replicas"]}}));
+    for (policy, start, part) in [
+        (
+            of(json!({"enable": true, "mode": "force"})),
+            "mode: ",
+            "did you mean \"Force\"?",
+        ),
+        (
+            of(json!({"enable": true, "mode": true})),
+            "mode: ",
+            "expected a string, found true",
+        ),
+        (
+            of(json!({"enable": true, "mode": "Once", "rules": [{"strategy": {"path": ["*"]}}]})),
+            "mode: ",
+            "leave one of them out",
+        ),
+        (
+            rule(json!({})),
+            "rules[0].strategy: ",
+            "is required: write which fields",
+        ),
+        (rule(json!("x")), "rules[0]: ", "expected a map"),
+        (
+            rule(json!({"selector": null, "strategy": {"path": ["*"]}})),
+            "rules[0].selector: ",
+            "to select every object",
+        ),
+        (
+            strategy(json!({})),
+            "rules[0].strategy.path: ",
+            "is required: list field paths",
+        ),
+        (
+            strategy(json!({"path": []})),
+            "rules[0].strategy.path: ",
+            "is empty: list field paths",
+        ),
+        (
+            strategy(json!({"path": "spec"})),
+            "rules[0].strategy.path: ",
+            "expected a list",
+        ),
+        (
+            strategy(json!({"path": [""]})),
+            "rules[0].strategy.path[0]: ",
+            "is empty",
+        ),
+        (
+            strategy(json!({"path": ["spec.replicas", "spec..x"]})),
+            "rules[0].strategy.path[1]: ",
+            "field path \"spec..x\"",
+        ),
+        (
+            strategy(json!({"path": ["spec.replicas"], "affect": "onUpdates"})),
+            "rules[0].strategy.affect: ",
+            "did you mean \"onUpdate\"?",
+        ),
+        (
+            strategy(json!({"path": ["*"], "affect": "onUpdate"})),
+            "rules[0].strategy.path[0]: ",
+            "not onUpdate",
+        ),
+        (
+            selector(json!({"componentNames": ["web", "wbe"]})),
+            "rules[0].selector.componentNames[1]: ",
+            "the application has no component \"wbe\": did you mean \"web\"?",
+        ),
+        (
+            selector(json!({"componentTypes": ["webservices"]})),
+            "rules[0].selector.componentTypes[0]: ",
+            "did you mean \"webservice\"?",
+        ),
+        (
+            selector(json!({"resourceTypes": [3]})),
+            "rules[0].selector.resourceTypes[0]: ",
+            "expected a string",
+        ),
+        (
+            selector(json!({"oamTypes": ["TRAIT"]})),
+            "rules[0].selector.oamTypes: ",
+            "select by componentTypes",
+        ),
+        (
+            selector(json!({"resourceType": ["Deployment"]})),
+            "rules[0].selector.resourceType: ",
+            "did you mean \"resourceTypes\"?",
+        ),
+    ] {
+        let start = format!("spec.policies[1].properties.{start}");
+        check("/policies/-", policy, &start, part);
+    }
 }

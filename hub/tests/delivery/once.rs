@@ -1,0 +1,182 @@
+//! Apply-once: the policy on its way to the agents, and removals that they refuse.
+
+use crate::{
+    agents::Script,
+    world::{World, seed},
+};
+use kube::ResourceExt;
+use roundhouse_api::{
+    application::{ACCEPTED, ApplicationPhase},
+    bundle::{Affect, ApplyOnce},
+    condition,
+};
+use serde_json::{Value, json};
+
+fn with_policy(properties: Value) -> Value {
+    let mut spec = seed("nginx:1");
+    spec["policies"] = json!([{"name": "once", "type": "apply-once", "properties": properties}]);
+    spec
+}
+
+fn kept(affect: &str) -> Value {
+    json!({"enable": true, "rules": [
+        {"selector": {"resourceTypes": ["Deployment"]}, "strategy": {"path": ["spec.replicas"], "affect": affect}}]})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_policy_alone_reaches_every_bundle_and_then_nothing_is_written() {
+    let world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let before = world.bundle("c1", "app").await.unwrap();
+    assert_eq!(before.spec.apply_once, None);
+    for (properties, mode, affect) in [
+        (kept("onUpdate"), None, Some(Affect::OnUpdate)),
+        (kept("always"), None, Some(Affect::Always)),
+        (
+            json!({"enable": true, "mode": "Force"}),
+            Some(ApplyOnce::Force),
+            None,
+        ),
+        (json!({"enable": true}), Some(ApplyOnce::Once), None),
+        (json!({"enable": false}), Some(ApplyOnce::Never), None),
+    ] {
+        world.apply("app", with_policy(properties.clone())).await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+        for cluster in ["c1", "c2", "c3", "c4", "c5"] {
+            let spec = world.bundle(cluster, "app").await.unwrap().spec;
+            assert_eq!(spec.apply_once, mode, "{cluster} {properties}");
+            let affects: Vec<Affect> = spec.apply_once_rules.iter().map(|r| r.strategy.affect).collect();
+            assert_eq!(affects, Vec::from_iter(affect), "{cluster} {properties}");
+            assert_eq!(
+                spec.hash,
+                world_hash(&world, cluster).await,
+                "{cluster} {properties}"
+            );
+        }
+        let settled = world.rest().await;
+        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
+        assert_eq!(world.server.counter().total_stored(), settled, "{properties}");
+    }
+    // The content is the same all along.
+    assert_eq!(
+        world.bundle("c1", "app").await.unwrap().spec.hash,
+        before.spec.hash
+    );
+}
+
+async fn world_hash(world: &World, cluster: &str) -> Option<String> {
+    let bundle = world.bundle(cluster, "app").await.unwrap();
+    Some(roundhouse_api::hash::of_manifests(
+        &bundle.spec.workload.manifests,
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_about_a_component_that_is_not_there_is_refused_by_name() {
+    let world = World::five().await;
+    let mut properties = kept("always");
+    properties["rules"][0]["selector"] = json!({"componentNames": ["wbe"]});
+    world.apply("app", with_policy(properties)).await;
+    world.until_phase("app", ApplicationPhase::Rendering).await;
+    let status = world.status("app").await;
+    let message = &condition::get(&status.conditions, ACCEPTED).unwrap().message;
+    assert!(
+        message.contains("spec.policies[0].properties.rules[0].selector.componentNames[0]")
+            && message.contains("did you mean \"web\"?"),
+        "{message}"
+    );
+    assert!(world.dispatched("app").await.is_empty());
+}
+
+/// Takes c1 away from an application whose agents keep workloads, up to the report that the removal is refused.
+async fn refused() -> (World, String) {
+    let mut clusters = vec![("c1".to_owned(), "east")];
+    clusters.extend((2..=12).map(|n| (format!("c{n}"), "west")));
+    let named: Vec<(&str, &str)> = clusters
+        .iter()
+        .map(|(name, region)| (name.as_str(), *region))
+        .collect();
+    let world = World::new(&named).await;
+    for (name, _) in &named {
+        world.agents.script(name, Script::Keeps).await;
+    }
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.label_cluster("c1", json!({"region": "north"})).await;
+    let message = world
+        .until("app", "the refusal shows", async |world: &World| {
+            let status = world.status("app").await;
+            let held = condition::get(&status.conditions, "DeletesHeld")?;
+            (held.status == "True").then(|| held.message.clone())
+        })
+        .await;
+    world.rest().await;
+    let bundle = world.bundle("c1", "app").await.unwrap();
+    assert!(bundle.metadata.deletion_timestamp.is_some());
+    assert_eq!(bundle.spec.deletion.unwrap().confirmed_by, "garbage-collection");
+    (world, message)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_that_moves_away_waits_until_its_refused_removal_is_confirmed() {
+    let (world, message) = refused().await;
+    assert!(
+        message.contains("1 cluster should lose default/app") && message.contains(": c1;"),
+        "{message}"
+    );
+    let hash = message
+        .split("confirm-deletes=")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    let confirm = |hash: &str| json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+    world.patch("app", confirm("0123")).await;
+    world.rest().await;
+    assert!(
+        world.bundle("c1", "app").await.is_some(),
+        "a hash of something else confirms nothing"
+    );
+    world.patch("app", confirm(hash)).await;
+    world
+        .until("app", "it is removed", async |world: &World| {
+            world.bundle("c1", "app").await.is_none().then_some(())
+        })
+        .await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert!(!condition::is_true(&status.conditions, "DeletesHeld"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_the_application_confirms_what_was_refused() {
+    let (world, _) = refused().await;
+    world.delete("app").await;
+    world
+        .until("app", "the application is gone", async |world: &World| {
+            let app = world.applications().get_opt("app").await.unwrap();
+            app.is_none().then_some(())
+        })
+        .await;
+    assert!(world.dispatched("app").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_wanted_again_while_its_removal_is_refused_gets_a_new_bundle() {
+    let (world, _) = refused().await;
+    let uid = world.bundle("c1", "app").await.unwrap().uid();
+    world.label_cluster("c1", json!({"region": "east"})).await;
+    world
+        .until("app", "c1 has it again", async |world: &World| {
+            let bundle = world.bundle("c1", "app").await?;
+            (bundle.uid() != uid && bundle.metadata.deletion_timestamp.is_none()).then_some(())
+        })
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert!(!condition::is_true(&status.conditions, "DeletesHeld"));
+    assert_eq!(world.replicas("app").await["c1"], 7);
+}
