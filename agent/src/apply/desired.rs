@@ -31,12 +31,18 @@ fn opted_out(manifest: &Value) -> bool {
     )
 }
 
-/// The object to send, stamped with owner, desired hash and (unless it lives elsewhere) its last-applied copy.
-/// `others` is the weight of the annotations on the live object that we do not write.
-pub(crate) fn desired(manifest: &Manifest, marker: &str, others: usize) -> (Value, Copy) {
+/// The object with the stamps of its owner and of its desired hash, and without a last-applied copy.
+pub(crate) fn stamped(manifest: &Manifest, marker: &str) -> Value {
     let mut object = manifest.object.clone();
     stamp(&mut object, annotation::OWNED_BY, marker);
     stamp(&mut object, annotation::DESIRED_HASH, &manifest.digest);
+    object
+}
+
+/// The object to send, stamped with owner, desired hash and (unless it lives elsewhere) its last-applied copy.
+/// `others` is the weight of the annotations on the live object that we do not write.
+pub(crate) fn desired(manifest: &Manifest, marker: &str, others: usize) -> (Value, Copy) {
+    let mut object = stamped(manifest, marker);
     if opted_out(&manifest.object) {
         return (object, Copy::OptedOut);
     }

@@ -8,6 +8,7 @@ use roundhouse_api::names::annotation;
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What `ignoreFields` of a treatment say: of the strategy and of its server-side apply, together.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,13 +95,18 @@ impl Ignored {
     }
 }
 
-/// Lays the live values of `paths` over the object that is to be sent.
-pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) {
+/// Lays the live values of `paths` over the object that is to be sent; answers which of its locations that were, as JSON
+/// pointers.
+pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) -> BTreeSet<String> {
     let text = |field: &str| wanted.get(field).and_then(Value::as_str).unwrap_or_default();
     let schema = schema::lookup(text("apiVersion"), text("kind"));
+    let mut locations = BTreeSet::new();
     for path in paths {
-        keep(path, wanted, live, schema);
+        let kept = keep(path, wanted, live, schema);
+        locations.extend(kept.overlaid);
+        locations.extend(kept.added);
     }
+    locations
 }
 
 #[cfg(test)]

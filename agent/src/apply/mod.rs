@@ -1,8 +1,11 @@
 //! The pipeline of one pass over a bundle: decode → ledger write-ahead → order into waves → observe live → adopt? →
-//! once? → drift? → three-way merge → write → readiness → report.
+//! once? → drift? → three-way merge (or server-side apply) → write → readiness → report. What the bundle says to ignore
+//! is taken from the live object before the merge; a field that the member does not let change may have the object
+//! deleted and made again.
 //!
-//! Each stage is a module; each decision is a pure function. The two shells are [`write`](self::write) (one manifest
-//! against the member) and [`remove`] (one object of the ledger). Every manifest ends with exactly one
+//! Each stage is a module; each decision is a pure function. The shells are [`write`](self::write) (one manifest
+//! against the member, with [`recreate`] and the sending half of [`server_side`]) and [`remove`] (one object of the
+//! ledger). Every manifest ends with exactly one
 //! [`Outcome`](outcome::Outcome).
 
 pub(crate) mod adopt;
@@ -22,6 +25,7 @@ pub(crate) mod prune;
 pub(crate) mod recreate;
 pub(crate) mod remove;
 pub(crate) mod retain;
+pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod unrecorded;
 pub(crate) mod write;

@@ -7,17 +7,18 @@ use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome, RECREATING};
 use crate::apply::recreate::{After, Refused};
+use crate::apply::server_side::{Sent, manner, taken_over};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
 use crate::drift::paths::FieldPath;
-use crate::drift::{Advice, Differences, Look, Sent, was_applied};
+use crate::drift::{Advice, Differences, Look, Written, was_applied};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
 use crate::observe::{Readiness, RuleSet, Sight, look};
-use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta};
+use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{annotation, label};
@@ -34,17 +35,17 @@ const CONFLICT_MIN: Duration = Duration::from_millis(10);
 const CONFLICT_MAX: Duration = Duration::from_millis(500);
 
 /// What an attempt ended with.
-struct Ended {
-    outcome: Outcome,
-    live: Option<Value>,
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) live: Option<Value>,
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
-    copy: Option<Copy>,
+    pub(super) copy: Option<Copy>,
     /// What differs now; `None` if the object was not looked at.
-    differences: Option<Differences>,
+    pub(super) differences: Option<Differences>,
     /// See [`Observation::quiet`].
-    quiet: Option<String>,
+    pub(super) quiet: Option<String>,
     /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
-    kept: Option<BTreeMap<String, Value>>,
+    pub(super) kept: Option<BTreeMap<String, Value>>,
 }
 
 impl Ended {
@@ -135,7 +136,7 @@ impl Engine {
             let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
                 Step::Done(outcome) => {
                     differences.none(look);
-                    return looked_at(task, order, outcome, live).differing(differences);
+                    return looked_at(task, order, treatment, outcome, live).differing(differences);
                 }
                 Step::Drifted { patch } => {
                     let Some(live) = live else { continue };
@@ -144,23 +145,18 @@ impl Engine {
                         true => Applied::Unchanged,
                         false => Applied::Drifted,
                     };
-                    return looked_at(task, order, Outcome::Applied(applied), Some(live))
+                    return looked_at(task, order, treatment, Outcome::Applied(applied), Some(live))
                         .differing(differences);
                 }
                 Step::Create { object, copy } => {
                     let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
                     if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
-                        let message = differences.fighting(&target.to_string()).unwrap_or_default();
-                        let outcome = Outcome::Delayed {
-                            reason: FIGHTING,
-                            message,
-                        };
-                        return Ended::with(outcome, None).differing(differences);
+                        return taken_away(target, differences);
                     }
                     let made = self.create(kind, target, object, copy, order).await;
                     made.map(|ended| {
                         ended.map(|ended| {
-                            let sent = Sent {
+                            let sent = Written {
                                 fields: &[FieldPath::default()],
                                 repair,
                                 before: None,
@@ -168,6 +164,58 @@ impl Engine {
                             answered(task, treatment, order, sent, ended, differences)
                         })
                     })
+                }
+                Step::Apply { config, manner } => {
+                    let before = live.clone();
+                    let (fields, repair) = match &before {
+                        Some(live) => {
+                            let repair = was_applied(task.manifest, live, task.entry);
+                            match differences.advise(&config, live, look) {
+                                Advice::Wait if repair => {
+                                    let outcome = Outcome::Applied(Applied::Fought);
+                                    return Ended::with(outcome, before).differing(differences);
+                                }
+                                Advice::Send { fields } => (fields, repair),
+                                // What the server alone sees may be left to do: a field left out.
+                                Advice::Wait | Advice::Nothing => (Vec::new(), repair),
+                            }
+                        }
+                        None => {
+                            let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
+                            if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
+                                return taken_away(target, differences);
+                            }
+                            (vec![FieldPath::default()], repair)
+                        }
+                    };
+                    let sent = Sent {
+                        kind,
+                        target,
+                        live,
+                        config,
+                        manner,
+                        treatment,
+                    };
+                    let applied = self.apply_on_server(sent, task, order).await;
+                    applied.map(|ended| {
+                        ended.map(|ended| match ended.outcome {
+                            Outcome::Applied(Applied::Created | Applied::Changed) => {
+                                let written = Written {
+                                    fields: &fields,
+                                    repair,
+                                    before: before.as_ref(),
+                                };
+                                answered(task, treatment, order, written, ended, differences)
+                            }
+                            _ => ended.differing(differences),
+                        })
+                    })
+                }
+                Step::HandOver { patch } => {
+                    let Some(live) = live else { continue };
+                    let guarded = guarded(patch, &live);
+                    let handed = self.member.patch(kind, target, &guarded, PatchType::Merge);
+                    handed.await.map(|after| not_handed_over(&after, treatment, task))
                 }
                 Step::Patch {
                     patch,
@@ -205,7 +253,7 @@ impl Engine {
                                 true => Applied::Unchanged,
                                 false => Applied::Changed,
                             };
-                            let sent = Sent {
+                            let sent = Written {
                                 fields: &fields,
                                 repair,
                                 before: Some(&live),
@@ -285,7 +333,7 @@ impl Engine {
     }
 
     /// Makes the missing namespace of the application; it is labelled, and never pruned because no ledger has it.
-    async fn make_room(
+    pub(super) async fn make_room(
         &self,
         kind: &Kind,
         target: &ObjectKey,
@@ -334,12 +382,21 @@ impl Engine {
     }
 }
 
+/// An object that somebody deletes again and again is not made before its time.
+fn taken_away(target: &ObjectKey, differences: Differences) -> Ended {
+    let outcome = Outcome::Delayed {
+        reason: FIGHTING,
+        message: differences.fighting(&target.to_string()).unwrap_or_default(),
+    };
+    Ended::with(outcome, None).differing(differences)
+}
+
 /// What the member made of a write: whether it took it up, or decided otherwise in the same request.
 fn answered(
     task: Task<'_>,
     treatment: Treatment<'_>,
     order: Order<'_>,
-    sent: Sent<'_>,
+    sent: Written<'_>,
     ended: Ended,
     mut differences: Differences,
 ) -> Ended {
@@ -351,8 +408,8 @@ fn answered(
         ..order.terms.clone()
     };
     let left = match decide(task.manifest, Some(after), task.entry, treatment, &terms) {
-        Step::Patch { patch, .. } => Some(patch),
-        Step::Done(_) | Step::Drifted { .. } | Step::Create { .. } => None,
+        Step::Patch { patch, .. } | Step::Apply { config: patch, .. } => Some(patch),
+        Step::Done(_) | Step::Drifted { .. } | Step::Create { .. } | Step::HandOver { .. } => None,
     };
     differences.answered(&sent, left.as_ref(), after, Instant::now());
     ended.differing(differences)
@@ -360,8 +417,19 @@ fn answered(
 
 /// A decision that sends nothing. An object found unchanged whose copy belongs into the ledger gets it there again, in
 /// case the ledger was lost.
-fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Value>) -> Ended {
+fn looked_at(
+    task: Task<'_>,
+    order: Order<'_>,
+    treatment: Treatment<'_>,
+    outcome: Outcome,
+    live: Option<Value>,
+) -> Ended {
     let copy = match (&outcome, &live) {
+        (Outcome::Applied(Applied::Unchanged), _)
+            if treatment.type_ == UpdateStrategyType::ServerSideApply =>
+        {
+            Some(Copy::OptedOut)
+        }
         (Outcome::Applied(Applied::Unchanged), Some(live))
             if object::annotation(live, annotation::LAST_APPLIED).is_none() =>
         {
@@ -387,8 +455,24 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
     }
 }
 
+/// How a manifest ends whose managed fields the member does not let us hand over; `None` if it did.
+fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
+    let manager = manner(treatment).manager;
+    taken_over(after, &manager)?;
+    let message = format!(
+        "{}: the cluster keeps its managed fields as they are; field manager {manager} cannot take over what was \
+         applied before",
+        task.manifest.key
+    );
+    let outcome = Outcome::Failed {
+        reason: "ApplyConflict",
+        message,
+    };
+    Some(Ended::with(outcome, None))
+}
+
 /// What the ledger is told of values that a rule kept, on the live object as it was before.
-fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
+pub(super) fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
     match order.terms.rules.of(&task.manifest.object) {
         Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
         Ok(None) | Err(_) => Some(BTreeMap::new()),
@@ -426,7 +510,7 @@ fn guarded(mut patch: Value, live: &Value) -> Value {
 }
 
 /// See [`Observation::quiet`].
-fn quiet(patch: &Value, live: &Value) -> String {
+pub(super) fn quiet(patch: &Value, live: &Value) -> String {
     let mut still = live.clone();
     if let Some(object) = still.as_object_mut() {
         object.remove("status");

@@ -124,7 +124,7 @@ impl Differences {
     }
 
     /// The object was written, and `left` is what would still be sent after the server's answer.
-    pub(crate) fn answered(&mut self, sent: &Sent<'_>, left: Option<&Value>, after: &Value, now: Instant) {
+    pub(crate) fn answered(&mut self, sent: &Written<'_>, left: Option<&Value>, after: &Value, now: Instant) {
         if sent.repair {
             self.history.repaired(sent.fields, now);
         }
@@ -199,7 +199,7 @@ impl Differences {
 
 /// A write that was answered.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent<'a> {
+pub(crate) struct Written<'a> {
     /// The fields that it was to change.
     pub(crate) fields: &'a [FieldPath],
     /// Whether it was a repair: new content is none.

@@ -145,10 +145,21 @@ async fn unminded(treatment: Value) {
     pass_time(5).await;
     let before = world.member.counter().total_stored();
     let theirs = autoscale(&world, &web, 240).await;
-    assert_eq!(world.member.counter().total_stored() - before, theirs, "{treatment}");
+    assert_eq!(
+        world.member.counter().total_stored() - before,
+        theirs,
+        "{treatment}"
+    );
     let status = world.status("default.app").await;
-    assert_eq!((status.phase, status.resource_status), (Some(Ready), None), "{treatment}");
-    assert_eq!(world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"], 8);
+    assert_eq!(
+        (status.phase, status.resource_status),
+        (Some(Ready), None),
+        "{treatment}"
+    );
+    assert_eq!(
+        world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"],
+        8
+    );
     agent.stop().await;
 }
 

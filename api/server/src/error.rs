@@ -59,6 +59,10 @@ impl Cause {
     pub(crate) fn too_many(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueTooMany", field, message)
     }
+    /// Another field manager owns the field.
+    pub(crate) fn manager_conflict(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new("FieldManagerConflict", field, message)
+    }
     /// The resourceVersion asked for has not been given out yet.
     pub(crate) fn version_too_large() -> Self {
         Self::new("ResourceVersionTooLarge", "", "Too large resource version")

@@ -19,6 +19,7 @@ mod discovery;
 pub mod envtest;
 mod error;
 mod kinds;
+mod managed;
 mod names;
 mod object;
 mod output;

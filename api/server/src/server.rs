@@ -235,10 +235,11 @@ impl Server {
         if self.core.namespace(name).is_none()
             && let Some(resource) = self.core.registry.by_kind("v1", "Namespace")
         {
+            let intent = verbs::Intent::of_controller(verbs::Part::Main);
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             // The names are valid and the namespaces absent, so only a store that refuses writes can fail this; the
             // first request will say so again.
-            if let Err(error) = verbs::store_new(&self.core, &resource, "", &namespace, false) {
+            if let Err(error) = verbs::store_new(&self.core, &resource, "", &namespace, &intent) {
                 tracing::error!(%error, "namespace {name} could not be created");
             }
         }

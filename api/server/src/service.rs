@@ -21,6 +21,7 @@ use crate::{
     body::ApiBody,
     discovery,
     error::ApiError,
+    managed::manager_of_agent,
     request::{MAX_BODY, Output, Path, Query, ResourcePath, check_options, media_type},
     server::Core,
     verbs::{self, Call},
@@ -209,6 +210,7 @@ fn answer(
             core.counter.request(verb, &resource.table);
             let media = media_type(&parts.headers);
             check_options(&query, verb, &media)?;
+            let manager = manager(&query, &parts.headers);
             let call = Call {
                 resource,
                 path,
@@ -217,12 +219,22 @@ fn answer(
                 media,
                 verb,
                 identity,
+                manager,
             };
             verbs::dispatch(core, &call, body)
         }
         _ if parts.method != Method::GET => Err(ApiError::method_not_allowed()),
         path => discovery::answer(core, &path, output()?),
     }
+}
+
+/// The field manager of a request.
+fn manager(query: &Query, headers: &http::HeaderMap) -> String {
+    if !query.field_manager.is_empty() {
+        return query.field_manager.clone();
+    }
+    let agent = headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
+    manager_of_agent(agent.unwrap_or_default())
 }
 
 /// The verb an authorizer and the counters know a request by.

@@ -92,7 +92,9 @@ impl Entry {
     fn write(&self) -> Value {
         let mut out = Map::new();
         let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
-        put("manager", self.manager.as_str().into());
+        if !self.manager.is_empty() {
+            put("manager", self.manager.as_str().into());
+        }
         put("operation", self.operation.name().into());
         put("apiVersion", self.api_version.as_str().into());
         if !self.time.is_empty() {

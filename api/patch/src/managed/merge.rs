@@ -114,7 +114,7 @@ fn list<T: Topology>(
         path.pop();
         Ok(())
     };
-    let mut next = wanted.iter().peekable();
+    let mut next = wanted.iter();
     for (step, item) in steps.iter().zip(live) {
         let Some(step) = step.as_ref().filter(|step| configured.contains(step)) else {
             out.push(item.clone());
@@ -124,7 +124,7 @@ fn list<T: Topology>(
         if shared.front() != Some(&step) {
             continue;
         }
-        while let Some(entry) = next.next() {
+        for entry in next.by_ref() {
             emit(entry, &mut out)?;
             if entry.0 == *step {
                 break;

@@ -53,9 +53,19 @@ impl FieldSet {
         };
         let mut set = self;
         for step in parents {
-            set = &mut set.entries.entry(step.clone()).or_default().below;
+            set = &mut set.node(step).below;
         }
-        set.entries.entry(last.clone()).or_default().member = true;
+        set.node(last).member = true;
+    }
+
+    fn node(&mut self, step: &Step) -> &mut Node {
+        // Looked up first: most steps are there already, and cloning one allocates.
+        if !self.entries.contains_key(step) {
+            self.entries.insert(step.clone(), Node::default());
+        }
+        self.entries
+            .get_mut(step)
+            .unwrap_or_else(|| unreachable!("it was put there"))
     }
 
     /// Whether this very field is in it.

@@ -82,7 +82,7 @@ impl Step {
         match self {
             Self::Field(_) => false,
             Self::Index(at) => u64::try_from(index) == Ok(*at),
-            Self::Value(value) => !element.is_object() && element.to_string() == **value,
+            Self::Value(_) => *self == Self::value(element),
             Self::Key(_) => {
                 let keys = self.key_fields();
                 // A key that the element leaves out had its default when the set was made.

@@ -60,6 +60,34 @@ pub(crate) fn sanitize(
     validation: FieldValidation,
     duplicates: &[String],
 ) -> Result<Vec<String>, ApiError> {
+    let dropped = unknown_fields(resource, value)?;
+    object::meta_mut(value);
+    let twice = duplicates
+        .iter()
+        .map(|field| format!("duplicate field {field:?}"));
+    let unknown = dropped.iter().map(|field| format!("unknown field {field:?}"));
+    let complaints: Vec<String> = twice.chain(unknown).collect();
+    match validation {
+        FieldValidation::Strict if !complaints.is_empty() => {
+            let message = format!(
+                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+                resource.kind,
+                resource.version,
+                resource.kind,
+                complaints.join(", ")
+            );
+            Err(ApiError::bad_request(message))
+        }
+        FieldValidation::Warn => Ok(complaints),
+        _ => Ok(vec![]),
+    }
+}
+
+/// Drops what the kind does not know, and returns where it was. Checks the types of built-in kinds and of metadata.
+///
+/// # Errors
+/// 400 if types do not fit.
+pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<Vec<String>, ApiError> {
     let mismatch = |e: TypeMismatch| {
         ApiError::bad_request(format!(
             "{} in version {:?} cannot be handled: {e}",
@@ -89,26 +117,7 @@ pub(crate) fn sanitize(
             dropped.extend(prune_root(value, &custom.schema));
         }
     }
-    object::meta_mut(value);
-    let twice = duplicates
-        .iter()
-        .map(|field| format!("duplicate field {field:?}"));
-    let unknown = dropped.iter().map(|field| format!("unknown field {field:?}"));
-    let complaints: Vec<String> = twice.chain(unknown).collect();
-    match validation {
-        FieldValidation::Strict if !complaints.is_empty() => {
-            let message = format!(
-                "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
-                resource.kind,
-                resource.version,
-                resource.kind,
-                complaints.join(", ")
-            );
-            Err(ApiError::bad_request(message))
-        }
-        FieldValidation::Warn => Ok(complaints),
-        _ => Ok(vec![]),
-    }
+    Ok(dropped)
 }
 
 /// Prunes a custom resource; its type and metadata are not the schema's business.

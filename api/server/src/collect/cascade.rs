@@ -10,7 +10,7 @@ use crate::{
     request::Propagation,
     server::Core,
     store::Key,
-    verbs::{self, DeleteOptions, FOREGROUND, ORPHAN, Part},
+    verbs::{self, DeleteOptions, FOREGROUND, Intent, ORPHAN, Part},
 };
 
 impl Core {
@@ -136,7 +136,7 @@ impl Core {
             let Some(record) = self.store.get(key) else { return };
             let mut value = verbs::decode_stored(&resource, &record.bytes);
             change(&mut value);
-            match verbs::store_update(self, &resource, key, &record, value, part, false) {
+            match verbs::store_update(self, &resource, key, &record, value, &Intent::of_controller(part)) {
                 Err(verbs::Refusal::Raced) => {}
                 Err(verbs::Refusal::Error(error)) => {
                     tracing::warn!(%error, name = %key.name, "object could not be amended");

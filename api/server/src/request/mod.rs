@@ -11,6 +11,6 @@ mod query;
 pub(crate) use accept::{Format, Output};
 pub(crate) use body::{MAX_BODY, MAX_DEPTH, media_type, note_duplicates, parse_json, parse_object, too_deep};
 pub(crate) use json::Noted;
-pub(crate) use options::{both_policies, check_options, refuse};
+pub(crate) use options::{APPLY, both_policies, check_options, refuse};
 pub(crate) use path::{Path, ResourcePath};
 pub(crate) use query::{FieldValidation, Propagation, Query, VersionMatch, percent_decode, unsupported};

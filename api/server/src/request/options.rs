@@ -1,13 +1,13 @@
 //! Which options a verb takes (`ValidateListOptions`, `ValidateCreateOptions`, … in Kubernetes).
 
 use super::{Query, VersionMatch, unsupported};
-use crate::error::{ApiError, Cause};
-
-/// Longest name of a field manager.
-const MAX_FIELD_MANAGER: usize = 128;
+use crate::{
+    error::{ApiError, Cause},
+    managed::MAX_MANAGER,
+};
 
 /// The media type of server-side apply.
-const APPLY: &str = "application/apply-patch+yaml";
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 
 /// Checks the options of a request with this verb and, for a patch, of this media type.
 ///
@@ -123,8 +123,8 @@ fn unknown_match(supported: &[&str]) -> Cause {
 fn manager(query: &Query) -> Vec<Cause> {
     let manager = &query.field_manager;
     let mut out = vec![];
-    if manager.len() > MAX_FIELD_MANAGER {
-        let why = format!("Too long: may not be more than {MAX_FIELD_MANAGER} bytes");
+    if manager.len() > MAX_MANAGER {
+        let why = format!("Too long: may not be more than {MAX_MANAGER} bytes");
         out.push(Cause::too_long("fieldManager", why));
     }
     if manager.chars().any(char::is_control) {
@@ -138,6 +138,10 @@ fn manager(query: &Query) -> Vec<Cause> {
 
 fn patch(query: &Query, media: &str) -> Vec<Cause> {
     let mut out = manager(query);
+    if media == APPLY && query.field_manager.is_empty() {
+        let why = "Required value: is required for apply patch";
+        out.push(Cause::required("fieldManager", why));
+    }
     if media != APPLY && query.force.is_some() {
         out.push(forbidden("force", "may not be specified for non-apply patch"));
     }

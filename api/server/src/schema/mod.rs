@@ -13,7 +13,7 @@ mod validate;
 pub(crate) use builtin::{builtin, builtin_json};
 pub(crate) use cel::Rules;
 pub(crate) use defaults::apply_defaults;
-pub(crate) use model::{Definitions, Schema, Type};
+pub(crate) use model::{Definitions, ListType, Schema, Type};
 pub(crate) use normalize::{TypeMismatch, normalize};
 pub(crate) use prune::prune;
 pub(crate) use structural::check_structural;

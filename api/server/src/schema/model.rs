@@ -80,6 +80,8 @@ pub(crate) struct Schema {
     pub(crate) required: Vec<Box<str>>,
     pub(crate) default: Option<Value>,
     pub(crate) list: ListType,
+    /// Whether an object is one thing to server-side apply (`x-kubernetes-map-type: atomic`).
+    pub(crate) atomic: bool,
     pub(crate) checks: Option<Box<Checks>>,
 }
 
@@ -165,6 +167,7 @@ fn compile(json: &Value, left: usize) -> Schema {
             Some("map") => ListType::Map(texts("x-kubernetes-list-map-keys")),
             _ => ListType::Atomic,
         },
+        atomic: text("x-kubernetes-map-type") == Some("atomic"),
         checks: checks(json, left),
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Call, encode_stored, get::shaped};
+use super::{Call, Intent, Part, encode_stored, get::shaped};
 use crate::{
     admission::{
         check_metadata, check_namespace, check_object, decode, next_generation, sanitize, set_defaults, stamp,
@@ -12,6 +12,7 @@ use crate::{
     crd,
     error::{ApiError, Cause},
     kinds::Resource,
+    managed::{self, Recorded, allocated},
     object::{self, meta, set_meta},
     request::Noted,
     schema::{Definitions, apply_defaults, validate},
@@ -36,7 +37,7 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
             "resourceVersion should not be set on objects to be created",
         ));
     }
-    let stored = store_new(core, resource, call.namespace(), &value, call.query.dry_run)?;
+    let stored = store_new(core, resource, call.namespace(), &value, &call.intent(Part::Main))?;
     Ok(shaped(core, call, 201, stored).warn(warnings))
 }
 
@@ -49,13 +50,13 @@ pub(crate) fn store_new(
     resource: &Resource,
     namespace: &str,
     value: &Value,
-    dry_run: bool,
+    intent: &Intent,
 ) -> Result<Value, ApiError> {
     let generated = meta(value, "name").is_empty() && !meta(value, "generateName").is_empty();
     let mut tries = 0;
     loop {
         tries += 1;
-        match try_store(core, resource, namespace, value.clone(), dry_run) {
+        match try_store(core, resource, namespace, value.clone(), intent) {
             Err(error) if generated && error.reason == "AlreadyExists" && tries < NAME_TRIES => {}
             result => return result,
         }
@@ -67,9 +68,17 @@ fn try_store(
     resource: &Resource,
     namespace: &str,
     mut value: Value,
-    dry_run: bool,
+    intent: &Intent,
 ) -> Result<Value, ApiError> {
     place(resource, &mut value, namespace)?;
+    let recorded = Recorded {
+        resource,
+        part: Part::Main,
+        writer: &intent.writer,
+        sent: managed::take(&mut value),
+        now: &rfc3339((core.clock)()),
+        allocated: allocated(resource, &value),
+    };
     let now = (core.clock)();
     stamp(&mut value, &core.dice, now);
     let name = meta(&value, "name").to_owned();
@@ -88,8 +97,9 @@ fn try_store(
     }
     let generation = next_generation(resource, None, &value);
     set_meta(&mut value, "generation", generation.map(Value::from));
+    recorded.record(None, &mut value);
     let key = Key::new(&resource.table, namespace, &name);
-    if dry_run {
+    if intent.dry_run {
         return if core.store.get(&key).is_some() {
             Err(resource.already_exists(&name))
         } else {

@@ -1,5 +1,6 @@
 //! One module per verb; all of them work on any kind.
 
+mod apply;
 mod create;
 mod delete;
 mod get;
@@ -19,6 +20,7 @@ use crate::{
     auth::Identity,
     error::ApiError,
     kinds::Resource,
+    managed::{Writer, subresource},
     request::{Output, Query, ResourcePath},
     server::Core,
     service::Reply,
@@ -40,6 +42,30 @@ pub(crate) struct Call {
     pub(crate) media: String,
     pub(crate) verb: &'static str,
     pub(crate) identity: Identity,
+    /// The field manager: the one of the query, or that of the `User-Agent`.
+    pub(crate) manager: String,
+}
+
+/// How an object is to be written.
+#[derive(Debug, Clone)]
+pub(crate) struct Intent {
+    /// Which part of it.
+    pub(crate) part: Part,
+    /// By whom.
+    pub(crate) writer: Writer,
+    /// Whether only to say what would become of it.
+    pub(crate) dry_run: bool,
+}
+
+impl Intent {
+    /// A write of the server itself.
+    pub(crate) fn of_controller(part: Part) -> Self {
+        Self {
+            part,
+            writer: Writer::controller(part),
+            dry_run: false,
+        }
+    }
 }
 
 impl Call {
@@ -51,6 +77,19 @@ impl Call {
     /// Name of the path; empty if there is none.
     pub(crate) fn name(&self) -> &str {
         self.path.name.as_deref().unwrap_or_default()
+    }
+
+    /// How the request writes this part of an object, unless it is a server-side apply.
+    pub(crate) fn intent(&self, part: Part) -> Intent {
+        let writer = Writer::Update {
+            manager: self.manager.clone(),
+            subresource: subresource(part),
+        };
+        Intent {
+            part,
+            writer,
+            dry_run: self.query.dry_run,
+        }
     }
 
     /// Place of the object the path names.

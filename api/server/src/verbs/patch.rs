@@ -1,4 +1,4 @@
-//! `PATCH`: JSON patch, JSON merge patch and strategic merge patch.
+//! `PATCH`: JSON patch, JSON merge patch and strategic merge patch; server-side apply is in [`super::apply`].
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::{
     error::{ApiError, Cause},
     kinds::Resource,
     object::{self, meta, set_meta},
-    request::{MAX_BODY, MAX_DEPTH, note_duplicates, parse_json, too_deep},
+    request::{APPLY, MAX_BODY, MAX_DEPTH, note_duplicates, parse_json, too_deep},
     server::Core,
     service::Reply,
 };
@@ -25,6 +25,9 @@ const MAX_OPERATIONS: usize = 10_000;
 
 /// Changes part of an object.
 pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
+    if call.media == APPLY {
+        return super::apply::apply(core, call, part, body);
+    }
     let resource = &call.resource;
     let apply = patcher(resource, &call.media, body);
     let duplicates = duplicates(&call.media, body);
@@ -67,7 +70,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             set_meta(&mut value, "resourceVersion", Some(had.into()));
         }
         check_version(resource, &value, &record)?;
-        match store_update(core, resource, &key, &record, value, part, call.query.dry_run) {
+        match store_update(core, resource, &key, &record, value, &call.intent(part)) {
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
@@ -140,7 +143,7 @@ fn unsupported(resource: &Resource, media: &str) -> ApiError {
     } else {
         ""
     };
-    let accepted = format!("application/json-patch+json, application/merge-patch+json{strategic}");
+    let accepted = format!("application/json-patch+json, application/merge-patch+json{strategic}, {APPLY}");
     ApiError::unsupported_media_type(media, &accepted)
 }
 

@@ -4,13 +4,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Call, decode_stored,
+    Call, Intent, decode_stored,
     patch::patcher,
     update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
 };
 use crate::{
     error::{ApiError, Cause},
     kinds::{Resource, ScalePaths},
+    managed::Writer,
     object::{at, meta},
     request::parse_object,
     server::Core,
@@ -153,6 +154,13 @@ fn write(
     paths: &ScalePaths,
     change: impl Fn(Value) -> Result<Value, ApiError>,
 ) -> Result<Reply, ApiError> {
+    let intent = Intent {
+        writer: Writer::Update {
+            manager: call.manager.clone(),
+            subresource: "scale",
+        },
+        ..call.intent(Part::Main)
+    };
     let mut tries = 0;
     loop {
         tries += 1;
@@ -167,15 +175,7 @@ fn write(
         };
         check_precondition(&call.resource, &with_meta(&value, &scale), &record)?;
         set_at(&mut value, &paths.spec, replicas.into());
-        match store_update(
-            core,
-            &call.resource,
-            &call.key(),
-            &record,
-            value,
-            Part::Main,
-            call.query.dry_run,
-        ) {
+        match store_update(core, &call.resource, &call.key(), &record, value, &intent) {
             Err(Refusal::Raced) if tries < TRIES => {}
             Err(Refusal::Raced) => return Err(call.resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),

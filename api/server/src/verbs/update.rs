@@ -1,10 +1,11 @@
 //! `PUT`, and the common end of everything that changes an object.
 
 use bytes::Bytes;
+use roundhouse_patch::managed::FieldSet;
 use serde_json::Value;
 
 use super::{
-    Call,
+    Call, Intent,
     create::{complete, place},
     decode_stored, encode_stored,
     get::shaped,
@@ -15,6 +16,7 @@ use crate::{
     crd,
     error::{ApiError, Cause},
     kinds::Resource,
+    managed::{self, Recorded},
     object::{self, meta, set_meta},
     request::Noted,
     server::Core,
@@ -53,21 +55,13 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
         tries += 1;
         let Some(record) = core.store.get(&key) else {
             if resource.quirks.create_on_update && part == Part::Main {
-                let stored = super::store_new(core, resource, call.namespace(), &value, call.query.dry_run)?;
+                let stored = super::store_new(core, resource, call.namespace(), &value, &call.intent(part))?;
                 return Ok(shaped(core, call, 201, stored).warn(warnings));
             }
             return Err(resource.not_found(call.name()));
         };
         check_precondition(resource, &value, &record)?;
-        match store_update(
-            core,
-            resource,
-            &key,
-            &record,
-            value.clone(),
-            part,
-            call.query.dry_run,
-        ) {
+        match store_update(core, resource, &key, &record, value.clone(), &call.intent(part)) {
             Err(Refusal::Raced) if tries < TRIES && matches!(meta(&value, "resourceVersion"), "" | "0") => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
@@ -155,12 +149,20 @@ pub(crate) fn store_update(
     resource: &Resource,
     key: &Key,
     record: &Record,
-    new: Value,
-    part: Part,
-    dry_run: bool,
+    mut new: Value,
+    intent: &Intent,
 ) -> Result<Value, Refusal> {
+    let part = intent.part;
     let old = decode_stored(resource, &record.bytes);
     let name = &key.name;
+    let recorded = Recorded {
+        resource,
+        part,
+        writer: &intent.writer,
+        sent: managed::take(&mut new),
+        now: &rfc3339((core.clock)()),
+        allocated: FieldSet::default(),
+    };
     let mut new = confine(resource, &old, new, part);
     let mut causes = check_metadata_update(&mut new, &old);
     causes.extend(complete(core, resource, &mut new, Some(&old)));
@@ -177,6 +179,7 @@ pub(crate) fn store_update(
     }
     let generation = next_generation(resource, Some(&old), &new);
     set_meta(&mut new, "generation", generation.map(Value::from));
+    recorded.record(Some(&old), &mut new);
     set_meta(
         &mut new,
         "resourceVersion",
@@ -186,7 +189,7 @@ pub(crate) fn store_update(
     if !ends && object::same_but_version(&old, &new) {
         return Ok(old);
     }
-    if dry_run {
+    if intent.dry_run {
         return Ok(new);
     }
     {

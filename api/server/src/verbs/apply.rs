@@ -1,0 +1,189 @@
+//! `PATCH` with `application/apply-patch+yaml`: server-side apply.
+
+use bytes::Bytes;
+use roundhouse_patch::managed::{self, ApplyError, Write, read_entries};
+use serde_json::Value;
+
+use super::{
+    Call, Intent,
+    create::{place, store_new},
+    decode_stored,
+    get::shaped,
+    update::{Part, Refusal, TRIES, check_name, check_version, store_update},
+};
+use crate::{
+    admission::{check_kind, sanitize, unknown_fields},
+    clock::rfc3339,
+    error::{ApiError, Cause},
+    kinds::Resource,
+    managed::{Writer, scope, subresource, topology},
+    object::{self, meta, set_meta},
+    request::{FieldValidation, MAX_BODY, MAX_DEPTH, parse_json, too_deep},
+    server::Core,
+    service::Reply,
+    store::Record,
+};
+
+/// Applies the configuration in the body; creates the object if there is none.
+pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
+    let resource = &call.resource;
+    let config = configuration(resource, body)?;
+    fits(call, &config)?;
+    let key = call.key();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let record = core.store.get(&key);
+        let live = record
+            .as_ref()
+            .map(|record| decode_stored(resource, &record.bytes));
+        if live.is_none() && part != Part::Main {
+            return Err(resource.not_found(call.name()));
+        }
+        let (mut value, entries) = merged(core, call, part, live.as_ref(), &config)?;
+        if object::encode(&value).len() > MAX_BODY {
+            return Err(ApiError::too_large(MAX_BODY));
+        }
+        if too_deep(&value, MAX_DEPTH) {
+            return Err(ApiError::bad_request(format!(
+                "the applied object is nested deeper than {MAX_DEPTH} levels"
+            )));
+        }
+        sanitize(resource, &mut value, FieldValidation::Ignore, &[])?;
+        check_kind(resource, &mut value)?;
+        check_name(call, &value)?;
+        place(resource, &mut value, call.namespace())?;
+        let intent = Intent {
+            part,
+            writer: Writer::Applied(entries),
+            dry_run: call.query.dry_run,
+        };
+        let Some(record) = record else {
+            return match create(core, call, &value, &intent) {
+                // Somebody else created it in between: apply to that.
+                Err(error) if error.reason == "AlreadyExists" && tries < TRIES => continue,
+                stored => Ok(shaped(core, call, 201, stored?)),
+            };
+        };
+        let conditional = pin(resource, &mut value, &config, &record)?;
+        match store_update(core, resource, &key, &record, value, &intent) {
+            Err(Refusal::Raced) if tries < TRIES && !conditional => {}
+            Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(stored) => return Ok(shaped(core, call, 200, stored)),
+        }
+    }
+}
+
+fn create(core: &Core, call: &Call, value: &Value, intent: &Intent) -> Result<Value, ApiError> {
+    let uid = meta(value, "uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(call.resource.conflict_because(call.name(), &why));
+    }
+    store_new(core, &call.resource, call.namespace(), value, intent)
+}
+
+/// Holds the object to the version the configuration asks for; whether it asks for one.
+fn pin(resource: &Resource, value: &mut Value, config: &Value, record: &Record) -> Result<bool, ApiError> {
+    let asked = !matches!(meta(config, "resourceVersion"), "" | "0");
+    if !asked {
+        set_meta(value, "resourceVersion", Some(record.revision.to_string().into()));
+    }
+    check_version(resource, value, record)?;
+    Ok(asked)
+}
+
+/// Reads a configuration. JSON is tried first: kubectl sends it, and not all of it is YAML.
+fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
+    let config = match parse_json(body) {
+        Ok(config) => config,
+        Err(_) => crate::yaml::parse(body)?,
+    };
+    if !config.is_object() {
+        return Err(ApiError::bad_request(
+            "an applied configuration must be an object",
+        ));
+    }
+    let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind") != resource.kind {
+        return Err(ApiError::bad_request(format!(
+            "invalid object kind: {:?}; this path takes {}",
+            text("kind"),
+            resource.kind
+        )));
+    }
+    if text("apiVersion") != resource.api_version() {
+        return Err(ApiError::bad_request(format!(
+            "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}",
+            text("apiVersion"),
+            resource.api_version()
+        )));
+    }
+    if object::at(&config, &["metadata", "managedFields"]).is_some_and(|m| !m.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    Ok(config)
+}
+
+/// The configuration must fit the kind as a whole: what it does not know cannot be owned.
+fn fits(call: &Call, config: &Value) -> Result<(), ApiError> {
+    let mut copy = config.clone();
+    let unknown = unknown_fields(&call.resource, &mut copy).map_err(|error| untyped(call, &error.message))?;
+    match unknown.first() {
+        Some(field) => Err(untyped(call, &format!(".{field}: field not declared in schema"))),
+        None => Ok(()),
+    }
+}
+
+/// Kubernetes has no code for a configuration that does not fit its kind.
+fn untyped(call: &Call, why: &str) -> ApiError {
+    let resource = &call.resource;
+    ApiError::unclassified(format!(
+        "failed to create typed patch object ({}/{}; {}/{}, Kind={}): {why}",
+        call.namespace(),
+        call.name(),
+        resource.group,
+        resource.version,
+        resource.kind
+    ))
+}
+
+/// What the configuration makes of the live object, with the managed fields.
+fn merged(
+    core: &Core,
+    call: &Call,
+    part: Part,
+    live: Option<&Value>,
+    config: &Value,
+) -> Result<(Value, Vec<managed::Entry>), ApiError> {
+    let resource = &call.resource;
+    let recorded = live.and_then(|live| object::at(live, &["metadata", "managedFields"]));
+    let entries = read_entries(recorded.unwrap_or(&Value::Null))
+        .map_err(|error| ApiError::unclassified(format!("failed to decode managed fields: {error}")))?;
+    let request = managed::Apply {
+        write: Write {
+            manager: &call.manager,
+            api_version: &resource.api_version(),
+            subresource: subresource(part),
+            now: &rfc3339((core.clock)()),
+        },
+        force: call.query.force == Some(true),
+    };
+    let scope = scope(resource, part);
+    match managed::apply(live, config, entries, &request, topology(resource), &scope) {
+        Ok(applied) => Ok((applied.object, applied.entries)),
+        Err(ApplyError::Conflicts(conflicts)) => {
+            let causes = conflicts
+                .0
+                .iter()
+                .map(|c| Cause::manager_conflict(c.field(), c.message()));
+            let mut refused = ApiError::new(409, "Conflict", conflicts.to_string());
+            refused.details.causes = causes.collect();
+            Err(refused)
+        }
+        Err(error) => Err(untyped(call, &error.to_string())),
+    }
+}
