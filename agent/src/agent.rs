@@ -15,7 +15,7 @@ use crate::watch::bundles::{Bundles, PAGE};
 use crate::watch::inbox::Inbox;
 use crate::watch::objects::Objects;
 use crate::watch::registry::Registry;
-use crate::watch::{Steady, steady};
+use crate::watch::{self, Steady, steady};
 use crate::worker::Worker;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
@@ -154,8 +154,8 @@ async fn serve(
     })
     .await;
     let shared = Arc::new(shared(config, hub, member, clock, hub_id, stop));
-    let policy = Steady {
-        what: format!("bundles of {}", config.cluster),
+    let policy = |what: String| Steady {
+        what,
         min: config.retry_min,
         max: config.retry_max.min(Duration::from_secs(30)),
         jitter: Arc::clone(&config.jitter),
@@ -172,7 +172,7 @@ async fn serve(
             watcher::Config::default().page_size(PAGE),
         )
     };
-    steady(policy, begin, |event| {
+    let bundles = steady(policy(format!("bundles of {}", config.cluster)), begin, |event| {
         let change = bundles.take(event);
         for (name, presence) in change.presences {
             if let Some(inbox) = shared.registry.tell(&name, presence) {
@@ -188,8 +188,11 @@ async fn serve(
                 }
             }
         }
-    })
-    .await;
+    });
+    let registry = Arc::clone(&shared.registry);
+    let what = "ledgers in the member".to_owned();
+    let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what));
+    futures::join!(Box::pin(bundles), Box::pin(stored));
 }
 
 /// Everything that the workers of one agent share.

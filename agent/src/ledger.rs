@@ -4,7 +4,9 @@
 //! only when its content would change.
 
 mod content;
+mod size;
 mod store;
 
 pub(crate) use content::{Intentions, Settled, intend, is_leaving, orphan, remove_all, settle};
+pub(crate) use size::check;
 pub(crate) use store::{Ledger, list};

@@ -9,6 +9,7 @@
 //! | `watch` | what wakes a bundle: its Bundle on the hub, its objects in the member |
 //! | `worker` | one bundle, one pass at a time |
 //! | `apply` | the pipeline of a pass, a module per stage; the decisions are pure |
+//! | `drift` | differences that appear later: which, whether they are any, and who fights over them |
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | `report` | the one status of a Bundle |
@@ -24,6 +25,7 @@ mod apply;
 mod bundle;
 mod config;
 mod delay;
+mod drift;
 mod error;
 mod executor;
 mod facts;

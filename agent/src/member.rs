@@ -116,6 +116,24 @@ impl Member {
             .await
     }
 
+    /// Applies a configuration on the server side.
+    pub(crate) async fn apply(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        config: &Value,
+        manager: &str,
+        force: bool,
+    ) -> Result<Value, CallError> {
+        let params = PatchParams {
+            field_manager: Some(manager.to_owned()),
+            force,
+            ..PatchParams::default()
+        };
+        self.call(Self::request(kind, key).patch(&key.name, &params, &Patch::Apply(config)))
+            .await
+    }
+
     /// Deletes an object if it still has this uid; what it owns goes in the background. A missing object and one with
     /// another uid are both as wanted.
     pub(crate) async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), CallError> {

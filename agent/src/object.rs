@@ -34,6 +34,15 @@ impl ObjectKey {
         GroupVersionKind::gvk(&self.group, version, &self.kind)
     }
 
+    /// Whether this key, as the member names the object, is what a manifest's key means: the namespace of a
+    /// cluster-scoped object is nothing.
+    pub(crate) fn is_meant_by(&self, manifest: &ObjectKey) -> bool {
+        self.group == manifest.group
+            && self.kind == manifest.kind
+            && self.name == manifest.name
+            && (self.namespace.is_empty() || self.namespace == manifest.namespace)
+    }
+
     /// Whether this is the built-in kind `kind` of `group`.
     pub(crate) fn is(&self, group: &str, kind: &str) -> bool {
         self.group == group && self.kind == kind

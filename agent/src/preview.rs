@@ -12,6 +12,7 @@ mod owners;
 mod part;
 mod path;
 mod secret;
+mod server_side;
 
 pub use difference::{Difference, Shown, Verdict};
 pub use member::preview;

@@ -1,6 +1,7 @@
 //! Report: the one status of a Bundle, computed whole from what a pass found; pure. It is about the generation that the
 //! pass applied and about no other.
 
+mod difference;
 mod entry;
 mod rules;
 mod send;

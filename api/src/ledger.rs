@@ -90,7 +90,9 @@ pub struct LedgerEntry {
     /// Component revision of the manifest that was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Last applied manifest where it cannot live in an annotation; for Secrets the digests of its keys.
+    /// Last applied manifest where it cannot live in an annotation, without long texts; for Secrets only its keys. Where a
+    /// ledger would weigh more than 1 MiB, the largest copies are left out: what the next content drops from these
+    /// objects then stays on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::any_value")]
     pub last_applied: Option<serde_json::Value>,

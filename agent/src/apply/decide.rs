@@ -5,12 +5,15 @@ use crate::apply::adopt::{Adoption, Claim, Refused, adoption};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, last_applied, weight_of_others};
 use crate::apply::exempt::Exempt;
-use crate::apply::ignore::{InvalidPath, ignored};
+use crate::apply::ignore::{InvalidPath, ignored, recreate_fields};
 use crate::apply::keep::{BadRule, Rules};
-use crate::apply::once::{Once, once, same_stamps};
+use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
+use crate::apply::server_side::{Manner, Over, configuration, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
+use crate::drift::paths::{differences, list};
+use crate::drift::was_applied;
 use crate::object;
 use roundhouse_api::bundle::{
     Adopt, ApplyOnce, BundleSpec, COMPLETE, ConditionRule, ConditionRuleType, Drift, UpdateStrategyType,
@@ -65,6 +68,9 @@ impl Terms {
 pub(crate) enum Step {
     /// Nothing is sent.
     Done(Outcome),
+    /// Nothing is sent, although this patch (or configuration) would make it as the bundle wants it: `drift: Report` only
+    /// says so.
+    Drifted { patch: Value },
     /// The object is made.
     Create { object: Value, copy: Copy },
     /// The object is changed.
@@ -73,6 +79,11 @@ pub(crate) enum Step {
         patch_type: PatchType,
         copy: Copy,
     },
+    /// The object is applied on the server side, made if it is missing.
+    Apply { config: Value, manner: Manner },
+    /// What we wrote otherwise is handed to the field manager that applies, by a merge patch; then the object is looked
+    /// at again.
+    HandOver { patch: Value },
 }
 
 /// Decides for one manifest, on the live object as just read and on the ledger's entry.
@@ -94,6 +105,9 @@ pub(crate) fn decide(
         Ok(ignored) => ignored,
         Err(invalid) => return Step::Done(invalid_path("InvalidIgnoreField", manifest, &invalid)),
     };
+    if let Err(invalid) = recreate_fields(treatment) {
+        return Step::Done(invalid_path("InvalidRecreateField", manifest, &invalid));
+    }
     let Some(live) = live else {
         return match (strategy, once(mode, manifest, None, entry)) {
             (UpdateStrategyType::ReadOnly, _) => Step::Done(Outcome::Delayed {
@@ -103,6 +117,11 @@ pub(crate) fn decide(
             (_, Once::Finished) => done(Applied::Finished),
             (_, Once::KeptDeleted) => done(Applied::KeptDeleted),
             _ if finished_by_rule(manifest, entry, treatment) => done(Applied::Finished),
+            (UpdateStrategyType::ServerSideApply, _) => {
+                let manner = manner(treatment);
+                let config = configuration(manifest, &terms.marker, None, &manner.manager);
+                Step::Apply { config, manner }
+            }
             _ => {
                 let (object, copy) = desired(manifest, &terms.marker, 0);
                 Step::Create { object, copy }
@@ -148,24 +167,50 @@ pub(crate) fn decide(
     if once(mode, manifest, Some(live), entry) == Once::Leave {
         return done(Applied::Left);
     }
+    let drifts =
+        adoption == Adoption::Ours && terms.drift != Drift::Correct && was_applied(manifest, live, entry);
+    let drifted = |patch| match terms.drift {
+        Drift::Report => Step::Drifted { patch },
+        Drift::Correct | Drift::Ignore => done(Applied::Left),
+    };
+    if strategy == UpdateStrategyType::ServerSideApply {
+        let over = Over { live, entry, exempt };
+        let step = apply_on_server(manifest, over, manner(treatment), &terms.marker);
+        // One that was last applied by a three-way merge has not drifted, it is handed over.
+        let handed_over = object::annotation(live, annotation::LAST_APPLIED).is_none();
+        return match step {
+            Step::Apply { config, .. } if drifts && handed_over => drifted(config),
+            step => step,
+        };
+    }
     match merge(manifest, live, entry, &terms.marker, exempt) {
         Err(outcome) => Step::Done(outcome),
         Ok(None) => done(Applied::Unchanged),
-        Ok(Some(_))
-            if adoption == Adoption::Ours && terms.drift != Drift::Correct && same_stamps(manifest, live) =>
-        {
-            done(if terms.drift == Drift::Report {
-                Applied::Drifted
-            } else {
-                Applied::Left
-            })
-        }
+        Ok(Some((patch, ..))) if drifts => drifted(patch),
         Ok(Some((patch, patch_type, copy))) => Step::Patch {
             patch,
             patch_type,
             copy,
         },
     }
+}
+
+/// Server-side apply of an object that exists.
+fn apply_on_server(manifest: &Manifest, over: Over<'_>, manner: Manner, marker: &str) -> Step {
+    let checked = over.exempt.check(manifest, over.live, over.entry);
+    if let Err(bad) = checked {
+        return Step::Done(bad_rule(manifest, &bad));
+    }
+    if let Some(fields) = taken_over(over.live, &manner.manager) {
+        return Step::HandOver {
+            patch: json!({"metadata": {"managedFields": fields}}),
+        };
+    }
+    let config = configuration(manifest, marker, Some(over), &manner.manager);
+    if holds(&config, over.live, &manner.manager) {
+        return Step::Done(Outcome::Applied(Applied::Unchanged));
+    }
+    Step::Apply { config, manner }
 }
 
 /// The outcome of a manifest whose treatment names a field path that is none.
@@ -272,14 +317,11 @@ fn check_equal(
     if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
         return Ok(());
     }
-    let mut paths = Vec::new();
-    leaves(&merged.patch, String::new(), &mut paths);
-    let more = paths.len().saturating_sub(MAX_PATHS);
-    paths.truncate(MAX_PATHS);
-    let mut paths = paths.join(", ");
-    if more > 0 {
-        paths = format!("{paths} and {more} more");
-    }
+    let paths: Vec<String> = differences(&merged.patch, live)
+        .iter()
+        .map(|difference| difference.path.to_string())
+        .collect();
+    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
     Err(Outcome::Refused(Refused::Differs { paths }))
 }
 
@@ -287,23 +329,6 @@ fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
     Outcome::Failed {
         reason: "InvalidApplyOnceRule",
         message: format!("{}: {bad}", manifest.key),
-    }
-}
-
-/// The paths that a patch touches, without the values: they may be secret.
-fn leaves(patch: &Value, path: String, out: &mut Vec<String>) {
-    match patch {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map.iter().filter(|(key, _)| !key.starts_with('$')) {
-                let path = if path.is_empty() {
-                    key.clone()
-                } else {
-                    format!("{path}.{key}")
-                };
-                leaves(value, path, out);
-            }
-        }
-        _ => out.push(path),
     }
 }
 

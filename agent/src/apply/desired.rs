@@ -52,7 +52,7 @@ pub(crate) fn desired(manifest: &Manifest, marker: &str, others: usize) -> (Valu
     let rendered = String::from_utf8(hash::canonical(&manifest.object)).unwrap_or_default();
     let weight = weight_of_annotations(&object) + annotation::LAST_APPLIED.len() + rendered.len() + others;
     if weight > MAX_ANNOTATIONS {
-        return (object, Copy::Ledger(Value::String(rendered)));
+        return (object, Copy::Ledger(outline(&manifest.object)));
     }
     stamp(&mut object, annotation::LAST_APPLIED, &rendered);
     (object, Copy::Annotation)
@@ -120,6 +120,23 @@ fn secret_outline(secret: &Value) -> Value {
         },
         "data": keys("/data"),
     })
+}
+
+/// A text longer than this is left out of a copy in the ledger, in bytes.
+const MAX_COPIED_TEXT: usize = 256;
+
+/// What a last-applied copy needs in order to remove what the next manifest leaves out: which fields there were. Long
+/// texts are left out, so that a ledger holds the copies of large manifests; the merge never reads the former value of a
+/// field, only the keys and items of lists, which are kept.
+fn outline(manifest: &Value) -> Value {
+    match manifest {
+        Value::Object(map) => {
+            let fields = map.iter().map(|(key, value)| (key.clone(), outline(value)));
+            Value::Object(fields.collect())
+        }
+        Value::String(text) if text.len() > MAX_COPIED_TEXT => json!(""),
+        other => other.clone(),
+    }
 }
 
 fn stamp(object: &mut Value, key: &str, value: &str) {
@@ -192,8 +209,8 @@ mod tests {
     #[test]
     fn heavy_annotations_move_the_copy_to_the_ledger() {
         let manifest = manifest(
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"},
-            "data": {"x": "y".repeat(1000)}}),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": ["z".repeat(300)]},
+            "data": {"x": "y".repeat(1000), "short": "y"}}),
         );
         assert_eq!(desired(&manifest, "h/b", 0).1, Copy::Annotation);
         let (object, copy) = desired(&manifest, "h/b", MAX_ANNOTATIONS - 1000);
@@ -205,9 +222,11 @@ mod tests {
             last_applied: Some(text),
             ..LedgerEntry::default()
         };
+        let mut without_long_texts = manifest.object.clone();
+        without_long_texts["data"]["x"] = json!("");
         assert_eq!(
             last_applied(&manifest, &object, Some(&entry)),
-            Some(manifest.object)
+            Some(without_long_texts)
         );
     }
 

@@ -9,6 +9,7 @@ use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::is_bookkeeping;
 use roundhouse_patch::field::FieldPath;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// What is exempt of one object.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,24 +21,26 @@ pub(crate) struct Exempt<'a> {
 }
 
 impl Exempt<'_> {
-    /// Lays the exempt live values over `wanted`, the object as it would be sent. Its stamps stay: a path may select
-    /// all labels or annotations, and bookkeeping must go on.
+    /// Lays the exempt live values over `wanted`, the object as it would be sent, and answers where it has live values
+    /// now, as JSON pointers. Its stamps stay: a path may select all labels or annotations, and bookkeeping must go on.
     pub(crate) fn lay(
         &self,
         manifest: &Manifest,
         live: &Value,
         entry: Option<&LedgerEntry>,
         wanted: &mut Value,
-    ) {
+    ) -> BTreeSet<String> {
         if self.ignored.is_empty() && self.keeping.is_none() {
-            return;
+            return BTreeSet::new();
         }
         let before = wanted.get("metadata").cloned().unwrap_or_default();
+        let mut laid = BTreeSet::new();
         if let Some(keeping) = self.keeping {
-            keeping.lay(manifest, live, entry, wanted);
+            laid.extend(keeping.lay(manifest, live, entry, wanted));
         }
-        keep_live(wanted, live, self.ignored);
+        laid.extend(keep_live(wanted, live, self.ignored));
         restamp(&before, wanted);
+        laid
     }
 
     /// Whether what a rule keeps can be recorded.

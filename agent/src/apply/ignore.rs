@@ -7,7 +7,7 @@ use roundhouse_api::bundle::{IgnoreCondition, IgnoreFields};
 use roundhouse_api::names::annotation;
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// What `ignoreFields` of a treatment say: of the strategy and of its server-side apply, together.
@@ -95,55 +95,18 @@ impl Ignored {
     }
 }
 
-/// Lays the live values of `paths` over the object that is to be sent.
-pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) {
-    keep_live_of(wanted, live, paths);
-}
-
-/// [`keep_live`], and which locations of `wanted` were kept, as JSON pointers in their order.
-pub(crate) fn keep_live_of(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) -> Vec<String> {
-    if paths.is_empty() {
-        return Vec::new();
-    }
+/// Lays the live values of `paths` over the object that is to be sent; answers which of its locations that were, as JSON
+/// pointers.
+pub(crate) fn keep_live(wanted: &mut Value, live: &Value, paths: &[&FieldPath]) -> BTreeSet<String> {
     let text = |field: &str| wanted.get(field).and_then(Value::as_str).unwrap_or_default();
     let schema = schema::lookup(text("apiVersion"), text("kind"));
-    let before = wanted.get("metadata").cloned().unwrap_or_default();
     let mut locations = BTreeSet::new();
     for path in paths {
         let kept = keep(path, wanted, live, schema);
         locations.extend(kept.overlaid);
         locations.extend(kept.added);
     }
-    for field in ["labels", "annotations"] {
-        restore_stamps(wanted, &before, field);
-    }
-    locations.into_iter().collect()
-}
-
-fn is_stamp(key: &str) -> bool {
-    key.starts_with("app.oam.dev/") || key.starts_with("roundhouse.dev/")
-}
-
-fn restore_stamps(wanted: &mut Value, before: &Value, field: &str) {
-    let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return;
-    };
-    if metadata.get(field) == before.get(field) {
-        return;
-    }
-    let stamps: Map<String, Value> = before
-        .get(field)
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| is_stamp(key))
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    let kept = metadata.entry(field).or_insert_with(|| json!({}));
-    if let Some(kept) = kept.as_object_mut() {
-        kept.retain(|key, _| !is_stamp(key));
-        kept.extend(stamps);
-    }
+    locations
 }
 
 #[cfg(test)]

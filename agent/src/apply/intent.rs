@@ -75,7 +75,11 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
                 confirmed
             };
             if spec.paused != Some(true) && evidence {
-                gone(ledger, Intent::Remove)
+                match spec.workload.manifests.is_empty() {
+                    true => gone(ledger, Intent::Remove),
+                    // A ledger without objects may be one that was lost: the manifests tell what to look for.
+                    false => Intent::Remove,
+                }
             } else {
                 missing(ledger)
             }

@@ -141,23 +141,25 @@ impl Keeping<'_> {
         }
     }
 
-    /// Lays what is kept over `wanted`, the object as it would be sent.
+    /// Lays what is kept over `wanted`, the object as it would be sent; answers where it has live values now, as JSON
+    /// pointers.
     pub(crate) fn lay(
         &self,
         manifest: &Manifest,
         live: &Value,
         entry: Option<&LedgerEntry>,
         wanted: &mut Value,
-    ) {
+    ) -> Vec<String> {
         let occasion = occasion(self.affect, manifest, live, entry);
         match (self.affect, occasion) {
             (Affect::Always, _)
             | (Affect::OnUpdate, Occasion::Update)
-            | (Affect::OnStateKeep, Occasion::Repair) => {
-                self.lay_live(live, wanted);
+            | (Affect::OnStateKeep, Occasion::Repair) => self.lay_live(live, wanted),
+            (Affect::OnUpdate, Occasion::Repair) => {
+                self.lay_recorded(entry, wanted);
+                Vec::new()
             }
-            (Affect::OnUpdate, Occasion::Repair) => self.lay_recorded(entry, wanted),
-            (Affect::OnStateKeep, Occasion::Update) => {}
+            (Affect::OnStateKeep, Occasion::Update) => Vec::new(),
         }
     }
 

@@ -1,8 +1,11 @@
 //! The pipeline of one pass over a bundle: decode → ledger write-ahead → order into waves → observe live → adopt? →
-//! once? → drift? → three-way merge → write → readiness → report.
+//! once? → drift? → three-way merge (or server-side apply) → write → readiness → report. What the bundle says to ignore
+//! is taken from the live object before the merge; a field that the member does not let change may have the object
+//! deleted and made again.
 //!
-//! Each stage is a module; each decision is a pure function. The two shells are [`write`](self::write) (one manifest
-//! against the member) and [`remove`] (one object of the ledger). Every manifest ends with exactly one
+//! Each stage is a module; each decision is a pure function. The shells are [`write`](self::write) (one manifest
+//! against the member, with [`recreate`] and the sending half of [`server_side`]) and [`remove`] (one object of the
+//! ledger). Every manifest ends with exactly one
 //! [`Outcome`](outcome::Outcome).
 
 pub(crate) mod adopt;
@@ -25,8 +28,10 @@ pub(crate) mod retain;
 pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod target;
+pub(crate) mod unrecorded;
 pub(crate) mod write;
 
+use crate::drift::Differences;
 use crate::executor::Account;
 use crate::kinds::{Kind, Kinds};
 use crate::ledger::Settled;
@@ -68,9 +73,10 @@ pub(crate) struct Observation {
     pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
-    /// Digest of a patch that the member refused or answered without any change, and of the object that it was computed
-    /// on: the member spells a value differently (`1000m`, `1`), or a field is immutable, and sending the same again
-    /// would never end.
+    /// What differs, and who fights over it.
+    pub(crate) differences: Differences,
+    /// Digest of a patch that the member refused, and of the object that it was computed on: a field is immutable, and
+    /// sending the same again would never end.
     pub(crate) quiet: Option<String>,
 }
 
@@ -79,9 +85,11 @@ pub(crate) struct Observation {
 pub(crate) struct Task<'a> {
     pub(crate) manifest: &'a Manifest,
     pub(crate) entry: Option<&'a LedgerEntry>,
+    /// See [`Observation::differences`].
+    pub(crate) differences: Option<&'a Differences>,
     /// See [`Observation::quiet`].
     pub(crate) quiet: Option<&'a str>,
-    /// With `quiet`: how the manifest ended if the patch was refused.
+    /// With `quiet`: how the manifest ended when the patch was refused.
     pub(crate) refused: Option<&'a Outcome>,
 }
 
@@ -94,6 +102,8 @@ pub(crate) struct Order<'a> {
     pub(crate) rules: &'a Rules,
     /// Namespace of the application: made if it is missing.
     pub(crate) app_namespace: Option<&'a str>,
+    /// Whether the Bundle was written since it was applied last.
+    pub(crate) anew: bool,
 }
 
 /// The outcome of one manifest: what is remembered, and what the ledger is told.
@@ -195,6 +205,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         workload: None,
         examined: None,
         seen: None,
+        differences: Differences::default(),
         quiet: None,
     }
 }

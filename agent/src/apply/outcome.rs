@@ -44,6 +44,9 @@ pub(crate) enum Applied {
     Left,
     /// It differs and `drift: Report` only says so.
     Drifted,
+    /// Somebody else rewrites a field of it again and again, and the next repair is not due. It counts as applied:
+    /// this content was written to it, and what differs now was written by the other one.
+    Fought,
     /// `ReadOnly`: it is somebody else's and only looked at.
     Observed,
     /// It ran to its end and is gone.
@@ -75,7 +78,6 @@ impl Outcome {
     /// The reason in a condition.
     pub(crate) fn reason(&self) -> &'static str {
         match self {
-            Outcome::Applied(Applied::Drifted) => "Drifted",
             Outcome::Applied(Applied::KeptDeleted) => "KeptDeleted",
             Outcome::Applied(_) => "Applied",
             Outcome::Undecodable(error) => error.reason(),

@@ -61,10 +61,8 @@ impl Engine {
         let (key, strategy) = (&task.manifest.key, refused.treatment.type_);
         let fails =
             |reason: &'static str, message: String| Ok(After::Ends(Outcome::Failed { reason, message }));
-        let listed = match recreate_fields(refused.treatment) {
-            Ok(listed) => listed,
-            Err(invalid) => return fails("InvalidRecreateField", format!("{key}: {invalid}")),
-        };
+        // The decision refused a list that does not parse.
+        let listed = recreate_fields(refused.treatment).unwrap_or_default();
         let permit = Permit {
             strategy,
             fields: &listed,

@@ -5,19 +5,21 @@
 //! and a field left out would stay, because the other still owns it.
 
 mod owned;
+mod send;
 
 use crate::apply::decode::Manifest;
 use crate::apply::desired::stamped;
-use crate::apply::ignore::keep_live_of;
+use crate::apply::exempt::Exempt;
 use crate::apply::strategy::Treatment;
 use crate::object::{self, ObjectKey};
 use kube::core::Status;
+use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
-use roundhouse_patch::field::FieldPath;
 use roundhouse_patch::managed::{Entry, Operation, owners_at, read_entries, write_entries};
 use serde_json::{Value, json};
 
 pub(crate) use owned::holds;
+pub(crate) use send::Sent;
 
 /// The manager that the API server makes up for what an object had before its first apply.
 const BEFORE_FIRST: &str = "before-first-apply";
@@ -51,20 +53,30 @@ pub(crate) fn manner(treatment: Treatment<'_>) -> Manner {
     }
 }
 
-/// The configuration that is applied: the manifest with our stamps, and with the live values of `kept`. What is kept
-/// and owned by others alone is left out, so that it stays theirs; what we own is sent, or the server would remove it.
+/// The live object that a configuration is applied to, and what of it is left as it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Over<'a> {
+    pub(crate) live: &'a Value,
+    pub(crate) entry: Option<&'a LedgerEntry>,
+    pub(crate) exempt: Exempt<'a>,
+}
+
+/// The configuration that is applied: the manifest with our stamps, and with the live values of what is exempt. What is
+/// kept so and owned by others alone is left out, so that it stays theirs; what we own is sent, or the server would
+/// remove it.
 pub(crate) fn configuration(
     manifest: &Manifest,
     marker: &str,
-    live: Option<&Value>,
-    kept: &[&FieldPath],
+    over: Option<Over<'_>>,
     manager: &str,
 ) -> Value {
     let mut config = stamped(manifest, marker);
-    let Some(live) = live else { return config };
-    if !kept.is_empty() {
-        let rendered = config.clone();
-        let locations = keep_live_of(&mut config, live, kept);
+    let Some(Over { live, entry, exempt }) = over else {
+        return config;
+    };
+    let rendered = config.clone();
+    let locations = exempt.lay(manifest, live, entry, &mut config);
+    if !locations.is_empty() {
         // The managed fields find elements of lists by their keys, which the configuration has too.
         let mut owned = config.clone();
         owned["metadata"]["managedFields"] = live
@@ -108,14 +120,14 @@ fn leave_out(config: &mut Value, location: &str, rendered: &Value) {
     }
 }
 
-/// The managed fields with what we own by other writes than applies handed to `manager`; `None` if there is nothing to
-/// hand over, or the fields do not read.
+/// The managed fields with what we own by other writes, or applied under our own name, handed to `manager`; `None` if
+/// there is nothing to hand over, or the fields do not read.
 pub(crate) fn taken_over(live: &Value, manager: &str) -> Option<Value> {
     let entries = read_entries(live.pointer("/metadata/managedFields")?).ok()?;
     let ours = |entry: &Entry| {
-        entry.operation == Operation::Update
-            && entry.subresource.is_empty()
-            && (entry.manager == manager || entry.manager == AGENT_FIELD_MANAGER)
+        let writes = entry.manager == manager || entry.manager == AGENT_FIELD_MANAGER;
+        let applies = entry.operation == Operation::Apply && entry.manager == manager;
+        entry.subresource.is_empty() && writes && !applies
     };
     let (written, mut others): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(ours);
     let first = written.first()?;

@@ -1,21 +1,25 @@
 //! Write: one manifest against the member. The shell around [`decide`](crate::apply::decide): look, decide, send, and
 //! look again if something changed meanwhile.
 
-use crate::apply::decide::{Step, decide};
+use crate::apply::decide::{Step, Terms, decide};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, weight_of_others};
+use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome, RECREATING};
 use crate::apply::recreate::{After, Refused};
-use crate::apply::strategy::treatment;
+use crate::apply::server_side::{Sent, manner, taken_over};
+use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::target::{no_kind, target};
 use crate::apply::{Done, Engine, Observation, Order, Task};
 use crate::delay::backoff;
+use crate::drift::paths::FieldPath;
+use crate::drift::{Advice, Differences, Look, Written, was_applied};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::ledger::Settled;
 use crate::object::{self, ObjectKey};
 use crate::observe::{Readiness, RuleSet, Sight, look};
-use roundhouse_api::bundle::ResourceMeta;
+use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta, UpdateStrategyType};
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{annotation, label};
@@ -24,6 +28,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How often one manifest is tried in one pass against an object that changes meanwhile.
 const TRIES: u32 = 5;
@@ -31,14 +36,17 @@ const CONFLICT_MIN: Duration = Duration::from_millis(10);
 const CONFLICT_MAX: Duration = Duration::from_millis(500);
 
 /// What an attempt ended with.
-struct Ended {
-    outcome: Outcome,
-    live: Option<Value>,
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) live: Option<Value>,
     /// Where the last-applied copy went, if the object was written or looked at and found ours.
-    copy: Option<Copy>,
-    quiet: Option<String>,
+    pub(super) copy: Option<Copy>,
+    /// What differs now; `None` if the object was not looked at.
+    pub(super) differences: Option<Differences>,
+    /// See [`Observation::quiet`].
+    pub(super) quiet: Option<String>,
     /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
-    kept: Option<BTreeMap<String, Value>>,
+    pub(super) kept: Option<BTreeMap<String, Value>>,
 }
 
 impl Ended {
@@ -47,8 +55,27 @@ impl Ended {
             outcome,
             live,
             copy: None,
+            differences: None,
             quiet: None,
             kept: None,
+        }
+    }
+
+    fn copied(self, copy: Copy) -> Self {
+        Ended {
+            copy: Some(copy),
+            ..self
+        }
+    }
+
+    fn keeping(self, kept: Option<BTreeMap<String, Value>>) -> Self {
+        Ended { kept, ..self }
+    }
+
+    fn differing(self, differences: Differences) -> Self {
+        Ended {
+            differences: Some(differences),
+            ..self
         }
     }
 }
@@ -80,9 +107,96 @@ impl Engine {
                 Ok(live) => live,
                 Err(error) => return Ended::with(failed(&error), None),
             };
+            let mut differences = task.differences.cloned().unwrap_or_default();
+            let look = Look {
+                manifest: task.manifest,
+                anew: order.anew,
+                now: Instant::now(),
+            };
             let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
-                Step::Done(outcome) => return looked_at(task, order, outcome, live),
-                Step::Create { object, copy } => self.create(kind, target, object, copy, order).await,
+                Step::Done(outcome) => {
+                    differences.none(look);
+                    return looked_at(task, order, treatment, outcome, live).differing(differences);
+                }
+                Step::Drifted { patch } => {
+                    let Some(live) = live else { continue };
+                    differences.reported(&patch, &live);
+                    let applied = match differences.drifted.is_empty() {
+                        true => Applied::Unchanged,
+                        false => Applied::Drifted,
+                    };
+                    return looked_at(task, order, treatment, Outcome::Applied(applied), Some(live))
+                        .differing(differences);
+                }
+                Step::Create { object, copy } => {
+                    let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
+                    if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
+                        return taken_away(target, differences);
+                    }
+                    let made = self.create(kind, target, object, copy, order).await;
+                    made.map(|ended| {
+                        ended.map(|ended| {
+                            let sent = Written {
+                                fields: &[FieldPath::default()],
+                                repair,
+                                before: None,
+                            };
+                            answered(task, treatment, order, sent, ended, differences)
+                        })
+                    })
+                }
+                Step::Apply { config, manner } => {
+                    let before = live.clone();
+                    let (fields, repair) = match &before {
+                        Some(live) => {
+                            let repair = was_applied(task.manifest, live, task.entry);
+                            match differences.advise(&config, live, look) {
+                                Advice::Wait if repair => {
+                                    let outcome = Outcome::Applied(Applied::Fought);
+                                    return Ended::with(outcome, before).differing(differences);
+                                }
+                                Advice::Send { fields } => (fields, repair),
+                                // What the server alone sees may be left to do: a field left out.
+                                Advice::Wait | Advice::Nothing => (Vec::new(), repair),
+                            }
+                        }
+                        None => {
+                            let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
+                            if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
+                                return taken_away(target, differences);
+                            }
+                            (vec![FieldPath::default()], repair)
+                        }
+                    };
+                    let sent = Sent {
+                        kind,
+                        target,
+                        live,
+                        config,
+                        manner,
+                        treatment,
+                    };
+                    let applied = self.apply_on_server(sent, task, order).await;
+                    applied.map(|ended| {
+                        ended.map(|ended| match ended.outcome {
+                            Outcome::Applied(Applied::Created | Applied::Changed) => {
+                                let written = Written {
+                                    fields: &fields,
+                                    repair,
+                                    before: before.as_ref(),
+                                };
+                                answered(task, treatment, order, written, ended, differences)
+                            }
+                            _ => ended.differing(differences),
+                        })
+                    })
+                }
+                Step::HandOver { patch } => {
+                    let Some(live) = live else { continue };
+                    let guarded = guarded(patch, &live);
+                    let handed = self.member.patch(kind, target, &guarded, PatchType::Merge);
+                    handed.await.map(|after| not_handed_over(&after, treatment, task))
+                }
                 Step::Patch {
                     patch,
                     patch_type,
@@ -90,37 +204,43 @@ impl Engine {
                 } => {
                     let Some(live) = live else { continue };
                     let quiet = quiet(&patch, &live);
-                    if task.quiet == Some(quiet.as_str()) {
-                        if let Some(refused) = task.refused {
-                            return Ended {
-                                quiet: Some(quiet),
-                                ..Ended::with(refused.clone(), Some(live))
-                            };
-                        }
-                        let outcome = Outcome::Applied(Applied::Unchanged);
+                    if let (true, Some(refused)) = (task.quiet == Some(quiet.as_str()), task.refused) {
                         return Ended {
-                            kept: kept(task, order, &live),
                             quiet: Some(quiet),
-                            copy: Some(copy),
-                            ..Ended::with(outcome, Some(live))
+                            ..Ended::with(refused.clone(), Some(live))
                         };
                     }
+                    let repair = was_applied(task.manifest, &live, task.entry);
+                    let advice = differences.advise(&patch, &live, look);
+                    let kept = kept(task, order, &live);
+                    let fields = match (advice, repair) {
+                        (Advice::Nothing, _) => {
+                            let ended = Ended::with(Outcome::Applied(Applied::Unchanged), Some(live));
+                            return ended.copied(copy).keeping(kept).differing(differences);
+                        }
+                        (Advice::Wait, true) => {
+                            let ended = Ended::with(Outcome::Applied(Applied::Fought), Some(live));
+                            return ended.differing(differences);
+                        }
+                        (Advice::Wait, false) => Vec::new(),
+                        (Advice::Send { fields }, _) => fields,
+                    };
                     let guarded = guarded(patch.clone(), &live);
                     match self.member.patch(kind, target, &guarded, patch_type).await {
                         Ok(after) => {
                             let still = object::resource_version(&after) == object::resource_version(&live);
-                            let applied = if still {
-                                Applied::Unchanged
-                            } else {
-                                Applied::Changed
+                            let applied = match still {
+                                true => Applied::Unchanged,
+                                false => Applied::Changed,
+                            };
+                            let sent = Written {
+                                fields: &fields,
+                                repair,
+                                before: Some(&live),
                             };
                             let ended = Ended::with(Outcome::Applied(applied), Some(after));
-                            return Ended {
-                                kept: kept(task, order, &live),
-                                copy: Some(copy),
-                                quiet: still.then_some(quiet),
-                                ..ended
-                            };
+                            let ended = ended.copied(copy).keeping(kept);
+                            Ok(Some(answered(task, treatment, order, sent, ended, differences)))
                         }
                         Err(error) => {
                             let wanted = patched(&live, &patch, patch_type, task.manifest);
@@ -180,12 +300,8 @@ impl Engine {
         match self.member.create(kind, target, &object).await {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
-                Ok(Some(Ended {
-                    // Nothing was there that could be kept.
-                    kept: Some(BTreeMap::new()),
-                    copy: Some(copy),
-                    ..ended
-                }))
+                // Nothing was there that could be kept.
+                Ok(Some(ended.copied(copy).keeping(Some(BTreeMap::new()))))
             }
             // Not the object is missing, it is about to be made: its namespace is, or its kind.
             Err(error) if error.fault() == Fault::NotFound => Ok(self
@@ -197,7 +313,7 @@ impl Engine {
     }
 
     /// Makes the missing namespace of the application; it is labelled, and never pruned because no ledger has it.
-    async fn make_room(
+    pub(super) async fn make_room(
         &self,
         kind: &Kind,
         target: &ObjectKey,
@@ -246,10 +362,54 @@ impl Engine {
     }
 }
 
+/// An object that somebody deletes again and again is not made before its time.
+fn taken_away(target: &ObjectKey, differences: Differences) -> Ended {
+    let outcome = Outcome::Delayed {
+        reason: FIGHTING,
+        message: differences.fighting(&target.to_string()).unwrap_or_default(),
+    };
+    Ended::with(outcome, None).differing(differences)
+}
+
+/// What the member made of a write: whether it took it up, or decided otherwise in the same request.
+fn answered(
+    task: Task<'_>,
+    treatment: Treatment<'_>,
+    order: Order<'_>,
+    sent: Written<'_>,
+    ended: Ended,
+    mut differences: Differences,
+) -> Ended {
+    let Some(after) = &ended.live else {
+        return ended.differing(differences);
+    };
+    let terms = Terms {
+        drift: Drift::Correct,
+        ..order.terms.clone()
+    };
+    let left = match decide(task.manifest, Some(after), task.entry, treatment, &terms) {
+        Step::Patch { patch, .. } | Step::Apply { config: patch, .. } => Some(patch),
+        Step::Done(_) | Step::Drifted { .. } | Step::Create { .. } | Step::HandOver { .. } => None,
+    };
+    differences.answered(&sent, left.as_ref(), after, Instant::now());
+    ended.differing(differences)
+}
+
 /// A decision that sends nothing. An object found unchanged whose copy belongs into the ledger gets it there again, in
 /// case the ledger was lost.
-fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Value>) -> Ended {
+fn looked_at(
+    task: Task<'_>,
+    order: Order<'_>,
+    treatment: Treatment<'_>,
+    outcome: Outcome,
+    live: Option<Value>,
+) -> Ended {
     let copy = match (&outcome, &live) {
+        (Outcome::Applied(Applied::Unchanged), _)
+            if treatment.type_ == UpdateStrategyType::ServerSideApply =>
+        {
+            Some(Copy::OptedOut)
+        }
         (Outcome::Applied(Applied::Unchanged), Some(live))
             if object::annotation(live, annotation::LAST_APPLIED).is_none() =>
         {
@@ -275,8 +435,24 @@ fn looked_at(task: Task<'_>, order: Order<'_>, outcome: Outcome, live: Option<Va
     }
 }
 
+/// How a manifest ends whose managed fields the member does not let us hand over; `None` if it did.
+fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
+    let manager = manner(treatment).manager;
+    taken_over(after, &manager)?;
+    let message = format!(
+        "{}: the cluster keeps its managed fields as they are; field manager {manager} cannot take over what was \
+         applied before",
+        task.manifest.key
+    );
+    let outcome = Outcome::Failed {
+        reason: "ApplyConflict",
+        message,
+    };
+    Some(Ended::with(outcome, None))
+}
+
 /// What the ledger is told of values that a rule kept, on the live object as it was before.
-fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
+pub(super) fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
     match order.terms.rules.of(&task.manifest.object) {
         Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
         Ok(None) | Err(_) => Some(BTreeMap::new()),
@@ -314,7 +490,7 @@ fn guarded(mut patch: Value, live: &Value) -> Value {
 }
 
 /// See [`Observation::quiet`].
-fn quiet(patch: &Value, live: &Value) -> String {
+pub(super) fn quiet(patch: &Value, live: &Value) -> String {
     let mut still = live.clone();
     if let Some(object) = still.as_object_mut() {
         object.remove("status");
@@ -383,6 +559,10 @@ fn done(
             .as_ref()
             .and_then(object::resource_version)
             .map(str::to_owned),
+        differences: ended
+            .differences
+            .or_else(|| task.differences.cloned())
+            .unwrap_or_default(),
         quiet: ended.quiet,
     };
     Done {

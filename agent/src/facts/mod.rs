@@ -2,6 +2,8 @@
 
 mod quantity;
 
+pub(crate) use quantity::milli;
+
 use crate::config::Config;
 use crate::delay::{backoff, spread};
 use crate::error::{CallError, Fault};

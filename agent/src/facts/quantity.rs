@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// A quantity in thousandths; `None` if it is none.
-pub(super) fn milli(text: &str) -> Option<i128> {
+pub(crate) fn milli(text: &str) -> Option<i128> {
     let split = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());

@@ -1,9 +1,11 @@
 //! The stored ledger.
 
 use crate::error::{CallError, Fault};
+use crate::ledger::size::trim;
 use crate::member::{found, within};
 use crate::object::ObjectKey;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ObjectMeta;
 use kube::{Api, Client};
 use roundhouse_api::ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry};
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, LEDGER_FINALIZER, ledger_name};
@@ -39,13 +41,16 @@ pub(crate) async fn list(
     }
 }
 
-/// The ledger of one bundle.
+/// The ledger of one bundle. The agent is its only writer: what is remembered here goes before what is stored, so that a
+/// ledger that somebody deletes or edits is as before within moments. Only objects that somebody else added (another
+/// agent of this cluster, while one takes over from the other) are taken in: an inventory only grows by accident.
 pub(crate) struct Ledger {
     api: Api<AppliedBundle>,
     timeout: Duration,
     name: String,
-    empty: AppliedBundleSpec,
-    stored: Option<AppliedBundle>,
+    spec: AppliedBundleSpec,
+    /// The stored object's metadata; `None` while none is stored.
+    stored: Option<ObjectMeta>,
 }
 
 impl Ledger {
@@ -56,23 +61,22 @@ impl Ledger {
         stored: Option<AppliedBundle>,
         timeout: Duration,
     ) -> Self {
-        let empty = AppliedBundleSpec {
-            hub_id: hub_id.to_owned(),
-            bundle: bundle.to_owned(),
-            ..AppliedBundleSpec::default()
+        let (spec, stored) = match stored {
+            Some(ledger) => (ledger.spec, Some(ledger.metadata)),
+            None => (empty(hub_id, bundle), None),
         };
         Ledger {
             api: Api::all(client),
             timeout,
             name: ledger_name(hub_id, bundle),
-            empty,
+            spec,
             stored,
         }
     }
 
     /// What it says; for a bundle without a ledger, nothing.
     pub(crate) fn spec(&self) -> &AppliedBundleSpec {
-        self.stored.as_ref().map_or(&self.empty, |stored| &stored.spec)
+        &self.spec
     }
 
     /// Whether it is stored.
@@ -80,62 +84,95 @@ impl Ledger {
         self.stored.is_some()
     }
 
+    /// The stored object's version; `None` while none is stored.
+    pub(crate) fn version(&self) -> Option<&str> {
+        self.stored.as_ref()?.resource_version.as_deref()
+    }
+
     /// The entry of an object.
     pub(crate) fn entry(&self, key: &ObjectKey) -> Option<&LedgerEntry> {
-        self.spec()
+        self.spec
             .objects
             .iter()
             .find(|entry| ObjectKey::of_entry(entry) == *key)
     }
 
-    /// Reads it again. A ledger that is being deleted is let go: the next write makes it again.
+    /// Looks at the stored object, and makes it again what it was if somebody deleted or changed it or took its finalizer
+    /// off. A bundle without a ledger takes in what is stored.
     pub(crate) async fn refresh(&mut self) -> Result<(), CallError> {
-        let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
-        match live {
-            Some(live) if live.metadata.deletion_timestamp.is_some() => {
-                let spec = live.spec;
+        let had_one = self.stored.is_some();
+        for _ in 0..TRIES {
+            let mut spec = self.spec.clone();
+            let known = had_one || !spec.objects.is_empty();
+            let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
+            let Some(live) = live else {
+                self.stored = None;
+                if !known {
+                    return Ok(());
+                }
+                match self.create(spec).await {
+                    Err(error) if error.fault() == Fault::Conflict => continue,
+                    done => return done,
+                }
+            };
+            if known {
+                take_in(&mut spec, &live.spec);
+            } else {
+                spec.clone_from(&live.spec);
+            }
+            if live.metadata.deletion_timestamp.is_some() {
+                self.spec = spec;
                 self.let_go().await?;
-                self.create(spec).await
+                continue;
             }
-            Some(live) => {
-                self.stored = Some(live);
-                Ok(())
+            let as_it_was = live.spec == spec && has_finalizer(&live.metadata);
+            self.stored = Some(live.metadata);
+            if as_it_was {
+                self.spec = spec;
+                return Ok(());
             }
-            None => match self.stored.take() {
-                Some(lost) => self.create(lost.spec).await,
-                None => Ok(()),
-            },
+            match self.replace(spec).await {
+                Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {}
+                done => return done,
+            }
         }
+        Err(CallError::Timeout(self.timeout))
     }
 
     /// Writes it, unless it already says so.
     pub(crate) async fn write(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
         let mut spec = spec;
         for _ in 0..TRIES {
-            if *self.spec() == spec {
+            let dropped = trim(&mut spec);
+            if dropped > 0 && self.spec != spec {
+                tracing::warn!(
+                    ledger = self.name,
+                    dropped,
+                    "last-applied copies do not fit: what the next content leaves out of these objects stays on them"
+                );
+            }
+            if self.spec == spec && (self.stored.is_some() || spec.objects.is_empty()) {
                 return Ok(());
             }
-            let Some(stored) = &self.stored else {
-                match self.create(spec.clone()).await {
-                    Err(error) if error.fault() == Fault::Conflict => {
-                        self.read_back(&mut spec).await?;
-                        continue;
-                    }
-                    done => return done,
-                }
+            let written = match self.stored {
+                Some(_) => self.replace(spec.clone()).await,
+                None => self.create(spec.clone()).await,
             };
-            let mut next = stored.clone();
-            next.spec = spec.clone();
-            let params = write_params();
-            match within(self.timeout, self.api.replace(&self.name, &params, &next)).await {
-                Ok(written) => {
-                    self.stored = Some(written);
-                    return Ok(());
-                }
+            match written {
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {
-                    self.read_back(&mut spec).await?;
+                    let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
+                    if let Some(live) = &live {
+                        take_in(&mut spec, &live.spec);
+                    }
+                    let going = |live: &AppliedBundle| live.metadata.deletion_timestamp.is_some();
+                    if live.as_ref().is_some_and(going) {
+                        self.let_go().await?;
+                        self.stored = None;
+                    } else {
+                        self.stored = live.map(|live| live.metadata);
+                    }
                 }
-                Err(error) => return Err(error),
+                done => return done,
             }
         }
         Err(CallError::Timeout(self.timeout))
@@ -143,21 +180,21 @@ impl Ledger {
 
     /// Removes it: nothing of the bundle is left.
     pub(crate) async fn remove(&mut self) -> Result<(), CallError> {
-        if self.stored.is_none() {
-            return Ok(());
+        if self.stored.is_some() {
+            self.let_go().await?;
+            let deleted = within(
+                self.timeout,
+                self.api.delete(&self.name, &DeleteParams::default()),
+            )
+            .await;
+            found(deleted)?;
         }
-        self.let_go().await?;
-        let deleted = within(
-            self.timeout,
-            self.api.delete(&self.name, &DeleteParams::default()),
-        )
-        .await;
-        found(deleted)?;
         self.stored = None;
+        self.spec = empty(&self.spec.hub_id, &self.spec.bundle);
         Ok(())
     }
 
-    async fn let_go(&mut self) -> Result<(), CallError> {
+    async fn let_go(&self) -> Result<(), CallError> {
         let patch = json!({"metadata": {"finalizers": null}});
         let params = PatchParams {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -176,25 +213,52 @@ impl Ledger {
         let mut ledger = AppliedBundle::new(&self.name, spec);
         ledger.metadata.finalizers = Some(vec![LEDGER_FINALIZER.to_owned()]);
         let written = within(self.timeout, self.api.create(&write_params(), &ledger)).await?;
-        self.stored = Some(written);
+        self.took(written);
         Ok(())
     }
 
-    /// Somebody wrote meanwhile: what they know of and we do not is kept, an inventory only grows by accident.
-    async fn read_back(&mut self, spec: &mut AppliedBundleSpec) -> Result<(), CallError> {
-        self.stored = found(within(self.timeout, self.api.get(&self.name)).await)?;
-        if let Some(stored) = &self.stored {
-            let known: BTreeSet<ObjectKey> = spec.objects.iter().map(ObjectKey::of_entry).collect();
-            let missing = stored
-                .spec
-                .objects
-                .iter()
-                .filter(|entry| !known.contains(&ObjectKey::of_entry(entry)));
-            spec.objects.extend(missing.cloned());
-            spec.objects.sort_by_cached_key(ObjectKey::of_entry);
+    /// Replaces the stored object, at the version that is known.
+    async fn replace(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
+        let mut ledger = AppliedBundle::new(&self.name, spec);
+        ledger.metadata = self.stored.clone().unwrap_or_default();
+        if !has_finalizer(&ledger.metadata) {
+            let finalizers = ledger.metadata.finalizers.get_or_insert_default();
+            finalizers.push(LEDGER_FINALIZER.to_owned());
         }
+        let params = write_params();
+        let written = within(self.timeout, self.api.replace(&self.name, &params, &ledger)).await?;
+        self.took(written);
         Ok(())
     }
+
+    fn took(&mut self, written: AppliedBundle) {
+        self.spec = written.spec;
+        self.stored = Some(written.metadata);
+    }
+}
+
+fn empty(hub_id: &str, bundle: &str) -> AppliedBundleSpec {
+    AppliedBundleSpec {
+        hub_id: hub_id.to_owned(),
+        bundle: bundle.to_owned(),
+        ..AppliedBundleSpec::default()
+    }
+}
+
+fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    finalizers.iter().any(|finalizer| finalizer == LEDGER_FINALIZER)
+}
+
+/// Takes in what somebody else knows of and we do not.
+fn take_in(spec: &mut AppliedBundleSpec, theirs: &AppliedBundleSpec) {
+    let known: BTreeSet<ObjectKey> = spec.objects.iter().map(ObjectKey::of_entry).collect();
+    let missing = theirs
+        .objects
+        .iter()
+        .filter(|entry| !known.contains(&ObjectKey::of_entry(entry)));
+    spec.objects.extend(missing.cloned());
+    spec.objects.sort_by_cached_key(ObjectKey::of_entry);
 }
 
 fn write_params() -> PostParams {

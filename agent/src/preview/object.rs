@@ -6,11 +6,13 @@ use crate::apply::decode::Manifest;
 use crate::apply::desired::{desired, last_applied, weight_of_others};
 use crate::apply::once::same_stamps;
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::server_side::Manner;
 use crate::apply::strategy::Treatment;
 use crate::preview::Action;
 use crate::preview::difference::{Difference, Four, Memory, Verdict, Walk};
 use crate::preview::owners::Owners;
 use crate::preview::secret::Veil;
+use crate::preview::server_side::{Refusal, applied};
 use roundhouse_api::bundle::{Drift, UpdateStrategyType};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
@@ -82,10 +84,25 @@ pub(crate) fn forecast(sight: Sight<'_>) -> Forecast {
                 "somebody deleted it, and apply-once Force keeps it so",
             ),
             Step::Done(outcome) => Forecast::of_outcome(&outcome),
-            Step::Create { .. } | Step::Patch { .. } => Forecast::of(Action::Create, "", ""),
+            Step::Create { .. }
+            | Step::Patch { .. }
+            | Step::Apply { .. }
+            | Step::Drifted { .. }
+            | Step::HandOver { .. } => Forecast::of(Action::Create, "", ""),
         };
     };
     match step {
+        Step::Drifted { .. } => left(sight, live, &Outcome::Applied(Applied::Drifted)),
+        Step::Apply { config, manner } => applies(sight, live, &config, &manner),
+        Step::HandOver { patch } => {
+            // Only who owns what is changed by it; then the object is looked at again.
+            let mut handed = live.clone();
+            json_merge(&mut handed, &patch);
+            match decide(manifest, Some(&handed), entry, treatment, terms) {
+                Step::Apply { config, manner } => applies(sight, &handed, &config, &manner),
+                _ => Forecast::of(Action::Change, "HandOver", "only the owners of fields change"),
+            }
+        }
         Step::Create { .. } => Forecast::of(Action::Create, "", ""),
         Step::Patch {
             patch, patch_type, ..
@@ -94,6 +111,23 @@ pub(crate) fn forecast(sight: Sight<'_>) -> Forecast {
             Err(message) => Forecast::of(Action::Fail, "MergeFailed", message),
         },
         Step::Done(outcome) => left(sight, live, &outcome),
+    }
+}
+
+/// What comes of a server-side apply.
+fn applies(sight: Sight<'_>, live: &Value, config: &Value, manner: &Manner) -> Forecast {
+    let manifest = sight.manifest;
+    match applied(manifest, live, config, manner) {
+        Ok(after) => changed(sight, live, &after),
+        Err(Refusal::Misfit(reason)) => {
+            Forecast::of(Action::Fail, "Invalid", format!("{}: {reason}", manifest.key))
+        }
+        Err(Refusal::Conflicts(conflicts)) => {
+            let message = format!("{}: {conflicts}", manifest.key);
+            let mut forecast = Forecast::of(Action::Fail, "ApplyConflict", message);
+            forecast.differences = differences(sight, live, live, true);
+            forecast
+        }
     }
 }
 

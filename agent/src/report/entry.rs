@@ -1,7 +1,7 @@
 //! The entries of `resourceStatus.manifests`: manifests that fail, objects on their way out, and manifests that rules are
 //! about. Everything else is only counted.
 
-use super::{Leaving, count, cut};
+use super::{Leaving, count, cut, difference};
 use crate::apply::Observation;
 use crate::observe::{Examined, Readiness, Synced};
 use jiff::Timestamp;
@@ -32,14 +32,14 @@ pub(super) struct Entry<'a> {
     failing: bool,
 }
 
-struct Says<'a> {
+pub(super) struct Says<'a> {
     type_: &'a str,
     status: Status,
     reason: &'a str,
     message: String,
 }
 
-fn says<'a>(type_: &'a str, status: bool, reason: &'a str, message: &str) -> Says<'a> {
+pub(super) fn says<'a>(type_: &'a str, status: bool, reason: &'a str, message: &str) -> Says<'a> {
     Says {
         type_,
         status: status.into(),
@@ -52,7 +52,9 @@ impl<'a> Entry<'a> {
     /// The entry of a manifest; `None` where there is nothing but good to say and no rule asks.
     pub(super) fn of(observation: &'a Observation) -> Option<Self> {
         let applied = observation.outcome.is_applied();
-        let failing = !applied || matches!(observation.readiness, Readiness::Failed { .. });
+        let differs: Vec<Says<'_>> = difference::says_of(observation).collect();
+        let broken = matches!(observation.readiness, Readiness::Failed { .. });
+        let failing = !applied || broken || !differs.is_empty();
         let examined = observation.examined.as_deref();
         if !failing && examined.is_none() {
             return None;
@@ -66,6 +68,7 @@ impl<'a> Entry<'a> {
             conditions.push(available(&observation.readiness));
         }
         conditions.extend(examined.into_iter().flat_map(by_rules));
+        conditions.extend(differs);
         Some(Entry {
             meta: &observation.meta,
             conditions,
@@ -176,7 +179,7 @@ fn conditions(
         status
             .manifests
             .iter()
-            .find(|known| known.resource_meta == *entry.meta)
+            .find(|known| same_object(&known.resource_meta, entry.meta))
     });
     let since = |says: &Says<'_>| {
         let known = before?
@@ -194,4 +197,11 @@ fn conditions(
         last_transition_time: since(says).unwrap_or(Time(now)),
     });
     conditions.collect()
+}
+
+/// Whether two entries are about the same object, wherever in the bundle its manifest is. Manifests that name no object
+/// are told apart by their place.
+fn same_object(a: &ResourceMeta, b: &ResourceMeta) -> bool {
+    (&a.group, &a.kind, &a.namespace, &a.name) == (&b.group, &b.kind, &b.namespace, &b.name)
+        && (!a.name.is_empty() || a.ordinal == b.ordinal)
 }

@@ -4,7 +4,8 @@ use super::{Leaving, cut};
 use crate::apply::Observation;
 use crate::observe::Readiness;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, PROGRESSING, REMOVAL_REFUSED, ResourceMeta,
+    APPLIED, AVAILABLE, BundlePhase, Counts, DEGRADED, DRIFTED, FIGHTING, PROGRESSING, REMOVAL_REFUSED,
+    ResourceMeta,
 };
 use roundhouse_api::condition::Verdict;
 
@@ -16,6 +17,7 @@ pub(super) struct Tally {
     first_waiting: Option<String>,
     first_broken: Option<String>,
     drifted: u32,
+    fighting: u32,
     kept_deleted: u32,
     first_kept_deleted: Option<String>,
 }
@@ -24,9 +26,8 @@ impl Tally {
     pub(super) fn count(&mut self, observation: &Observation) {
         self.counts.total += 1;
         let outcome = &observation.outcome;
-        if outcome.reason() == "Drifted" {
-            self.drifted += 1;
-        }
+        self.drifted += u32::from(!observation.differences.drifted.is_empty());
+        self.fighting += u32::from(observation.differences.history.is_fought());
         if !outcome.is_applied() {
             self.counts.failed += u32::from(outcome.is_failed());
             self.first_unapplied.get_or_insert_with(|| {
@@ -80,7 +81,7 @@ impl Tally {
             None if self.drifted > 0 => verdict(
                 APPLIED,
                 true,
-                "Drifted",
+                DRIFTED,
                 format!("{} objects differ and drift is Report", self.drifted),
             ),
             None => match self.kept_deleted() {
@@ -128,6 +129,12 @@ impl Tally {
             )
         } else if let Some(refused) = refused {
             verdict(DEGRADED, true, REMOVAL_REFUSED, refused.message.clone())
+        } else if self.fighting > 0 {
+            let message = format!(
+                "{} of {} objects have fields that somebody else rewrites again and again; see resourceStatus",
+                self.fighting, counts.total
+            );
+            verdict(DEGRADED, true, FIGHTING, message)
         } else {
             verdict(DEGRADED, false, "NoFailure", String::new())
         };

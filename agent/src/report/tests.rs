@@ -26,6 +26,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         workload: None,
         examined: None,
         seen: None,
+        differences: Default::default(),
         quiet: None,
     }
 }

@@ -17,11 +17,13 @@ pub(crate) struct News {
     pub(crate) touched: BTreeSet<ObjectKey>,
     /// A definition came or went: what had no kind may have one.
     pub(crate) kinds: bool,
+    /// Its ledger is at a version that it did not write, or (the inner `None`) gone.
+    pub(crate) ledger: Option<Option<Box<str>>>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        !self.intent && !self.status && !self.kinds && self.touched.is_empty()
+        !self.intent && !self.status && !self.kinds && self.ledger.is_none() && self.touched.is_empty()
     }
 }
 
@@ -62,6 +64,24 @@ impl Inbox {
         self.wake.notify_one();
     }
 
+    /// The ledger was seen at a version, or (`None`) gone.
+    pub(crate) fn ledger(&self, version: Option<&str>) {
+        self.pending.lock().1.ledger = Some(version.map(Into::into));
+        self.wake.notify_one();
+    }
+
+    /// The ledger is known to be at a version, or to be gone: that is no news any more.
+    pub(crate) fn saw_ledger(&self, version: Option<&str>) {
+        let news = &mut self.pending.lock().1;
+        if news
+            .ledger
+            .as_ref()
+            .is_some_and(|seen| !is_newer(seen.as_deref(), version))
+        {
+            news.ledger = None;
+        }
+    }
+
     /// Asks for a first look, whatever is known.
     pub(crate) fn begin(&self) {
         self.pending.lock().1.intent = true;
@@ -85,5 +105,44 @@ impl Inbox {
         let mut pending = self.pending.lock();
         let news = std::mem::take(&mut pending.1);
         (pending.0.clone(), news)
+    }
+}
+
+/// Whether a ledger seen at a version, or gone, is news to one who knows it at another. Events about our own earlier
+/// writes come late; Kubernetes orders the versions of one object as numbers.
+pub(crate) fn is_newer(seen: Option<&str>, known: Option<&str>) -> bool {
+    match (seen, known) {
+        (Some(seen), Some(known)) => match (seen.parse::<u64>(), known.parse::<u64>()) {
+            (Ok(seen), Ok(known)) => seen > known,
+            _ => seen != known,
+        },
+        (seen, known) => seen != known,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_about_our_own_writes_are_no_news() {
+        for (seen, known, expected) in [
+            (Some("7"), Some("7"), false),
+            (Some("7"), Some("12"), false),
+            (Some("12"), Some("7"), true),
+            (None, Some("7"), true),
+            (None, None, false),
+            (Some("7"), None, true),
+            (Some("a"), Some("b"), true),
+        ] {
+            assert_eq!(is_newer(seen, known), expected, "{seen:?} {known:?}");
+        }
+        let inbox = Inbox::default();
+        inbox.ledger(Some("7"));
+        inbox.saw_ledger(Some("9"));
+        assert!(!inbox.has_news());
+        inbox.ledger(None);
+        inbox.saw_ledger(Some("9"));
+        assert!(inbox.has_news());
     }
 }

@@ -1,7 +1,8 @@
-//! What wakes a bundle: its Bundle on the hub, its objects in the member.
+//! What wakes a bundle: its Bundle on the hub, its objects and its ledger in the member.
 
 pub(crate) mod bundles;
 pub(crate) mod inbox;
+pub(crate) mod ledgers;
 pub(crate) mod objects;
 pub(crate) mod registry;
 mod steady;

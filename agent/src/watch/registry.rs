@@ -3,7 +3,7 @@
 
 use crate::bundle::{Held, Presence, without_part};
 use crate::object::ObjectKey;
-use crate::watch::inbox::Inbox;
+use crate::watch::inbox::{Inbox, is_newer};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ struct Seat {
     part: Option<Part>,
     /// Uid and generation whose objects are in the claims.
     declared: Option<(String, i64)>,
+    /// Version of its ledger that it knows; `None` while it has none.
+    ledger: Option<Box<str>>,
 }
 
 impl Seat {
@@ -78,6 +80,30 @@ impl Registry {
         for seat in self.seats.lock().values() {
             seat.inbox.kinds_changed();
         }
+    }
+
+    /// Records the version of its ledger that a bundle knows: events about it are no news.
+    pub(crate) fn saw_ledger(&self, bundle: &str, version: Option<&str>) {
+        if let Some(seat) = self.seats.lock().get_mut(bundle) {
+            seat.ledger = version.map(Into::into);
+            seat.inbox.saw_ledger(version);
+        }
+    }
+
+    /// A ledger was seen at a version, or (`None`) gone: wakes its bundle if that is news.
+    pub(crate) fn ledger_touched(&self, bundle: &str, version: Option<&str>) {
+        if let Some(seat) = self.seats.lock().get(bundle)
+            && is_newer(version, seat.ledger.as_deref())
+        {
+            seat.inbox.ledger(version);
+        }
+    }
+
+    /// Bundles that have a ledger.
+    pub(crate) fn with_ledger(&self) -> BTreeSet<String> {
+        let seats = self.seats.lock();
+        let with = seats.iter().filter(|(_, seat)| seat.ledger.is_some());
+        with.map(|(bundle, _)| bundle.clone()).collect()
     }
 
     /// Gives up a bundle's place and claims; `false`, and nothing is given up, if there is news for it.

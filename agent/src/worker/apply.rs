@@ -7,20 +7,23 @@ use crate::apply::fence::check_hash;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
-use crate::apply::{Done, Engine, Order, Task, undecodable};
+use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::Held;
+use crate::drift::fight;
 use crate::error::CallError;
-use crate::ledger::{Intentions, Settled, intend, is_leaving, settle};
+use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::observe;
 use crate::report::{self, Subject};
 use crate::watch::objects::Scope;
 use crate::watch::registry::Siblings;
 use roundhouse_api::bundle::{BundleSpec, ManifestConfig};
+use roundhouse_api::ledger::AppliedBundleSpec;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// What is settled about the objects of the ledger before the member is touched.
 #[derive(Debug, Default)]
@@ -85,12 +88,24 @@ impl Worker {
             self.observations.retain(|ordinal, _| *ordinal < total);
             let surplus = self.surplus(&decoded);
             self.postponed = surplus.postponed;
-            self.write_ahead(held, &spec, &decoded, &surplus, &terms).await?;
+            let ahead = self.ahead(held, &spec, &decoded, &surplus, &terms);
+            if let Err(too_large) = check(&ahead) {
+                let message = too_large.to_string();
+                self.refuse(held, spec.hash.as_deref(), spec.epoch, "LedgerTooLarge", &message)
+                    .await?;
+                return Ok(Next::Resync);
+            }
+            self.ledger.write(ahead).await?;
             surplus
         } else {
             Surplus::default()
         };
-        let outcomes = self.touch_member(&engine, &decoded, &spec, &terms, &extent).await;
+        self.cleaned = false;
+        let anew = self.tried.as_ref() != Some(&content);
+        self.tried = Some(content.clone());
+        let outcomes = self
+            .touch_member(&engine, &decoded, &spec, &terms, (&extent, anew))
+            .await;
         self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
@@ -105,7 +120,20 @@ impl Worker {
         let before = self.reported.as_ref();
         let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
         self.report(held, status).await?;
+        self.note_fights();
         Ok(self.next())
+    }
+
+    /// When a repair that was put off is due, or a fight may be over.
+    fn note_fights(&mut self) {
+        let now = Instant::now();
+        let due = self
+            .observations
+            .values()
+            .filter_map(|known| known.differences.history.due());
+        // What is due already could not be looked at: the retry of failures has its own time.
+        let due = due.map(|due| if due > now { due } else { now + fight::FIRST });
+        self.fight_due = due.min();
     }
 
     /// Sorts out what of the ledger is no longer in the bundle.
@@ -139,15 +167,15 @@ impl Worker {
         surplus
     }
 
-    /// The ledger says what is about to happen, before it happens.
-    async fn write_ahead(
-        &mut self,
+    /// The ledger as it says what is about to happen, before it happens.
+    fn ahead(
+        &self,
         held: &Held,
         spec: &BundleSpec,
         decoded: &Decoded,
         surplus: &Surplus,
         terms: &Terms,
-    ) -> Result<(), CallError> {
+    ) -> AppliedBundleSpec {
         let intentions = Intentions {
             bundle_uid: &held.uid,
             generation: held.generation,
@@ -164,8 +192,7 @@ impl Worker {
             guarded: Guard::of(terms).is_some(),
             forgotten: surplus.moved.clone(),
         };
-        let next = intend(self.ledger.spec(), &intentions);
-        self.ledger.write(next).await
+        intend(self.ledger.spec(), &intentions)
     }
 
     /// Applies the manifests in question and remembers what was found.
@@ -175,7 +202,7 @@ impl Worker {
         decoded: &Decoded,
         spec: &BundleSpec,
         terms: &Terms,
-        extent: &Extent,
+        (extent, anew): (&Extent, bool),
     ) -> BTreeMap<ObjectKey, Settled> {
         let wanted = |manifest: &&Manifest| match extent {
             Extent::Whole => true,
@@ -190,7 +217,7 @@ impl Worker {
             .iter()
             .filter(wanted)
             .map(|manifest| {
-                let known = self.observations.get(&manifest.ordinal);
+                let known = self.known(manifest);
                 let refused = known
                     .map(|known| &known.outcome)
                     .filter(|outcome| !outcome.is_applied());
@@ -199,6 +226,7 @@ impl Worker {
                 Task {
                     manifest,
                     entry: self.ledger.entry(&manifest.key),
+                    differences: known.map(|known| &known.differences),
                     quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
                     refused,
                 }
@@ -214,6 +242,7 @@ impl Worker {
                     configs,
                     rules: &self.rules,
                     app_namespace,
+                    anew,
                 },
             )
             .await;
@@ -234,6 +263,16 @@ impl Worker {
             self.observations.insert(ordinal, observation);
         }
         outcomes
+    }
+
+    /// What was found of the object of a manifest before, wherever in the bundle it was then.
+    fn known(&self, manifest: &Manifest) -> Option<&Observation> {
+        let is_it = |known: &&Observation| {
+            let target = known.target.as_ref();
+            target.is_some_and(|target| target.is_meant_by(&manifest.key))
+        };
+        let same_place = self.observations.get(&manifest.ordinal).filter(is_it);
+        same_place.or_else(|| self.observations.values().find(is_it))
     }
 
     /// Removes what the ledger says is to go. A kind that is unknown now may hide what an entry is: it stays.

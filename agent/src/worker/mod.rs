@@ -15,7 +15,7 @@ use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
 use crate::observe::Rules;
 use crate::report::{self, Leaving, Subject};
-use crate::watch::inbox::{Inbox, News};
+use crate::watch::inbox::{Inbox, News, is_newer};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
 use roundhouse_api::ledger::{AppliedBundle, LedgerState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,8 @@ struct Turn {
     resync: bool,
     /// What failed is to be tried again.
     retry: bool,
+    /// A repair that was put off is due.
+    fight: bool,
 }
 
 /// How much of a bundle a pass looks at.
@@ -72,7 +74,9 @@ pub(crate) struct Worker {
     ledger: Ledger,
     /// What the last whole pass applied in this process.
     applied: Option<Content>,
-    /// Hash of that content.
+    /// Which content a pass tried last.
+    tried: Option<Content>,
+    /// Hash of the content applied.
     hash: String,
     /// Its rules, compiled.
     rules: Arc<Rules>,
@@ -82,6 +86,8 @@ pub(crate) struct Worker {
     postponed: bool,
     /// Objects that the last removal let go of, on their way into the ledger.
     released: BTreeSet<ObjectKey>,
+    /// Whether nothing was left after the last removal, and nothing was applied since.
+    cleaned: bool,
     /// The status on the hub, as last written or seen.
     reported: Option<BundleStatus>,
     /// Resource version after our last report: older events about the Bundle show an older status.
@@ -92,6 +98,8 @@ pub(crate) struct Worker {
     resync_due: Instant,
     /// When what failed is tried again.
     retry_due: Option<Instant>,
+    /// When a repair that was put off is due, or a fight may be over.
+    fight_due: Option<Instant>,
     /// When a report of which only texts and values changed may be sent again.
     texts_due: Instant,
     /// When such a report, held back so far, is sent.
@@ -115,18 +123,21 @@ impl Worker {
             inbox,
             ledger,
             applied: None,
+            tried: None,
             hash: String::new(),
             rules: Arc::default(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
             postponed: false,
             released: BTreeSet::new(),
+            cleaned: false,
             reported: None,
             report_version: None,
             failures: 0,
             trouble: 0,
             resync_due,
             retry_due: None,
+            fight_due: None,
             texts_due: Instant::now(),
             report_due: None,
         }
@@ -136,8 +147,13 @@ impl Worker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.inbox.begin();
         loop {
-            let due = [Some(self.resync_due), self.retry_due, self.report_due];
-            let wake_at = due.into_iter().flatten().min().unwrap_or(self.resync_due);
+            let dues = [
+                Some(self.resync_due),
+                self.retry_due,
+                self.report_due,
+                self.fight_due,
+            ];
+            let wake_at = dues.into_iter().flatten().min().unwrap_or(self.resync_due);
             let inbox = Arc::clone(&self.inbox);
             let timer = tokio::select! {
                 biased;
@@ -175,6 +191,7 @@ impl Worker {
         let turn = Turn {
             resync: now >= self.resync_due,
             retry: self.retry_due.is_some_and(|due| now >= due),
+            fight: self.fight_due.take_if(|due| now >= *due).is_some(),
         };
         let config = &self.shared.config;
         if turn.resync {
@@ -186,11 +203,13 @@ impl Worker {
         if self.report_due.is_some_and(|due| now >= due) {
             self.report_due = None;
         }
-        let result = match &presence {
-            Presence::Present(held) => self.present(held, &news, turn).await,
-            Presence::Deleted(held) => self.deleted(held).await,
-            Presence::Missing => self.missing().await,
+        let result = match (self.look_at_ledger(&news, turn).await, &presence) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Presence::Present(held)) => self.present(held, &news, turn).await,
+            (Ok(()), Presence::Deleted(held)) => self.deleted(held).await,
+            (Ok(()), Presence::Missing) => self.missing().await,
         };
+        self.shared.registry.saw_ledger(&self.name, self.ledger.version());
         let next = result.unwrap_or_else(|error| {
             tracing::warn!(
                 bundle = self.name,
@@ -218,6 +237,15 @@ impl Worker {
         next
     }
 
+    /// Keeps the stored ledger as it is known here, whatever somebody did to it.
+    async fn look_at_ledger(&mut self, news: &News, turn: Turn) -> Result<(), CallError> {
+        let newer = |seen: &Option<Box<str>>| is_newer(seen.as_deref(), self.ledger.version());
+        if turn.resync || !self.ledger.exists() || news.ledger.as_ref().is_some_and(newer) {
+            self.ledger.refresh().await?;
+        }
+        Ok(())
+    }
+
     async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
         self.note_status(held);
         let content = Content {
@@ -236,9 +264,6 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        if turn.resync || !self.ledger.exists() {
-            self.ledger.refresh().await?;
-        }
         let sight = Sight::Present {
             uid: &held.uid,
             generation: held.generation,
@@ -277,7 +302,9 @@ impl Worker {
         let mut keys = news.touched.clone();
         let due = self.observations.values().filter(|observation| {
             let no_kind = observation.outcome.reason() == "NoKind";
-            (news.kinds && no_kind) || (turn.retry && observation.outcome.wants_retry())
+            (news.kinds && no_kind)
+                || (turn.retry && observation.outcome.wants_retry())
+                || (turn.fight && observation.differences.history.is_fought())
         });
         keys.extend(due.filter_map(|observation| observation.target.clone()));
         Extent::Some(keys)

@@ -1,6 +1,7 @@
 //! A pass that removes everything, on positive evidence.
 
 use super::{Next, Worker, account_of};
+use crate::apply::Engine;
 use crate::apply::keep::Rules;
 use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
@@ -15,6 +16,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
+use roundhouse_api::ledger::AppliedBundleSpec;
 use roundhouse_api::names::{AGENT_LEASE, bundle_name, owner_marker};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,11 +45,15 @@ impl Worker {
         self.shared.objects.want(&self.name, BTreeMap::new());
         let rules = Rules::new(&spec.apply_once_rules);
         let guard = self.guard(spec, &rules);
-        // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
-        let leaving = remove_all(self.ledger.spec(), guard.is_some(), account_of(spec));
-        self.ledger.write(leaving).await?;
         let owner = self.owner_of_ledger(spec);
         let marker = owner_marker(&self.shared.hub_id, &owner);
+        let inventory = self.inventory(&engine, spec, &marker).await?;
+        // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
+        // Nothing to remove and nothing recorded: there is no evidence to keep either.
+        if self.ledger.exists() || !inventory.objects.is_empty() {
+            let leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
+            self.ledger.write(leaving).await?;
+        }
         // What has moved to another part of the application stays with it.
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,
@@ -67,6 +73,7 @@ impl Worker {
             .map(|key| (key, Settled::Released))
             .collect();
         let left = !removed.leaving.is_empty();
+        self.cleaned = !left;
         if left {
             let next = settle(self.ledger.spec(), &outcomes, false);
             self.ledger.write(next).await?;
@@ -98,6 +105,23 @@ impl Worker {
             (false, Some(_)) => Next::Resync,
             (false, None) => Next::End,
         })
+    }
+
+    /// The ledger, and what it should have: it may have been lost, and the manifests of the bundle tell what was in it.
+    async fn inventory(
+        &self,
+        engine: &Engine,
+        spec: &BundleSpec,
+        marker: &str,
+    ) -> Result<AppliedBundleSpec, CallError> {
+        let mut inventory = self.ledger.spec().clone();
+        if !self.cleaned {
+            let manifests = &spec.workload.manifests;
+            let found = engine.unrecorded(manifests, marker, &inventory).await?;
+            inventory.objects.extend(found);
+            inventory.objects.sort_by_cached_key(ObjectKey::of_entry);
+        }
+        Ok(inventory)
     }
 
     /// Apply-once, unless the removal of the whole bundle is confirmed. A Bundle that is gone leaves no spec: then it was

@@ -1,5 +1,6 @@
 //! How single objects are written: update strategies, ignored fields, immutable fields.
 
+mod applying_on_server;
 mod ignoring;
 mod recreating;
 mod seeds;

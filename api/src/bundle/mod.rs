@@ -46,6 +46,11 @@ pub const DEGRADED: &str = "Degraded";
 pub const REMOVAL_REFUSED: &str = "RemovalRefused";
 /// Condition type: everything that has an end has come to it.
 pub const COMPLETE: &str = "Complete";
+/// Condition type of a single manifest: fields differ from the bundle and stay so, because `drift` is `Report`. Reason of
+/// the same name.
+pub const DRIFTED: &str = "Drifted";
+/// Condition type of a single manifest: somebody else rewrites a field of it again and again. Reason of the same name.
+pub const FIGHTING: &str = "Fighting";
 /// Feedback values of one bundle weigh at most this much together, in bytes of JSON.
 pub const MAX_FEEDBACK: usize = 8 * 1024;
 
@@ -169,15 +174,17 @@ pub enum Adopt {
     Never,
 }
 
-/// What to do with a difference that appears after an object was applied.
+/// What to do with a difference that appears after an object was applied, in a field that the bundle renders; other
+/// fields are never looked at. New content is written in every mode, and an object that is missing is made again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Drift {
-    /// It is repaired.
+    /// It is repaired within moments. A field that somebody else rewrites again and again is repaired ever more rarely,
+    /// and reported as [`FIGHTING`].
     #[default]
     Correct,
-    /// It is reported.
+    /// It stays, and is reported as [`DRIFTED`].
     Report,
-    /// It is ignored.
+    /// It stays.
     Ignore,
 }
 

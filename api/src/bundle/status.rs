@@ -5,6 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the agent reports. It counts for the revision whose hash and generation it carries and for no other.
+///
+/// Drift and fights are no failures of the content that was applied: an object with either counts as applied, and `phase`
+/// goes by failures and readiness alone, so that a roll-out does not hang on an autoscaler. They show elsewhere: a
+/// manifest with drift that is only reported has the condition [`DRIFTED`](super::DRIFTED), and `Applied` is True with
+/// the reason `Drifted` and the number of such objects; a manifest that is fought over has the condition
+/// [`FIGHTING`](super::FIGHTING), and `Degraded` is True with the reason `Fighting`, because somebody has to act.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleStatus {

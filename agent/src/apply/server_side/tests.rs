@@ -1,6 +1,7 @@
 use super::*;
 use crate::apply::decode::decode;
 use roundhouse_api::bundle::{ManifestConfig, UpdateStrategyType};
+use roundhouse_patch::field::FieldPath;
 use roundhouse_patch::managed::{Applied, Apply, ApplyError, Scope, Write, apply, built_in};
 
 /// An API server's answer to a write, by the functions that the embedded one uses.
@@ -65,7 +66,16 @@ fn web(replicas: u32, image: &str) -> Manifest {
 const US: &str = AGENT_FIELD_MANAGER;
 
 fn config(manifest: &Manifest, live: Option<&Value>, kept: &[&FieldPath]) -> Value {
-    configuration(manifest, "h/b", live, kept, US)
+    let exempt = Exempt {
+        ignored: kept,
+        keeping: None,
+    };
+    let over = live.map(|live| Over {
+        live,
+        entry: None,
+        exempt,
+    });
+    configuration(manifest, "h/b", over, US)
 }
 
 #[test]
@@ -215,6 +225,14 @@ fn b16_what_we_wrote_before_is_handed_to_the_field_manager() {
         let managers = applied["metadata"]["managedFields"].as_array().unwrap();
         assert!(managers.iter().any(|entry| entry["manager"] == "kubectl"));
     }
+    // Another field manager than before.
+    let applied = server(None, &next, US, false).unwrap();
+    assert_eq!(taken_over(&applied, US), None);
+    let fields = taken_over(&applied, "mine").unwrap();
+    assert_eq!(
+        (fields.as_array().unwrap().len(), &fields[0]["manager"]),
+        (1, &json!("mine"))
+    );
     live["metadata"]["managedFields"] = json!([other]);
     assert_eq!(taken_over(&live, US), None);
 }
@@ -269,7 +287,7 @@ fn conflicts_name_managers_and_fields() {
     assert!(!are_nobodys(&found) && !are_nobodys(&[]));
     assert!(are_nobodys(&conflicts(&status(409, &[nobody]))));
     assert_eq!(conflicts(&status(409, &[])), []);
-    assert_eq!(conflicts(&status(422, &[hpa.clone()])), []);
+    assert_eq!(conflicts(&status(422, std::slice::from_ref(&hpa))), []);
     let many = conflict_message(&ObjectKey::default(), &conflicts(&status(409, &vec![hpa; 8])));
     assert!(many.contains("and 3 more"), "{many}");
 }

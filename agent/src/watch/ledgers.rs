@@ -1,0 +1,67 @@
+//! The watch of the ledgers in the member, on metadata only: one that somebody deletes or edits is made again within
+//! moments, not at the next resync.
+
+use crate::watch::registry::Registry;
+use crate::watch::{Steady, steady};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use roundhouse_api::ledger::AppliedBundle;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Ledgers of one page of a list.
+const PAGE: u32 = 500;
+
+/// Watches the ledgers of one hub; never ends by itself.
+pub(crate) async fn watch(client: Client, hub_id: &str, registry: Arc<Registry>, policy: Steady) {
+    let api: Api<PartialObjectMeta<AppliedBundle>> = Api::all(client);
+    let config = watcher::Config::default().page_size(PAGE);
+    let mut view = View {
+        prefix: format!("{hub_id}."),
+        registry,
+        listing: BTreeSet::new(),
+    };
+    let begin = || watcher(api.clone(), config.clone());
+    steady(policy, begin, |event| view.take(event)).await;
+}
+
+struct View {
+    /// What the names of this hub's ledgers begin with.
+    prefix: String,
+    registry: Arc<Registry>,
+    /// Bundles whose ledger a list that is under way had.
+    listing: BTreeSet<String>,
+}
+
+impl View {
+    fn take(&mut self, event: watcher::Event<PartialObjectMeta<AppliedBundle>>) {
+        match event {
+            watcher::Event::Init => self.listing.clear(),
+            watcher::Event::InitApply(ledger) => {
+                if let Some(bundle) = self.seen(&ledger, true) {
+                    self.listing.insert(bundle);
+                }
+            }
+            watcher::Event::InitDone => {
+                let present = std::mem::take(&mut self.listing);
+                for bundle in self.registry.with_ledger().difference(&present) {
+                    self.registry.ledger_touched(bundle, None);
+                }
+            }
+            watcher::Event::Apply(ledger) => {
+                self.seen(&ledger, true);
+            }
+            watcher::Event::Delete(ledger) => {
+                self.seen(&ledger, false);
+            }
+        }
+    }
+
+    fn seen(&self, ledger: &PartialObjectMeta<AppliedBundle>, there: bool) -> Option<String> {
+        let bundle = ledger.metadata.name.as_deref()?.strip_prefix(&self.prefix)?;
+        let version = ledger.metadata.resource_version.as_deref().filter(|_| there);
+        self.registry.ledger_touched(bundle, version);
+        Some(bundle.to_owned())
+    }
+}

@@ -1,0 +1,256 @@
+//! The ledger's own life: deleted, edited, lost and outgrown.
+
+use crate::world::{
+    HUB_ID, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
+};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
+use serde_json::{Value, json};
+
+fn identity(bundle: &str) -> Value {
+    json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "AppliedBundle",
+        "metadata": {"name": format!("{HUB_ID}.{bundle}")}})
+}
+
+/// What a ledger says and holds, without what the server writes.
+fn content(ledger: &Option<Value>) -> Option<(Value, Value)> {
+    let ledger = ledger.as_ref()?;
+    Some((ledger["spec"].clone(), ledger["metadata"]["finalizers"].clone()))
+}
+
+/// A bundle of one Secret and one ConfigMap that is applied, and its ledger.
+async fn applied(world: &World) -> Option<(Value, Value)> {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
+        "stringData": {"a": "b"}});
+    let generation = world.bundle("plain", spec(&[config_map("a", "1"), secret])).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(2).await;
+    content(&world.ledger("plain").await)
+}
+
+/// Waits until the ledger is what it was, and stays so without another write.
+async fn restored(world: &World, before: Option<(Value, Value)>) {
+    assert!(before.is_some());
+    eventually_with(
+        "the ledger is as before",
+        || world.ledger("plain"),
+        |ledger| content(ledger) == before,
+    )
+    .await;
+    pass_time(5).await;
+    let writes = world.writes();
+    pass_time(700).await;
+    assert_eq!(world.writes(), writes, "and then nothing is written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_deleted_while_its_bundle_lives_is_made_again_within_seconds() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let before = applied(&world).await;
+    let uid = world.ledger("plain").await.unwrap()["metadata"]["uid"].clone();
+    world.delete(Side::Member, &identity("plain")).await;
+    eventually_with(
+        "another ledger is there",
+        || world.ledger("plain"),
+        |ledger| {
+            ledger
+                .as_ref()
+                .is_some_and(|ledger| ledger["metadata"]["uid"] != uid)
+        },
+    )
+    .await;
+    restored(&world, before).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_stripped_of_its_finalizer_or_edited_is_as_before_within_seconds() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let before = applied(&world).await;
+    for edit in [
+        json!({"metadata": {"finalizers": null}}),
+        json!({"spec": {"objects": [], "epoch": 99, "state": "Orphaned"}}),
+    ] {
+        world.merge(Side::Member, &identity("plain"), edit).await;
+        restored(&world, before.clone()).await;
+    }
+    // Stripped and deleted: nothing of it is left but what the agent knows.
+    let strip = json!({"metadata": {"finalizers": null}});
+    world.merge(Side::Member, &identity("plain"), strip).await;
+    world.delete(Side::Member, &identity("plain")).await;
+    restored(&world, before).await;
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_lost_while_its_bundle_lives_on_is_made_again_after_a_restart() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let before = applied(&world).await;
+    agent.stop().await;
+    lose(&world, "plain").await;
+    let agent = world.agent();
+    eventually("there is a ledger", || async {
+        world.ledger("plain").await.is_some()
+    })
+    .await;
+    pass_time(5).await;
+    let known = |ledger: Option<(Value, Value)>| -> Vec<(Value, Value, Value)> {
+        let (spec, _) = ledger.unwrap();
+        let objects = spec["objects"].as_array().unwrap().clone();
+        objects
+            .into_iter()
+            .map(|entry| {
+                (
+                    entry["name"].clone(),
+                    entry["uid"].clone(),
+                    entry["lastApplied"].clone(),
+                )
+            })
+            .collect()
+    };
+    assert_eq!(known(content(&world.ledger("plain").await)), known(before));
+    agent.stop().await;
+}
+
+/// Takes a ledger away without leave.
+async fn lose(world: &World, bundle: &str) {
+    let strip = json!({"metadata": {"finalizers": null}});
+    world.merge(Side::Member, &identity(bundle), strip).await;
+    world.delete(Side::Member, &identity(bundle)).await;
+    assert!(world.ledger(bundle).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_whose_ledger_was_lost_is_cleaned_by_its_manifests() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (ours, taken) = (config_map("ours", "1"), config_map("taken", "1"));
+    let mut content = dispatched(&[ours.clone(), taken.clone()], "app-v1", 1);
+    let generation = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", generation, Ready).await;
+    agent.stop().await;
+    lose(&world, "default.app").await;
+    // One of the objects is somebody else's by now.
+    world.delete(Side::Member, &taken).await;
+    world.create(Side::Member, taken.clone()).await;
+    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
+    world.merge(Side::Hub, &bundle("default.app"), finalizer).await;
+    content["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
+    world.bundle("default.app", content).await;
+    world.delete(Side::Hub, &bundle("default.app")).await;
+    let agent = world.agent();
+    eventually_with(
+        "cleaned",
+        || world.status("default.app"),
+        |status| status.phase == Some(Cleaned),
+    )
+    .await;
+    assert!(
+        world.live(Side::Member, &ours).await.is_none(),
+        "Cleaned means removed"
+    );
+    assert!(world.live(Side::Member, &taken).await.is_some());
+    assert!(world.ledger("default.app").await.is_none());
+    // While dispatch takes its time, nothing more is written.
+    let writes = world.writes();
+    pass_time(1000).await;
+    assert_eq!(world.writes(), writes);
+    agent.stop().await;
+}
+
+/// Annotations so heavy that no last-applied copy fits beside them.
+fn heavy(value: String) -> Value {
+    json!({"metadata": {"annotations": {"heavy": value}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let object = |n: usize| {
+        let mut map = config_map(&format!("object-{n:0>100}"), "1");
+        if n < 4 {
+            // A text that a copy leaves out.
+            map["data"]["large"] = json!("x".repeat(150_000));
+            map["metadata"]["finalizers"] = json!([format!("example.com/{}", "f".repeat(40))]);
+        }
+        map
+    };
+    let manifests: Vec<Value> = (0..1000).map(object).collect();
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    world.reported("plain", generation, Ready).await;
+    for manifest in manifests.iter().take(4) {
+        world
+            .merge(Side::Member, manifest, heavy("h".repeat(100 * 1024)))
+            .await;
+    }
+    // With the next content the copies no longer fit beside them, and move to the ledger.
+    let next = |n: usize| {
+        let mut map = object(n);
+        map["data"]["another"] = json!("z".repeat(if n < 4 { 20_000 } else { 1 }));
+        map
+    };
+    let manifests: Vec<Value> = (0..1000).map(next).collect();
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(2).await;
+    let ledger = world.ledger("plain").await.unwrap();
+    let copies = |ledger: &Value| {
+        let objects = ledger["spec"]["objects"].as_array().unwrap();
+        objects
+            .iter()
+            .filter(|entry| entry.get("lastApplied").is_some())
+            .count()
+    };
+    assert_eq!(
+        (
+            ledger["spec"]["objects"].as_array().unwrap().len(),
+            copies(&ledger)
+        ),
+        (1000, 4)
+    );
+    let weight = ledger.to_string().len();
+    assert!(weight < 1024 * 1024, "{weight} bytes");
+    let manifests: Vec<Value> = (0..1000).map(object).collect();
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    world.reported("plain", generation, Ready).await;
+    let live = world.live(Side::Member, &object(0)).await.unwrap();
+    assert!(
+        live["data"].get("another").is_none(),
+        "what is left out is removed by the copy"
+    );
+    assert_eq!(live["data"]["large"].as_str().unwrap().len(), 150_000);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_whose_ledger_would_be_too_large_is_refused_before_anything_is_applied() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let few = [config_map("first", "1")];
+    let generation = world.bundle("plain", spec(&few)).await;
+    world.reported("plain", generation, Ready).await;
+    let many: Vec<Value> = (0..4000)
+        .map(|n| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{n:0>60}"), "namespace": "default"}}))
+        .collect();
+    let generation = world.bundle("plain", spec(&many)).await;
+    let status = world.reported("plain", generation, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "LedgerTooLarge");
+    let said = roundhouse_api::condition::get(&status.conditions, "Applied").unwrap();
+    assert!(
+        said.message.contains("4001 objects") && said.message.contains("split"),
+        "{}",
+        said.message
+    );
+    assert!(world.live(Side::Member, &many[0]).await.is_none());
+    assert!(
+        world.live(Side::Member, &few[0]).await.is_some(),
+        "nothing is removed either"
+    );
+    let writes = world.writes();
+    pass_time(1000).await;
+    assert_eq!(world.writes(), writes);
+    agent.stop().await;
+}
