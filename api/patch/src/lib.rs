@@ -5,6 +5,7 @@
 //! - [`strategic_merge`]: `application/strategic-merge-patch+json`, for kinds that [`schema::lookup`] knows.
 //! - [`three_way_merge`], [`three_way_merge_bytes`]: what `kubectl apply` makes of the last applied, the desired and
 //!   the live object.
+//! - [`managed`]: `metadata.managedFields`, server-side apply, and who owns a field.
 
 mod document;
 mod error;
