@@ -7,6 +7,7 @@
 //!   the live object.
 //! - [`field`]: paths of fields as users write them, and keeping live values by them.
 //! - [`JsonPath`]: the values that a path of kubectl's dialect leads to.
+//! - [`managed`]: `metadata.managedFields`, server-side apply, and who owns a field.
 
 mod document;
 mod error;

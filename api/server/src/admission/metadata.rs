@@ -205,12 +205,7 @@ pub(crate) fn check_metadata_update(new: &mut Value, old: &Value) -> Vec<Cause> 
         }
         set_meta(new, key, old_entry(key));
     }
-    for key in [
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "generateName",
-        "managedFields",
-    ] {
+    for key in ["creationTimestamp", "deletionGracePeriodSeconds", "generateName"] {
         set_meta(new, key, old_entry(key));
     }
     if deleting {
