@@ -229,8 +229,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn paths(patch: Value, live: Value) -> Vec<String> {
-        let found = differences(&patch, &live);
+    fn paths(patch: &Value, live: &Value) -> Vec<String> {
+        let found = differences(patch, live);
         found.iter().map(|found| found.path.to_string()).collect()
     }
 
@@ -280,12 +280,12 @@ mod tests {
                 vec!["spec.strategy.rollingUpdate.maxSurge"],
             ),
         ] {
-            assert_eq!(paths(patch.clone(), live.clone()), expected, "{patch}");
+            assert_eq!(paths(&patch, &live), expected, "{patch}");
         }
         // A custom kind may have fields that look like directives.
         let custom = json!({"apiVersion": "x.io/v1", "kind": "Widget", "spec": {"$a": 1, "list": [1]}});
         assert_eq!(
-            paths(json!({"spec": {"$a": 2, "list": [2]}}), custom),
+            paths(&json!({"spec": {"$a": 2, "list": [2]}}), &custom),
             ["spec.$a", "spec.list"]
         );
     }

@@ -161,7 +161,7 @@ async fn a_bundle_whose_ledger_was_lost_is_cleaned_by_its_manifests() {
 }
 
 /// Annotations so heavy that no last-applied copy fits beside them.
-fn heavy(value: String) -> Value {
+fn heavy(value: &str) -> Value {
     json!({"metadata": {"annotations": {"heavy": value}}})
 }
 
@@ -183,7 +183,7 @@ async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
     world.reported("plain", generation, Ready).await;
     for manifest in manifests.iter().take(4) {
         world
-            .merge(Side::Member, manifest, heavy("h".repeat(100 * 1024)))
+            .merge(Side::Member, manifest, heavy(&"h".repeat(100 * 1024)))
             .await;
     }
     // With the next content the copies no longer fit beside them, and move to the ledger.

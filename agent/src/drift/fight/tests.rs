@@ -100,7 +100,7 @@ fn a_field_that_is_not_fought_over_is_repaired_at_once() {
     let (replicas, image) = (path("replicas"), path("image"));
     let now = minutes(5) + Duration::from_secs(1);
     assert!(matches!(
-        arena.look("c", now, &[replicas.clone()]),
+        arena.look("c", now, std::slice::from_ref(&replicas)),
         Verdict::BackOff { .. }
     ));
     assert_eq!(arena.look("c", now, &[replicas, image]), Verdict::Repair);
