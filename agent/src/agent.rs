@@ -54,7 +54,8 @@ pub(crate) struct Shared {
 /// The agent serves the namespace `cluster-<name>` of the hub: it applies its Bundles in the member, reports into their
 /// status, renews its Lease and writes its ClusterReport. Everything that may pass (a hub or member that is away, a
 /// Lease that the hub has not made yet) is waited out; nothing is deleted for it. After `shutdown`, passes that have
-/// begun are finished, up to [`Config::drain`]. Dropping the future stops everything at once, as a kill would.
+/// begun are finished, up to [`Config::drain`]. The client of the member must not impersonate anybody: the agent does,
+/// for bundles with an executor. Dropping the future stops everything at once, as a kill would.
 ///
 /// # Errors
 /// [`AgentError::HubChanged`] when another hub answers than at the start, [`AgentError::Defect`] when a task of the

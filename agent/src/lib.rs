@@ -10,7 +10,7 @@
 //! | `worker` | one bundle, one pass at a time |
 //! | `apply` | the pipeline of a pass, a module per stage; the decisions are pure |
 //! | `ledger` | AppliedBundle: written before the member is touched |
-//! | `observe` | readiness and replicas of live objects |
+//! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | `report` | the one status of a Bundle |
 //!
 //! Architecture invariant: nothing is deleted because something is absent. An object goes when it is missing from a

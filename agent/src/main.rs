@@ -36,19 +36,22 @@ fn main() -> anyhow::Result<()> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone())?);
-    let hub = client(Some(&arguments.hub_kubeconfig))
+    let hub = access(Some(&arguments.hub_kubeconfig))
         .await
+        .and_then(client)
         .context("--hub-kubeconfig")?;
-    let member = client(arguments.member_kubeconfig.as_deref())
+    let member = access(arguments.member_kubeconfig.as_deref())
         .await
+        .and_then(acting_as_itself)
+        .and_then(client)
         .context("--member-kubeconfig")?;
     roundhouse_agent::run(arguments.config(), hub, member, Arc::new(SystemClock), shutdown).await?;
     Ok(())
 }
 
-/// A client for a kubeconfig, or for the cluster that this pod runs in.
-async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
-    let mut config = match kubeconfig {
+/// What a kubeconfig says, or the cluster that this pod runs in.
+async fn access(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Config> {
+    Ok(match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| path.display().to_string())?;
             kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?
@@ -56,7 +59,25 @@ async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
         None => kube::Config::infer()
             .await
             .context("no kubeconfig was given and this is no pod of a cluster")?,
-    };
+    })
+}
+
+/// An agent that is impersonating already cannot act on behalf of an executor: Kubernetes would give the groups that the
+/// kubeconfig names to every executor.
+fn acting_as_itself(config: kube::Config) -> anyhow::Result<kube::Config> {
+    let user = &config.auth_info;
+    anyhow::ensure!(
+        user.impersonate.is_none()
+            && user.impersonate_groups.is_none()
+            && user.impersonate_uid.is_none()
+            && user.impersonate_user_extra.is_none(),
+        "its user impersonates another one (as, as-groups, as-uid or as-user-extra): the agent impersonates the \
+         executors of bundles, which cannot be done on top of that; give it credentials of its own"
+    );
+    Ok(config)
+}
+
+fn client(mut config: kube::Config) -> anyhow::Result<kube::Client> {
     // Longer than a watch is silent by agreement; each call has its own, shorter limit.
     config.read_timeout = Some(std::time::Duration::from_secs(300));
     Ok(kube::Client::try_from(config)?)
@@ -75,4 +96,23 @@ fn stop_on_signal(shutdown: CancellationToken) -> anyhow::Result<impl Future<Out
         tracing::info!("stopping: passes that have begun are finished");
         shutdown.cancel();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_is_not_accessed_in_disguise() {
+        let config = || kube::Config::new("https://member.example.com".parse().unwrap());
+        assert!(acting_as_itself(config()).is_ok());
+        let mut user = config();
+        user.auth_info.impersonate = Some("jane".to_owned());
+        let mut groups = config();
+        groups.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
+        for disguised in [user, groups] {
+            let error = acting_as_itself(disguised).unwrap_err().to_string();
+            assert!(error.contains("as-groups"), "{error}");
+        }
+    }
 }

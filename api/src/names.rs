@@ -82,7 +82,8 @@ pub mod annotation {
     pub const OWNED_BY: &str = "roundhouse.dev/owned-by";
     /// sha256 of the manifest as divided and overridden for this cluster, stamps excluded.
     pub const DESIRED_HASH: &str = "roundhouse.dev/desired-hash";
-    /// `"true"` lets an agent prune a kind that it otherwise orphans.
+    /// `"true"` lets an agent prune a kind that it otherwise orphans, and under apply-once a workload that still asks for
+    /// replicas.
     pub const PRUNE: &str = "roundhouse.dev/prune";
     /// Hub id, written by the hub on the Lease of each cluster; agents read it there.
     pub const HUB_ID: &str = "roundhouse.dev/hub-id";

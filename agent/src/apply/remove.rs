@@ -8,7 +8,7 @@ use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
 use crate::report::Leaving;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use roundhouse_api::bundle::{ApplyOnce, DeleteOption, ResourceMeta};
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::{annotation, label};
@@ -155,7 +155,8 @@ impl Engine {
     }
 
     /// Looks at everything that is to go before anything goes: a workload that refuses keeps what belongs to its
-    /// component, so that no Service is taken from under pods that still run.
+    /// component, so that no Service is taken from under pods that still run. If one look fails nothing goes: whether
+    /// that object refuses, and for which component, is not known.
     async fn refusals(
         &self,
         entries: &[(ObjectKey, LedgerEntry)],
@@ -168,47 +169,51 @@ impl Engine {
             .iter()
             .map(|(key, entry)| self.look(key, entry, farewell).boxed())
             .collect();
-        let looks: Vec<Look> = futures::stream::iter(looks)
+        let looks: Result<Vec<Option<Look>>, CallError> = futures::stream::iter(looks)
             .buffer_unordered(self.concurrent.max(1))
-            .filter_map(|look| async move { look })
-            .collect()
+            .try_collect()
             .await;
-        let refusing: BTreeMap<Option<String>, ObjectKey> = looks
-            .iter()
-            .filter(|look| look.refused.is_some())
-            .map(|look| (look.component.clone(), look.key.clone()))
-            .collect();
-        let stays = looks.into_iter().filter_map(|look| {
-            let workload = refusing.get(&look.component)?;
-            let stays = look
-                .refused
-                .unwrap_or_else(|| Stays::going(format!("stays with {workload}, whose removal is refused")));
-            Some((look.key, stays))
-        });
-        stays.collect()
+        match looks {
+            Ok(looks) => held_by_refusals(looks.into_iter().flatten().collect()),
+            Err(error) => {
+                let stays = Stays::going(format!(
+                    "what is to go could not be looked at: {}",
+                    error.message()
+                ));
+                let keys = entries.iter().map(|(key, _)| key.clone());
+                keys.map(|key| (key, stays.clone())).collect()
+            }
+        }
     }
 
-    /// `None` for what is not there or not to be deleted; what fails here fails again, and is said, when it is removed.
-    async fn look(&self, key: &ObjectKey, entry: &LedgerEntry, farewell: Farewell<'_>) -> Option<Look> {
+    /// `None` for what is not there or not to be deleted.
+    async fn look(
+        &self,
+        key: &ObjectKey,
+        entry: &LedgerEntry,
+        farewell: Farewell<'_>,
+    ) -> Result<Option<Look>, CallError> {
         let kind = self
             .kinds
             .resolve_any_version(&key.group, &key.kind, &entry.version);
-        let kind = kind.await.ok().flatten()?;
+        let Some(kind) = kind.await? else { return Ok(None) };
         let target = as_named(key, &kind);
         if farewell.wanted.contains(&target) {
-            return None;
+            return Ok(None);
         }
-        let live = self.member.get(&kind, &target).await.ok().flatten()?;
+        let Some(live) = self.member.get(&kind, &target).await? else {
+            return Ok(None);
+        };
         let refused = match farewell.removal(entry, Some(&live), &kind, &target) {
             Removal::Refused { replicas } => Some(Stays::refused(&target, replicas)),
             Removal::Delete { .. } => None,
-            Removal::Gone | Removal::NotOurs | Removal::Release | Removal::Waiting { .. } => return None,
+            _ => return Ok(None),
         };
-        Some(Look {
+        Ok(Some(Look {
             key: key.clone(),
             component: object::label(&live, label::COMPONENT).map(str::to_owned),
             refused,
-        })
+        }))
     }
 
     /// Removes one object; `None` when the ledger may forget it, else what is waited for.
@@ -280,6 +285,21 @@ impl Farewell<'_> {
     }
 }
 
+/// What stays because a workload of its component refuses; pure.
+fn held_by_refusals(looks: Vec<Look>) -> BTreeMap<ObjectKey, Stays> {
+    let refusing: BTreeMap<Option<String>, ObjectKey> = looks
+        .iter()
+        .filter(|look| look.refused.is_some())
+        .map(|look| (look.component.clone(), look.key.clone()))
+        .collect();
+    let stays = looks.into_iter().filter_map(|look| {
+        let workload = refusing.get(&look.component)?;
+        let with = || Stays::going(format!("stays with {workload}, whose removal is refused"));
+        Some((look.key, look.refused.unwrap_or_else(with)))
+    });
+    stays.collect()
+}
+
 /// The object as the member names it.
 fn as_named(key: &ObjectKey, kind: &Kind) -> ObjectKey {
     let mut target = key.clone();
@@ -298,5 +318,49 @@ fn meta(key: &ObjectKey, entry: &LedgerEntry, kind: Option<&Kind>, ordinal: u32)
         resource: kind.map(|kind| kind.resource.plural.clone()).unwrap_or_default(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_the_objects_of_its_component_and_no_others() {
+        let key = |kind: &str, name: &str| ObjectKey {
+            kind: kind.into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        };
+        let look = |kind: &str, component: Option<&str>, refused: bool| {
+            let key = key(kind, component.unwrap_or("none"));
+            Look {
+                refused: refused.then(|| Stays::refused(&key, 3)),
+                component: component.map(str::to_owned),
+                key,
+            }
+        };
+        let held = held_by_refusals(vec![
+            look("Deployment", Some("web"), true),
+            look("Service", Some("web"), false),
+            look("Service", Some("db"), false),
+            look("ConfigMap", None, false),
+        ]);
+        let words: Vec<(String, bool)> = held
+            .iter()
+            .map(|(key, stays)| (key.to_string(), stays.refused))
+            .collect();
+        assert_eq!(
+            words,
+            [
+                ("Deployment web".to_owned(), true),
+                ("Service web".to_owned(), false)
+            ]
+        );
+        assert!(
+            held[&key("Service", "web")]
+                .message
+                .contains("stays with Deployment web")
+        );
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn pods() {
+    fn d10_pods() {
         let mut running = conditions("Ready", "True", "");
         running["status"]["phase"] = json!("Running");
         check(
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn services() {
+    fn d10_services() {
         let balancer = |ingress: Value| {
             json!({"spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1"},
                 "status": {"loadBalancer": {"ingress": ingress}}})
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_namespaces_and_extension_servers() {
+    fn d10_definitions_namespaces_and_extension_servers() {
         let both = json!({"status": {"conditions": [{"type": "Established", "status": "True"},
             {"type": "NamesAccepted", "status": "True"}]}});
         check(
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn disruption_budgets() {
+    fn d10_disruption_budgets() {
         let budget = |observed: u32, current: u32, desired: u32| {
             json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "currentHealthy": current,
                 "desiredHealthy": desired, "disruptionsAllowed": 0}})
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn autoscalers() {
+    fn d10_autoscalers() {
         check(
             "autoscaling",
             "HorizontalPodAutoscaler",
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_are_ready_once_applied() {
+    fn d10_kinds_that_are_ready_once_applied() {
         for (group, kind) in [
             ("", "ConfigMap"),
             ("", "Secret"),

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn deployments() {
+    fn d10_deployments() {
         let full =
             json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
         let with = |field: &str, value: Value| {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn stateful_sets() {
+    fn d10_stateful_sets() {
         let status = |ready: u32, updated: u32, current: &str, update: &str| {
             json!({"observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated,
                    "currentRevision": current, "updateRevision": update})
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn clone_sets() {
+    fn d10_clone_sets() {
         let status = |updated: u32, expected: Value, available: u32| {
             json!({"observedGeneration": 2, "replicas": 4, "updatedReplicas": updated,
                    "expectedUpdatedReplicas": expected, "availableReplicas": available})
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_sets() {
+    fn d10_daemon_sets() {
         let status = |wanted: u32, updated: u32, available: u32| {
             json!({"observedGeneration": 2, "desiredNumberScheduled": wanted, "updatedNumberScheduled": updated,
                    "numberAvailable": available})
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn replica_sets_and_jobs() {
+    fn d10_replica_sets_and_jobs() {
         check(
             "apps",
             "ReplicaSet",

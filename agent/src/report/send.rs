@@ -95,7 +95,6 @@ mod tests {
                 manifests: Vec::new(),
                 omitted: Some(4),
                 feedback_truncated: true,
-                ..ResourceStatus::default()
             }),
             ..BundleStatus::default()
         };

@@ -1,8 +1,10 @@
 use super::*;
 use crate::apply::adopt::Refused;
 use crate::apply::outcome::{Applied, Outcome};
-use crate::observe::Readiness;
-use roundhouse_api::bundle::MAX_FAILURES;
+use crate::kinds::Kind;
+use crate::observe::{Examined, Readiness, RuleCondition, Synced};
+use roundhouse_api::bundle::{FeedbackValue, FieldValue, FieldValueType, MAX_FAILURES};
+use std::sync::Arc;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -272,4 +274,214 @@ fn long_messages_are_cut_at_a_character() {
     assert!(cut(&text).len() <= MAX_MESSAGE);
     assert!(cut(&text).ends_with('…'));
     assert_eq!(cut("short"), "short");
+}
+
+fn rule(type_: &str, status: Status) -> RuleCondition {
+    RuleCondition {
+        type_: type_.into(),
+        status,
+        reason: "ConditionRuleEvaluated",
+        message: format!("{type_} is {}", status.as_str()),
+    }
+}
+
+/// A manifest that is fine, of a known kind, with what its rules say.
+fn examined(ordinal: u32, conditions: &[RuleCondition], values: &[&str]) -> Observation {
+    let value = |text: &&str| FeedbackValue {
+        name: "v".into(),
+        field_value: FieldValue {
+            type_: FieldValueType::String,
+            string: Some((*text).into()),
+            ..FieldValue::default()
+        },
+    };
+    let gvk = kube::core::GroupVersionKind::gvk("", "v1", "Thing");
+    Observation {
+        kind: Some(Arc::new(Kind {
+            resource: kube::core::ApiResource::from_gvk(&gvk),
+            namespaced: true,
+        })),
+        examined: Some(Box::new(Examined {
+            conditions: conditions.to_vec(),
+            feedback: values.iter().map(value).collect(),
+            synced: (!values.is_empty()).then_some(Synced(Ok(()))),
+        })),
+        ..fine(ordinal)
+    }
+}
+
+fn verdict(status: &BundleStatus, type_: &str) -> Option<String> {
+    condition::get(&status.conditions, type_).map(|c| format!("{} {}: {}", c.status, c.reason, c.message))
+}
+
+#[test]
+fn what_rules_ask_for_is_listed_and_everything_else_is_counted() {
+    let observations = [
+        fine(0),
+        examined(1, &[rule("Ready", Status::True)], &["x"]),
+        broken(2),
+        waiting(3),
+    ];
+    let resources = report(&observations, None, 1).resource_status.unwrap();
+    let listed: Vec<_> = resources
+        .manifests
+        .iter()
+        .map(|m| m.resource_meta.ordinal)
+        .collect();
+    assert_eq!(listed, [1, 2]);
+    let types: Vec<_> = resources.manifests[0]
+        .conditions
+        .iter()
+        .map(|c| c.type_.as_str())
+        .collect();
+    assert_eq!(types, ["Applied", "Available", "StatusFeedbackSynced", "Ready"]);
+    assert_eq!(
+        resources.manifests[0]
+            .status_feedback
+            .as_ref()
+            .unwrap()
+            .values
+            .len(),
+        1
+    );
+    assert!(!resources.feedback_truncated);
+}
+
+#[test]
+fn values_are_kept_as_long_as_they_fit() {
+    let long = "x".repeat(1000);
+    let observations: Vec<_> = (0..20).map(|n| examined(n, &[], &[&long])).collect();
+    let resources = report(&observations, None, 1).resource_status.unwrap();
+    let with = resources
+        .manifests
+        .iter()
+        .filter(|m| m.status_feedback.is_some())
+        .count();
+    assert_eq!(
+        (resources.manifests.len(), with, resources.feedback_truncated),
+        (20, 7, true)
+    );
+    let many: Vec<_> = (0..150).map(|n| examined(n, &[], &["x"])).collect();
+    let resources = report(&many, None, 1).resource_status.unwrap();
+    assert_eq!(
+        (resources.manifests.len(), resources.feedback_truncated),
+        (100, true)
+    );
+    assert_eq!(resources.omitted, None, "nothing that fails is left out");
+}
+
+#[test]
+fn a_manifests_times_move_with_its_statuses_only() {
+    let at_ = |value: &str, ready: Status, before: Option<&BundleStatus>, second| {
+        report(&[examined(0, &[rule("Ready", ready)], &[value])], before, second)
+    };
+    let first = at_("a", Status::True, None, 1);
+    let second = at_("b", Status::True, Some(&first), 2);
+    let third = at_("b", Status::False, Some(&second), 3);
+    let times = |status: &BundleStatus| {
+        let conditions = &status.resource_status.as_ref().unwrap().manifests[0].conditions;
+        conditions
+            .iter()
+            .map(|c| c.last_transition_time.0.as_second())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(times(&first), [1, 1, 1, 1]);
+    assert_eq!(times(&second), [1, 1, 1, 1]);
+    assert_eq!(times(&third), [1, 1, 1, 3]);
+    assert!(differ_in_texts_only(&first, &second));
+    assert!(!differ_in_texts_only(&second, &third));
+    assert!(!differ_in_texts_only(&first, &first));
+}
+
+#[test]
+fn d08_conditions_of_manifests_add_up_to_those_of_the_bundle() {
+    use Status::{False, True, Unknown};
+    let complete = |statuses: &[Status]| -> Vec<Observation> {
+        let rules = statuses.iter().map(|status| [rule("Complete", *status)]);
+        (0..)
+            .zip(rules)
+            .map(|(n, rules)| examined(n, &rules, &[]))
+            .collect()
+    };
+    for (statuses, expected) in [
+        (vec![True], "True ConditionRulesAggregated: Complete is True"),
+        (
+            vec![True, True],
+            "True ConditionRulesAggregated: 2 manifests: Complete is True",
+        ),
+        (
+            vec![True, Unknown],
+            "Unknown ConditionRulesAggregated: Thing n1: Complete is Unknown",
+        ),
+        (
+            vec![Unknown, True, False],
+            "False ConditionRulesAggregated: Thing n2: Complete is False",
+        ),
+    ] {
+        let status = report(&complete(&statuses), None, 1);
+        assert_eq!(
+            verdict(&status, "Complete").as_deref(),
+            Some(expected),
+            "{statuses:?}"
+        );
+    }
+    // One without the rule holds nothing up; one of which not even the kind is known may have it.
+    let mut with = complete(&[True]);
+    with.push(examined(1, &[], &[]));
+    assert!(
+        verdict(&report(&with, None, 1), "Complete")
+            .unwrap()
+            .starts_with("True")
+    );
+    with.push(refused(2));
+    assert!(
+        verdict(&report(&with, None, 1), "Complete")
+            .unwrap()
+            .starts_with("False")
+    );
+
+    let first = report(&complete(&[True]), None, 1);
+    assert_eq!(
+        verdict(&report(&[fine(0)], Some(&first), 2), "Complete"),
+        None,
+        "pruned"
+    );
+    let later = report(&complete(&[True]), Some(&first), 9);
+    let since = |status: &BundleStatus| {
+        condition::get(&status.conditions, "Complete")
+            .unwrap()
+            .last_transition_time
+            .0
+    };
+    assert_eq!(since(&later), at(1));
+
+    // What one manifest says of failing, the bundle says.
+    let failed = [
+        examined(0, &[rule("Failed", False)], &[]),
+        examined(1, &[rule("Failed", True)], &[]),
+    ];
+    assert!(
+        verdict(&report(&failed, None, 1), "Failed")
+            .unwrap()
+            .starts_with("True")
+    );
+    // Ours are decided by the readiness of the objects.
+    let ours = report(
+        &[examined(
+            0,
+            &[rule("Progressing", True), rule("Applied", False)],
+            &[],
+        )],
+        None,
+        1,
+    );
+    assert_eq!(
+        conditions(&ours)[..2],
+        ["Applied=True Applied", "Available=True Ready"]
+    );
+    let many: Vec<_> = (0..40).map(|n| rule(&format!("T{n}"), True)).collect();
+    assert_eq!(
+        report(&[examined(0, &many, &[])], None, 1).conditions.len(),
+        4 + 16
+    );
 }

@@ -96,8 +96,13 @@ async fn a_manifest_that_opts_out_of_the_copy_loses_no_field() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data,
             "metadata": {"name": "a", "namespace": "default", "annotations": {LAST_APPLIED: word}}})
     };
+    // The first one keeps a copy as any other.
+    let mut kept = map("", json!({"a": "1", "b": "1"}));
+    kept["metadata"].as_object_mut().unwrap().remove("annotations");
+    let generation = world.bundle("plain", spec(&[kept.clone()])).await;
+    world.reported("plain", generation, Ready).await;
+    assert!(copy(&world.live(Side::Member, &kept).await.unwrap()).is_some());
     for (word, data, expected) in [
-        ("-", json!({"a": "1", "b": "1"}), json!({"a": "1", "b": "1"})),
         ("-", json!({"a": "2"}), json!({"a": "2", "b": "1"})),
         (
             "skip",

@@ -276,6 +276,69 @@ async fn namespaces_claims_and_definitions_are_pruned_only_when_told() {
     agent.stop().await;
 }
 
+/// Given an object that a finalizer holds in its removal, when it is wanted again before it is gone, then it is made again,
+/// is ours, and goes when it is left out once more.
+#[tokio::test(start_paused = true)]
+async fn an_object_wanted_again_before_it_is_gone_is_made_again() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let mut a = config_map("a", "1");
+    a["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let first = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let former = world.live(Side::Member, &a).await.unwrap()["metadata"]["uid"].clone();
+    world.bundle("plain", spec(&[])).await;
+    eventually("it is being deleted", || async {
+        let live = world.live(Side::Member, &a).await.unwrap();
+        live["metadata"].get("deletionTimestamp").is_some()
+    })
+    .await;
+    let plain = config_map("a", "1");
+    let third = world.bundle("plain", spec(&[plain.clone()])).await;
+    world.reported("plain", third, Progressing).await;
+    world
+        .merge(Side::Member, &a, json!({"metadata": {"finalizers": null}}))
+        .await;
+    pass_time(200).await;
+    world.reported("plain", third, Ready).await;
+    pass_time(700).await;
+    let live = world.live(Side::Member, &plain).await.unwrap();
+    assert_ne!(live["metadata"]["uid"], former);
+    let ledger = world.ledger("plain").await.unwrap();
+    let entry = &ledger["spec"]["objects"][0];
+    assert_eq!(
+        (&entry["uid"], &entry["outcome"]),
+        (&live["metadata"]["uid"], &json!("Applied"))
+    );
+    let last = world.bundle("plain", spec(&[])).await;
+    world.reported("plain", last, Ready).await;
+    eventually("it goes", || async {
+        world.live(Side::Member, &plain).await.is_none()
+    })
+    .await;
+    agent.stop().await;
+}
+
+/// Given the hub's namespace losing its objects one after the other, a hand-written bundle before the Lease, when that is
+/// noticed, then nothing is removed: it was no decision about this bundle.
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_goes_moments_before_its_namespace_is_held() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let a = config_map("a", "1");
+    let first = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    world.delete(Side::Hub, &bundle("plain")).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "agent", "namespace": NAMESPACE}});
+    world.delete(Side::Hub, &lease).await;
+    held(&world, "plain").await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &a).await.is_some());
+    agent.stop().await;
+}
+
 /// The clean bundle waits for dispatch's finalizer, which may take long.
 #[tokio::test(start_paused = true)]
 async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {

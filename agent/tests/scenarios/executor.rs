@@ -2,8 +2,8 @@
 
 use crate::rights::role;
 use crate::world::{
-    NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason,
-    spec,
+    NAMESPACE, Side, World, bundle, config_map, deployment, dispatched, eventually, eventually_with,
+    pass_time, reason, spec,
 };
 use kube::api::PostParams;
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Progressing, Ready};
@@ -50,7 +50,7 @@ fn failures(status: &BundleStatus) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// E01, E12: nothing is written without permission, and what is granted later is used without a change of the bundle.
+/// E01, E12: nothing is written without permission; what is granted later is used without a change of the bundle.
 #[tokio::test(start_paused = true)]
 async fn without_permission_nothing_is_applied_until_it_is_granted() {
     let world = World::new().await;
@@ -259,7 +259,7 @@ async fn the_ledger_remembers_the_executor_of_a_bundle_that_is_gone() {
     agent.stop().await;
 }
 
-/// E08–E11: permission that is taken away counts too; what was applied stays, and stays ours.
+/// E12: permission that is taken away counts too; what was applied stays, and stays ours.
 #[tokio::test(start_paused = true)]
 async fn permission_that_is_revoked_is_reported_and_nothing_is_lost() {
     let world = World::new().await;
@@ -287,6 +287,57 @@ async fn permission_that_is_revoked_is_reported_and_nothing_is_lost() {
         .await;
     world.reported("plain", third, Ready).await;
     assert_eq!(world.live(Side::Member, &map).await.unwrap()["data"]["key"], "2");
+    agent.stop().await;
+}
+
+/// An object is made anew with the executor's rights too, and not deleted where it may not be created.
+#[tokio::test(start_paused = true)]
+async fn recreating_needs_the_permission_to_delete_and_to_create() {
+    let world = World::new().await;
+    grant(&world, "web", &["deployments"], &WRITE).await;
+    let agent = world.agent();
+    let web = deployment("web", "i", 1);
+    let with = |object: &Value| {
+        let mut content = on_behalf_of("web", spec(&[object.clone()]));
+        content["manifestConfigs"] = json!([{"updateStrategy": {"type": "Recreate"}, "resourceIdentifier":
+            {"group": "apps", "resource": "deployments", "namespace": "default", "name": "web"}}]);
+        content
+    };
+    world.bundle("plain", with(&web)).await;
+    eventually("it is made", || async {
+        world.live(Side::Member, &web).await.is_some()
+    })
+    .await;
+    let uid = world.live(Side::Member, &web).await.unwrap()["metadata"]["uid"].clone();
+    let mut other = web.clone();
+    for path in [
+        "/spec/selector/matchLabels/app",
+        "/spec/template/metadata/labels/app",
+    ] {
+        *other.pointer_mut(path).unwrap() = json!("other");
+    }
+    let second = world.bundle("plain", with(&other)).await;
+    for (verbs, refused) in [
+        (&WRITE[..], "cannot delete resource \"deployments\""),
+        (
+            &["get", "patch", "delete"],
+            "cannot create resource \"deployments\"",
+        ),
+    ] {
+        grant(&world, "web", &["deployments"], verbs).await;
+        pass_time(300).await;
+        let status = world.reported("plain", second, Failed).await;
+        let [(_, why, message)] = failures(&status).try_into().unwrap();
+        assert_eq!(why, "Forbidden", "{message}");
+        assert!(message.contains(refused), "{message}");
+        let live = world.live(Side::Member, &web).await.unwrap();
+        assert_eq!(live["metadata"]["uid"], uid, "it is not deleted: {message}");
+    }
+    grant(&world, "web", &["deployments"], &ALL).await;
+    pass_time(300).await;
+    let live = world.live(Side::Member, &web).await.unwrap();
+    assert_ne!(live["metadata"]["uid"], uid);
+    assert_eq!(live["spec"]["selector"]["matchLabels"]["app"], "other");
     agent.stop().await;
 }
 

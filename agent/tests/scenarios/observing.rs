@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 fn config(group: &str, resource: &str, name: &str, rules: Value) -> Value {
     let mut config = json!({"resourceIdentifier": {"group": group, "resource": resource, "namespace": "default",
         "name": name}});
-    for (key, rules) in rules.as_object().unwrap() {
-        config[key] = rules.clone();
+    if let Value::Object(rules) = rules {
+        config.as_object_mut().unwrap().extend(rules);
     }
     config
 }
@@ -235,6 +235,49 @@ async fn d04_a_wildcard_matches_all_and_of_several_configs_the_first_wins() {
     let status = reported(&world, "both", |status| !feedback(status, "b").is_empty()).await;
     assert_eq!(feedback(&status, "a"), [r#"first="1""#]);
     assert_eq!(feedback(&status, "b"), [r#"any="2""#]);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn d05_objects_without_a_namespace_and_objects_of_others_are_looked_at_as_well() {
+    let world = World::new().await;
+    let theirs = config_map("theirs", "1");
+    world.create(Side::Member, theirs.clone()).await;
+    let agent = world.agent();
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"l": "1"}}});
+    let mut cluster_scoped = config(
+        "",
+        "namespaces",
+        "shop",
+        paths(&[("label", ".metadata.labels.l")]),
+    );
+    cluster_scoped["resourceIdentifier"]["namespace"] = json!("");
+    let mut read_only = config("", "configmaps", "theirs", paths(&[("value", ".data.key")]));
+    read_only["updateStrategy"] = json!({"type": "ReadOnly"});
+    let wanted = config_map("theirs", "not theirs");
+    world
+        .bundle(
+            "b",
+            configured(&[namespace, wanted], &[cluster_scoped, read_only]),
+        )
+        .await;
+    let status = reported(&world, "values", |status| {
+        feedback(status, "theirs") == [r#"value="1""#]
+    })
+    .await;
+    assert_eq!(feedback(&status, "shop"), [r#"label="1""#]);
+    world
+        .merge(Side::Member, &theirs, json!({"data": {"key": "2"}}))
+        .await;
+    reported(&world, "the change", |status| {
+        feedback(status, "theirs") == [r#"value="2""#]
+    })
+    .await;
+    assert_eq!(
+        world.live(Side::Member, &theirs).await.unwrap()["data"]["key"],
+        "2"
+    );
     agent.stop().await;
 }
 

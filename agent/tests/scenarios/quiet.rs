@@ -1,7 +1,7 @@
 //! Steady state writes nothing.
 
-use crate::world::{Side, World, config_map, deployment, dispatched, pass_time, spec};
-use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
+use crate::world::{Pass, Side, World, config_map, deployment, dispatched, pass_time, spec};
+use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::json;
 use std::time::Duration;
 
@@ -96,5 +96,37 @@ async fn the_lease_is_renewed_once_per_interval() {
         (9..=11).contains(&renewed),
         "{renewed} renewals in 100 s at an interval of 10 s"
     );
+    agent.stop().await;
+}
+
+/// Given a manifest that spells a value otherwise than the server does, when passes go by, then the patch that changes
+/// nothing is not sent again and again.
+#[tokio::test(start_paused = true)]
+async fn a_value_that_the_server_spells_otherwise_is_sent_once() {
+    let world = World::embedded().await;
+    let mut config = World::config();
+    config.resync = Duration::from_secs(10);
+    // As kube-apiserver answers: quantities in canonical form.
+    let member = world.gated(Side::Member, |_, path| {
+        if path.ends_with("/deployments/web") {
+            return Pass::Reworked(|deployment| {
+                if let Some(limits) =
+                    deployment.pointer_mut("/spec/template/spec/containers/0/resources/limits")
+                {
+                    *limits = json!({"cpu": "1"});
+                }
+            });
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(config, world.hub_client.clone(), member);
+    let mut web = deployment("web", "i:1", 1);
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1000m"}});
+    let generation = world.bundle("plain", spec(&[web.clone()])).await;
+    world.reported("plain", generation, Progressing).await;
+    pass_time(60).await;
+    let requests = world.write_requests();
+    pass_time(1100).await;
+    assert_eq!(world.write_requests(), requests);
     agent.stop().await;
 }

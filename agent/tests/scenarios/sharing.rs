@@ -322,3 +322,24 @@ async fn an_object_made_again_by_someone_else_is_not_ours_by_its_name() {
     assert_eq!(world.live(Side::Member, &theirs).await.unwrap(), before);
     agent.stop().await;
 }
+
+/// Given an object of ours whose marker somebody took off, when the bundle may not adopt, then it is known by its uid in
+/// the ledger: it stays ours, and the marker is put back.
+#[tokio::test(start_paused = true)]
+async fn a_marker_that_was_taken_off_is_put_back() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let mut content = spec(&[map.clone()]);
+    content["adopt"] = json!("Never");
+    let generation = world.bundle("plain", content).await;
+    world.reported("plain", generation, Ready).await;
+    let stripped = json!({"metadata": {"annotations": {OWNED_BY: null}}});
+    world.merge(Side::Member, &map, stripped).await;
+    eventually("the marker is back", || async {
+        *owner(&world.live(Side::Member, &map).await.unwrap()) == "0123456789/plain"
+    })
+    .await;
+    world.reported("plain", generation, Ready).await;
+    agent.stop().await;
+}

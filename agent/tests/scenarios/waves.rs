@@ -6,7 +6,7 @@ use crate::world::{
 };
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<(http::Method, String)>>>;
@@ -83,7 +83,8 @@ fn one_of_each_wave() -> Vec<Value> {
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named("web")}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": named("web"),
             "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]}),
-        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "shop"}, "value": 7}),
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "shop", "namespace": "means-nothing"}, "value": 7}),
         definition_of("Widget", "widgets"),
         definition_of("Deployment", "deployments"),
         json!({"apiVersion": "v1", "kind": "Namespace",
@@ -116,7 +117,11 @@ async fn waves_are_made_in_order_and_removed_in_the_opposite_order() {
     .await;
     assert_eq!(status.observed_generation, Some(generation));
     for object in &manifests {
-        assert!(world.live(Side::Member, object).await.is_some(), "{object}");
+        let mut object = object.clone();
+        if object["kind"] == "PriorityClass" {
+            object["metadata"].as_object_mut().unwrap().remove("namespace");
+        }
+        assert!(world.live(Side::Member, &object).await.is_some(), "{object}");
     }
     let made = waves_of(&log, &http::Method::POST);
     assert_eq!(
@@ -208,6 +213,62 @@ async fn a_resource_waits_for_its_definition_to_be_served() {
     world.reported("plain", generation, Ready).await;
     assert!(world.live(Side::Member, &widget).await.is_some());
     agent.stop().await;
+}
+
+/// A04: given a kind that was missing for an hour, when its definition comes in the bundle and is established only after
+/// moments, then the resource is applied in the same pass: nothing is ever reported that the next moment mends.
+#[tokio::test(start_paused = true)]
+async fn a_definition_is_established_before_its_resources_are_applied() {
+    let world = World::new().await;
+    let looks = Arc::new(AtomicUsize::new(0));
+    let is_made = Arc::new(AtomicBool::new(false));
+    let member = world.gated(Side::Member, move |method, path| {
+        let definition = path.ends_with("/widgets.example.com");
+        if *method == http::Method::POST && path.ends_with("/customresourcedefinitions") {
+            is_made.store(true, Ordering::Release);
+            return Pass::Reworked(unestablished);
+        }
+        let waits = is_made.load(Ordering::Acquire) && looks.load(Ordering::Acquire) < 3;
+        match waits {
+            true if definition => {
+                looks.fetch_add(1, Ordering::AcqRel);
+                Pass::Reworked(unestablished)
+            }
+            true if path.starts_with("/apis/example.com") => Pass::Refused(404),
+            _ => Pass::Through,
+        }
+    });
+    let reports = Arc::new(AtomicUsize::new(0));
+    let sent = Arc::clone(&reports);
+    let hub = world.gated(Side::Hub, move |_, path| {
+        if path.ends_with("/bundles/custom/status") {
+            sent.fetch_add(1, Ordering::AcqRel);
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(World::config(), hub, member);
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "w", "namespace": "default"}});
+    let first = world.bundle("custom", spec(&[widget.clone()])).await;
+    world.reported("custom", first, Failed).await;
+    pass_time(3600).await;
+    let before = reports.load(Ordering::Acquire);
+    let second = world
+        .bundle(
+            "custom",
+            spec(&[widget.clone(), definition_of("Widget", "widgets")]),
+        )
+        .await;
+    world.reported("custom", second, Ready).await;
+    assert_eq!(reports.load(Ordering::Acquire) - before, 1);
+    assert!(world.live(Side::Member, &widget).await.is_some());
+    agent.stop().await;
+}
+
+fn unestablished(definition: &mut Value) {
+    if let Some(definition) = definition.as_object_mut() {
+        definition.remove("status");
+    }
 }
 
 /// Given an applied resource and ConfigMap, when both are left out and a manifest of the resource's kind names a version

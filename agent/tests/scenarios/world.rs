@@ -56,7 +56,7 @@ impl Clock for TestClock {
 }
 
 /// What a wire does with a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Pass {
     /// It goes through.
     Through,
@@ -64,6 +64,8 @@ pub(crate) enum Pass {
     Held,
     /// It is answered with this status by something in between.
     Refused(u16),
+    /// It goes through, and what is answered is changed on the way back.
+    Reworked(fn(&mut Value)),
 }
 
 type Gate = Arc<dyn Fn(&http::Method, &str) -> Pass + Send + Sync>;
@@ -93,6 +95,7 @@ impl Service<http::Request<Body>> for Wire {
                 match gate(&method, &path) {
                     Pass::Through => return inner.send(request).await,
                     Pass::Refused(code) => return Ok(refusal(code)),
+                    Pass::Reworked(rework) => return reworked(inner.send(request).await?, rework).await,
                     Pass::Held => tokio::time::sleep(wait).await,
                 }
                 // A cut of an hour is not asked about a hundred times a second.
@@ -101,6 +104,20 @@ impl Service<http::Request<Body>> for Wire {
         }
         .boxed()
     }
+}
+
+async fn reworked(
+    response: http::Response<Body>,
+    rework: fn(&mut Value),
+) -> Result<http::Response<Body>, kube::Error> {
+    let (mut head, body) = response.into_parts();
+    let mut answer: Value = serde_json::from_slice(&body.collect_bytes().await?).unwrap();
+    rework(&mut answer);
+    head.headers.remove(http::header::CONTENT_LENGTH);
+    Ok(http::Response::from_parts(
+        head,
+        Body::from(serde_json::to_vec(&answer).unwrap()),
+    ))
 }
 
 /// An answer as an API server or an admission webhook gives it.

@@ -39,9 +39,11 @@ pub struct ApplyOnceSelector {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplyOnceStrategy {
-    /// Field paths (`spec.replicas`); `*` is the whole object.
+    /// Field paths (`spec.replicas`), in each spelling that [`FieldPath`](roundhouse_patch::field::FieldPath) reads. `*`
+    /// is the whole object: it is applied once per content, as with [`ApplyOnce::Once`](super::ApplyOnce::Once), whatever
+    /// `affect` says.
     pub path: Vec<String>,
-    /// When.
+    /// When. A field that the live object does not have is never kept: the manifest's value is sent.
     #[serde(default)]
     pub affect: Affect,
 }
@@ -53,10 +55,11 @@ pub enum Affect {
     #[default]
     #[serde(rename = "always")]
     Always,
-    /// When a new revision is applied.
+    /// When a new content is applied. The value that was kept then is recorded in the member's ledger, and is what a
+    /// later repair of drift restores. Values of a Secret are not recorded: for a Secret this is `always`.
     #[serde(rename = "onUpdate")]
     OnUpdate,
-    /// When drift is repaired.
+    /// When drift is repaired. A new content sets the manifest's value once.
     #[serde(rename = "onStateKeep")]
     OnStateKeep,
 }

@@ -26,10 +26,11 @@ pub struct BundleStatus {
     /// Workloads, at most [`MAX_WORKLOADS`](super::MAX_WORKLOADS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadStatus>,
-    /// `Applied`, `Available`, `Progressing`, `Degraded`.
+    /// `Applied`, `Available`, `Progressing`, `Degraded`, and those that `conditionRules` make: `Complete` above all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// OCM's shape: the manifests that are not as they should be. Healthy objects are counted only.
+    /// OCM's shape: the manifests that are not as they should be, and those that rules are about. Other healthy objects
+    /// are counted only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_status: Option<ResourceStatus>,
 }
@@ -79,14 +80,14 @@ pub struct WorkloadStatus {
     pub ready: u32,
 }
 
-/// Manifests that are not as they should be.
+/// Manifests that are not as they should be, and manifests that rules are about.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceStatus {
-    /// One entry per manifest, by ordinal; at most [`MAX_FAILURES`](super::MAX_FAILURES).
+    /// One entry per manifest, by ordinal; at most [`MAX_FAILURES`](super::MAX_FAILURES) that fail, and 100 others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<ManifestCondition>,
-    /// How many more there are.
+    /// How many more fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<u32>,
     /// Whether feedback was left out because all of it together weighs more than [`MAX_FEEDBACK`](super::MAX_FEEDBACK).

@@ -254,3 +254,58 @@ fn a_copy_that_no_longer_fits_leaves_the_annotation() {
     let annotations = patch["metadata"]["annotations"].as_object().unwrap();
     assert_eq!(annotations.get(annotation::LAST_APPLIED), Some(&Value::Null));
 }
+
+#[test]
+fn d09_what_its_rule_called_complete_is_not_made_again_as_long_as_the_same_is_wanted() {
+    let manifest = deployment("i:1", json!({}));
+    let entry = |outcome, digest: &str| LedgerEntry {
+        outcome,
+        digest: Some(digest.to_owned()),
+        ..LedgerEntry::default()
+    };
+    let config = |rules: Vec<ConditionRule>| roundhouse_api::bundle::ManifestConfig {
+        condition_rules: rules,
+        ..roundhouse_api::bundle::ManifestConfig::default()
+    };
+    let by_cel = |condition: &str| ConditionRule {
+        condition: condition.into(),
+        type_: ConditionRuleType::CEL,
+        ..ConditionRule::default()
+    };
+    let digest = manifest.digest.as_str();
+    for (rules, outcome, digest, expected) in [
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Completed, digest, true),
+        (
+            vec![ConditionRule::default()],
+            LedgerOutcome::Completed,
+            digest,
+            true,
+        ),
+        (
+            vec![by_cel("Ready"), by_cel(COMPLETE)],
+            LedgerOutcome::Completed,
+            digest,
+            true,
+        ),
+        (vec![by_cel("Ready")], LedgerOutcome::Completed, digest, false),
+        (vec![by_cel("")], LedgerOutcome::Completed, digest, false),
+        (vec![], LedgerOutcome::Completed, digest, false),
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Applied, digest, false),
+        (vec![by_cel(COMPLETE)], LedgerOutcome::Completed, "another", false),
+    ] {
+        let config = config(rules);
+        let treatment = Treatment {
+            config: Some(&config),
+            ..Treatment::default()
+        };
+        let step = decide(
+            &manifest,
+            None,
+            Some(&entry(outcome, digest)),
+            treatment,
+            &terms(),
+        );
+        let finished = step == Step::Done(Outcome::Applied(Applied::Finished));
+        assert_eq!(finished, expected, "{config:?} {outcome:?}");
+    }
+}

@@ -52,9 +52,10 @@ fn applied(manifest: &Manifest) -> (Value, LedgerEntry) {
     (object, entry)
 }
 
-/// `Left`, `Unchanged`, or the replicas that a patch sets, `kept` if it leaves them.
+/// `made`, `Left`, `Unchanged`, or the replicas that a patch sets, `kept` if it leaves them.
 fn word(step: &Step) -> String {
     match step {
+        Step::Create { .. } => "made".to_owned(),
         Step::Done(Outcome::Applied(applied)) => format!("{applied:?}"),
         Step::Patch { patch, .. } => match patch.pointer("/spec/replicas") {
             Some(replicas) => replicas.to_string(),
@@ -77,6 +78,18 @@ fn mode_affect_live_value_and_stamps() {
         (Some(OnStateKeep), "2", "Unchanged", "Unchanged", "2", "2"),
     ] {
         for mode in [Never, Once, Force] {
+            // The whole object missing: a rule keeps nothing of it, and under Force it stays deleted.
+            let rules: Vec<ApplyOnceRule> = affect
+                .map(|affect| rule("spec.replicas", affect))
+                .into_iter()
+                .collect();
+            let terms = terms(mode, &rules);
+            let before_missing = if mode == Force { "KeptDeleted" } else { "made" };
+            for (wanted, expected) in [(&before, before_missing), (&after, "made")] {
+                let (_, entry) = applied(&before);
+                let step = decide(wanted, None, Some(&entry), Treatment::default(), &terms);
+                assert_eq!(word(&step), expected, "{affect:?} {mode:?} missing");
+            }
             let left = |expected: &'static str| if mode == Never { expected } else { "Left" };
             for (wanted, replicas, expected) in [
                 (&before, Some(2), left(same_repair)),
@@ -93,17 +106,7 @@ fn mode_affect_live_value_and_stamps() {
                         live["spec"].as_object_mut().unwrap().remove("replicas");
                     }
                 }
-                let rules: Vec<ApplyOnceRule> = affect
-                    .map(|affect| rule("spec.replicas", affect))
-                    .into_iter()
-                    .collect();
-                let step = decide(
-                    wanted,
-                    Some(&live),
-                    Some(&entry),
-                    Treatment::default(),
-                    &terms(mode, &rules),
-                );
+                let step = decide(wanted, Some(&live), Some(&entry), Treatment::default(), &terms);
                 let image = wanted.object["spec"]["template"]["spec"]["containers"][0]["image"].clone();
                 assert_eq!(word(&step), expected, "{affect:?} {mode:?} {replicas:?} {image}");
             }

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use serde_json::json;
 
 fn live() -> Value {
@@ -201,4 +202,91 @@ fn results_must_be_of_the_wanted_type() {
             .contains("expected a string")
     );
     assert_eq!(subject.json(&number), Ok(json!(2)));
+}
+
+/// Expressions as somebody might write them, well or badly, small parts put together.
+fn expressions() -> impl Strategy<Value = String> {
+    let leaf = prop::sample::select(vec![
+        "object",
+        "object.spec",
+        "object.spec.items",
+        "object.spec.text",
+        "object.status.conditions",
+        "x",
+        "1",
+        "-1",
+        "1u",
+        "2.5",
+        "'a'",
+        "b'a'",
+        "null",
+        "true",
+        "[]",
+        "{}",
+        "[1, 2]",
+        "{'a': 1}",
+        "duration('1s')",
+        "result",
+        "timestamp('2026-01-01T00:00:00Z')",
+        "9223372036854775807",
+        "quantity('1Gi')",
+        "semver('1.2.3')",
+    ]);
+    leaf.prop_map(str::to_owned).prop_recursive(4, 24, 2, |inner| {
+        let two = (inner.clone(), inner.clone());
+        let operator = prop::sample::select(vec![
+            "+", "-", "*", "/", "%", "==", "!=", "<", "<=", "&&", "||", "in",
+        ]);
+        let method = prop::sample::select(vec![
+            "size()",
+            "map(x, x + x)",
+            "filter(x, x == x)",
+            "all(x, x != x)",
+            "exists_one(x, true)",
+            "upperAscii()",
+            "replace('a', 'b')",
+            "split('')",
+            "join(',')",
+            "substring(1, 0)",
+            "charAt(9)",
+            "format([1])",
+            "matches('(')",
+            "find('a*')",
+            "sort()",
+            "distinct()",
+            "first()",
+            "slice(0, 9)",
+            "getFullYear()",
+            "getHours('x')",
+            "sum()",
+            "indexOf('b', -1)",
+            "isSorted()",
+            "flatten(9)",
+            "lowerAscii()",
+            "reverse()",
+            "asInteger()",
+            "major()",
+        ]);
+        prop_oneof![
+            (two.clone(), operator).prop_map(|((a, b), operator)| format!("({a} {operator} {b})")),
+            (inner.clone(), method).prop_map(|(a, method)| format!("{a}.{method}")),
+            two.clone().prop_map(|(a, b)| format!("{a}[{b}]")),
+            two.prop_map(|(a, b)| format!("[{a}, {b}]")),
+            inner.prop_map(|a| format!("(has(object.a) ? {a} : string({a}))")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_expression_is_answered(text in expressions()) {
+        let _ = evaluate(&text);
+    }
+
+    #[test]
+    fn any_text_is_answered(text in "\\PC{0,40}|[a-z(){}\\[\\].,'\"?:!&|+0-9-]{0,60}") {
+        let _ = evaluate(&text);
+    }
 }
