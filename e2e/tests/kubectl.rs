@@ -1,5 +1,8 @@
 //! What a person does with kubectl while `roundhouse demo` runs. Skipped, with the reason, where kubectl is not installed.
 
+#[path = "kubectl/apply.rs"]
+mod apply;
+
 use anyhow::{Context, Result, ensure};
 use roundhouse_e2e::{
     binaries::binaries,

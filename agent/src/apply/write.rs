@@ -548,7 +548,7 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,
             }),
-            kept: ended.kept.clone(),
+            kept: ended.kept.clone().map(Box::new),
         }),
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }

@@ -108,7 +108,7 @@ pub(crate) enum Settled {
         /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
         copy: Option<Option<Value>>,
         /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
-        kept: Option<BTreeMap<String, Value>>,
+        kept: Option<Box<BTreeMap<String, Value>>>,
     },
     /// There is an object, but it is not ours.
     NotOurs,

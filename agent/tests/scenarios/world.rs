@@ -232,7 +232,13 @@ impl World {
 
     pub(crate) fn config() -> Config {
         let mut config = Config::new(ClusterName::new("c1").unwrap());
-        for interval in [&mut config.resync, &mut config.retry_min, &mut config.retry_max] {
+        let intervals = [
+            &mut config.resync,
+            &mut config.retry_min,
+            &mut config.retry_max,
+            &mut config.report_interval,
+        ];
+        for interval in intervals {
             *interval = hastened(*interval);
         }
         config

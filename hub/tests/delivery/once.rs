@@ -12,7 +12,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 
-fn with_policy(properties: Value) -> Value {
+fn with_policy(properties: &Value) -> Value {
     let mut spec = seed("nginx:1");
     spec["policies"] = json!([{"name": "once", "type": "apply-once", "properties": properties}]);
     spec
@@ -41,7 +41,7 @@ async fn a_change_of_the_policy_alone_reaches_every_bundle_and_then_nothing_is_w
         (json!({"enable": true}), Some(ApplyOnce::Once), None),
         (json!({"enable": false}), Some(ApplyOnce::Never), None),
     ] {
-        world.apply("app", with_policy(properties.clone())).await;
+        world.apply("app", with_policy(&properties)).await;
         world.until_phase("app", ApplicationPhase::Running).await;
         for cluster in ["c1", "c2", "c3", "c4", "c5"] {
             let spec = world.bundle(cluster, "app").await.unwrap().spec;
@@ -77,7 +77,7 @@ async fn a_rule_about_a_component_that_is_not_there_is_refused_by_name() {
     let world = World::five().await;
     let mut properties = kept("always");
     properties["rules"][0]["selector"] = json!({"componentNames": ["wbe"]});
-    world.apply("app", with_policy(properties)).await;
+    world.apply("app", with_policy(&properties)).await;
     world.until_phase("app", ApplicationPhase::Rendering).await;
     let status = world.status("app").await;
     let message = &condition::get(&status.conditions, ACCEPTED).unwrap().message;

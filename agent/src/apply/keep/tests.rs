@@ -205,7 +205,7 @@ fn selectors_are_anded_and_the_first_match_wins() {
         (
             ApplyOnceSelector {
                 trait_types: list(&["scaler"]),
-                ..fits.clone()
+                ..fits
             },
             false,
         ),

@@ -208,7 +208,9 @@ fn add_paths(paths: &mut Map<String, Value>, r: &Resource, schema: &str) {
     let mut patch = operation("patch", true);
     let any = json!({"schema": {"type": "object"}});
     // Strategic merge is not listed: kubectl would then want the merge keys here rather than use its own.
-    let content = json!({"application/json-patch+json": any, "application/merge-patch+json": any});
+    let content = json!({
+        "application/json-patch+json": any, "application/merge-patch+json": any, "application/apply-patch+yaml": any,
+    });
     object::set(&mut patch, "requestBody", Some(json!({"content": content})));
     let one = json!({
         "get": operation("get", false), "put": operation("put", true), "patch": patch, "delete": operation("delete", true),

@@ -1,21 +1,22 @@
 //! `PATCH` with `application/apply-patch+yaml`: server-side apply.
 
 use bytes::Bytes;
-use roundhouse_patch::managed::{self, ApplyError, Write, read_entries};
-use serde_json::Value;
+use roundhouse_patch::managed::{self, ApplyError, Scope, Write, read_entries};
+use serde_json::{Value, json};
 
 use super::{
     Call, Intent,
     create::{place, store_new},
     decode_stored,
     get::shaped,
+    scale::{check_scale, set_at},
     update::{Part, Refusal, TRIES, check_name, check_version, store_update},
 };
 use crate::{
     admission::{check_kind, sanitize, unknown_fields},
     clock::rfc3339,
     error::{ApiError, Cause},
-    kinds::Resource,
+    kinds::{Resource, ScalePaths},
     managed::{Writer, scope, subresource, topology},
     object::{self, meta, set_meta},
     request::{FieldValidation, MAX_BODY, MAX_DEPTH, parse_json, too_deep},
@@ -24,11 +25,52 @@ use crate::{
     store::Record,
 };
 
+/// Applies a Scale: its count, and nothing else, becomes this manager's. Answers with the object.
+pub(super) fn apply_scale(
+    core: &Core,
+    call: &Call,
+    paths: &ScalePaths,
+    body: &Bytes,
+) -> Result<Value, ApiError> {
+    let scale = parse(body)?;
+    check_scale(&scale)?;
+    check_name(call, &scale)?;
+    let resource = &call.resource;
+    let mut config = json!({});
+    if let Some(replicas) = object::at(&scale, &["spec", "replicas"]) {
+        set_at(&mut config, &paths.spec, replicas.clone());
+    }
+    let (api_version, now) = (resource.api_version(), rfc3339((core.clock)()));
+    let request = request(call, "scale", &api_version, &now);
+    let key = call.key();
+    for _ in 0..TRIES {
+        let record = core
+            .store
+            .get(&key)
+            .ok_or_else(|| resource.not_found(call.name()))?;
+        let live = decode_stored(resource, &record.bytes);
+        let (value, entries) = merged(call, &request, &Scope::all(), Some(&live), &config)?;
+        let intent = Intent {
+            writer: Writer::Applied(entries),
+            ..call.intent(Part::Main)
+        };
+        match store_update(core, resource, &key, &record, value, &intent) {
+            Err(Refusal::Raced) => {}
+            Err(Refusal::Error(error)) => return Err(error),
+            Ok(stored) => return Ok(stored),
+        }
+    }
+    Err(resource.conflict(call.name()))
+}
+
 /// Applies the configuration in the body; creates the object if there is none.
 pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Result<Reply, ApiError> {
     let resource = &call.resource;
     let config = configuration(resource, body)?;
     fits(call, &config)?;
+    let (api_version, now) = (resource.api_version(), rfc3339((core.clock)()));
+    let request = request(call, subresource(part), &api_version, &now);
+    let scope = scope(resource, part);
     let key = call.key();
     let mut tries = 0;
     loop {
@@ -40,7 +82,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         if live.is_none() && part != Part::Main {
             return Err(resource.not_found(call.name()));
         }
-        let (mut value, entries) = merged(core, call, part, live.as_ref(), &config)?;
+        let (mut value, entries) = merged(call, &request, &scope, live.as_ref(), &config)?;
         if object::encode(&value).len() > MAX_BODY {
             return Err(ApiError::too_large(MAX_BODY));
         }
@@ -96,8 +138,8 @@ fn pin(resource: &Resource, value: &mut Value, config: &Value, record: &Record) 
     Ok(asked)
 }
 
-/// Reads a configuration. JSON is tried first: kubectl sends it, and not all of it is YAML.
-fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
+/// Reads an object. JSON is tried first: kubectl sends it, and not all of it is YAML.
+fn parse(body: &[u8]) -> Result<Value, ApiError> {
     let config = match parse_json(body) {
         Ok(config) => config,
         Err(_) => crate::yaml::parse(body)?,
@@ -107,6 +149,12 @@ fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
             "an applied configuration must be an object",
         ));
     }
+    Ok(config)
+}
+
+/// Reads a configuration of this kind.
+fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
+    let config = parse(body)?;
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != resource.kind {
         return Err(ApiError::bad_request(format!(
@@ -151,11 +199,29 @@ fn untyped(call: &Call, why: &str) -> ApiError {
     ))
 }
 
+/// The request as an apply through this subresource.
+fn request<'a>(
+    call: &'a Call,
+    subresource: &'a str,
+    api_version: &'a str,
+    now: &'a str,
+) -> managed::Apply<'a> {
+    managed::Apply {
+        write: Write {
+            manager: &call.manager,
+            api_version,
+            subresource,
+            now,
+        },
+        force: call.query.force == Some(true),
+    }
+}
+
 /// What the configuration makes of the live object, with the managed fields.
 fn merged(
-    core: &Core,
     call: &Call,
-    part: Part,
+    request: &managed::Apply<'_>,
+    scope: &Scope,
     live: Option<&Value>,
     config: &Value,
 ) -> Result<(Value, Vec<managed::Entry>), ApiError> {
@@ -163,17 +229,7 @@ fn merged(
     let recorded = live.and_then(|live| object::at(live, &["metadata", "managedFields"]));
     let entries = read_entries(recorded.unwrap_or(&Value::Null))
         .map_err(|error| ApiError::unclassified(format!("failed to decode managed fields: {error}")))?;
-    let request = managed::Apply {
-        write: Write {
-            manager: &call.manager,
-            api_version: &resource.api_version(),
-            subresource: subresource(part),
-            now: &rfc3339((core.clock)()),
-        },
-        force: call.query.force == Some(true),
-    };
-    let scope = scope(resource, part);
-    match managed::apply(live, config, entries, &request, topology(resource), &scope) {
+    match managed::apply(live, config, entries, request, topology(resource), scope) {
         Ok(applied) => Ok((applied.object, applied.entries)),
         Err(ApplyError::Conflicts(conflicts)) => {
             let causes = conflicts

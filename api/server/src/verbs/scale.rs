@@ -4,7 +4,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Call, Intent, decode_stored,
+    Call, Intent,
+    apply::apply_scale,
+    decode_stored,
     patch::patcher,
     update::{Part, Refusal, TRIES, check_name, check_precondition, store_update},
 };
@@ -13,7 +15,7 @@ use crate::{
     kinds::{Resource, ScalePaths},
     managed::Writer,
     object::{at, meta},
-    request::parse_object,
+    request::{APPLY, parse_object},
     server::Core,
     service::Reply,
     store::Record,
@@ -116,7 +118,7 @@ pub(super) fn update(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes)
 }
 
 /// A body that says what it is must say it is a Scale, and count in numbers.
-fn check_scale(sent: &Value) -> Result<(), ApiError> {
+pub(super) fn check_scale(sent: &Value) -> Result<(), ApiError> {
     for (key, want) in [("apiVersion", "autoscaling/v1"), ("kind", "Scale")] {
         if let Some(have) = sent.get(key).and_then(Value::as_str).filter(|h| *h != want) {
             return Err(ApiError::bad_request(format!(
@@ -137,6 +139,10 @@ fn check_scale(sent: &Value) -> Result<(), ApiError> {
 /// Patches the Scale of an object. A strategic merge of a Scale is a plain merge: it has no lists.
 pub(super) fn patch(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) -> Result<Reply, ApiError> {
     let media = match call.media.as_str() {
+        APPLY => {
+            let stored = apply_scale(core, call, paths, body)?;
+            return Ok(Reply::ok(scale_of(paths, &stored)));
+        }
         "application/strategic-merge-patch+json" if call.resource.custom.is_none() => {
             "application/merge-patch+json"
         }
@@ -208,7 +214,8 @@ fn invalid(resource: &Resource, name: &str) -> ApiError {
     error
 }
 
-fn set_at(value: &mut Value, path: &[String], to: Value) {
+/// Sets the value at a path of keys, making the objects on the way.
+pub(super) fn set_at(value: &mut Value, path: &[String], to: Value) {
     let Some((last, parents)) = path.split_last() else {
         return;
     };

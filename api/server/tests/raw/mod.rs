@@ -37,7 +37,10 @@ impl Raw {
             .method(method)
             .uri(path)
             .header(header::CONTENT_TYPE, media);
-        let request = request.body(Full::from(body.into())).unwrap();
+        self.request(request.body(Full::from(body.into())).unwrap()).await
+    }
+
+    pub async fn request(&self, request: Request<Full<Bytes>>) -> Response<ApiBody> {
         self.0.clone().oneshot(request).await.unwrap()
     }
 
