@@ -283,7 +283,7 @@ async fn d05_objects_without_a_namespace_and_objects_of_others_are_looked_at_as_
 
 #[tokio::test(start_paused = true)]
 async fn d05_a_change_is_pushed_by_the_watch_and_one_that_never_rests_is_coalesced() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 1);
     let observed = paths(&[
