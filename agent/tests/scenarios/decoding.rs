@@ -78,7 +78,7 @@ async fn every_sort_of_broken_manifest_fails_by_ordinal_and_the_good_ones_are_ap
     manifests.push(last.clone());
     let generation = world.bundle("plain", spec(&manifests)).await;
     let status = world.reported("plain", generation, Failed).await;
-    let counts = status.counts.clone().unwrap();
+    let counts = status.counts.unwrap();
     assert_eq!((counts.total, counts.applied, counts.failed), (15, 2, 13));
     let failures = failures(&status);
     assert_eq!(failures.len(), broken.len(), "{failures:#?}");

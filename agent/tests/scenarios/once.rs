@@ -360,7 +360,7 @@ async fn autoscale(world: &World) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_under_a_rule_for_replicas_is_left_alone() {
     for affect in ["always", "onStateKeep"] {
-        let world = World::new().await;
+        let world = World::embedded().await;
         let agent = world.agent();
         let settings = settings("a", 1);
         delivered(

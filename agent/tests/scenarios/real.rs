@@ -6,14 +6,15 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Discovery, Scope, verbs};
 use kube::{Api, Client, ResourceExt};
+use parking_lot::Mutex;
 use roundhouse_api::clock::{Clock, SystemClock};
 use roundhouse_apiserver::envtest::{self, Envtest};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long a real server may take to start, or to forget a scenario.
@@ -85,7 +86,7 @@ impl Real {
                 }
             }
         }
-        let mut seen = self.seen.lock().unwrap();
+        let mut seen = self.seen.lock();
         let changed = now
             .iter()
             .filter(|(id, version)| seen.0.get(*id) != Some(*version))

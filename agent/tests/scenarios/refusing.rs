@@ -4,11 +4,12 @@ use crate::world::{
     HUB_ID, Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
     reason, spec,
 };
+use parking_lot::Mutex;
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use roundhouse_api::bundle::BundleStatus;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -74,7 +75,7 @@ async fn a_webhook_that_denies_one_object_does_not_stop_the_others() {
         .bundle("plain", spec(&[before.clone(), secret.clone(), after.clone()]))
         .await;
     let status = world.reported("plain", generation, Failed).await;
-    let counts = status.counts.clone().unwrap();
+    let counts = status.counts.unwrap();
     assert_eq!((counts.applied, counts.failed), (2, 1));
     let (why, message) = failure(&status);
     assert_eq!(why, "Forbidden");
@@ -106,7 +107,7 @@ async fn the_back_off_doubles_from_one_second_to_two_minutes() {
     let log = Arc::clone(&tries);
     let member = world.gated(Side::Member, move |method, path| {
         if method == http::Method::POST && path.ends_with("/configmaps") {
-            log.lock().unwrap().push(Instant::now());
+            log.lock().push(Instant::now());
             return Pass::Refused(500);
         }
         Pass::Through
@@ -115,10 +116,10 @@ async fn the_back_off_doubles_from_one_second_to_two_minutes() {
     config.resync = Duration::from_secs(1_000_000);
     let agent = world.agent_between(config, world.hub_client.clone(), member);
     for value in ["1", "2"] {
-        tries.lock().unwrap().clear();
+        tries.lock().clear();
         world.bundle("plain", spec(&[config_map("a", value)])).await;
         pass_time(900).await;
-        let tries = tries.lock().unwrap().clone();
+        let tries = tries.lock().clone();
         let gaps: Vec<f64> = tries
             .windows(2)
             .map(|pair| (pair[1] - pair[0]).as_secs_f64())

@@ -123,7 +123,7 @@ async fn a13_read_only_leaves_even_what_we_made_before() {
 
 #[tokio::test(start_paused = true)]
 async fn a18_nothing_changes_and_nothing_is_written_whatever_the_strategy() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let mut web = deployment("web", "i:1", 2);
     // The member fills in `rollingUpdate`, and a volume's `emptyDir`.

@@ -4,10 +4,11 @@ use crate::applying::widget_definition;
 use crate::world::{
     Pass, Side, World, bundle, config_map, deployment, eventually, eventually_with, pass_time, reason, spec,
 };
+use parking_lot::Mutex;
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<(http::Method, String)>>>;
 
@@ -16,7 +17,7 @@ fn logged(world: &World) -> (kube::Client, Log) {
     let log = Log::default();
     let writer = Arc::clone(&log);
     let member = world.gated(Side::Member, move |method, path| {
-        writer.lock().unwrap().push((method.clone(), path.to_owned()));
+        writer.lock().push((method.clone(), path.to_owned()));
         Pass::Through
     });
     (member, log)
@@ -26,7 +27,7 @@ fn logged(world: &World) -> (kube::Client, Log) {
 /// (of a POST) or a plural and a name (of a DELETE).
 fn waves_of(log: &Log, method: &http::Method) -> Vec<(usize, String)> {
     let resource_first = *method == http::Method::POST;
-    let log = log.lock().unwrap();
+    let log = log.lock();
     let paths = log.iter().filter(|(m, _)| m == method).map(|(_, path)| path);
     paths
         .filter_map(|path| {
@@ -106,7 +107,7 @@ async fn waves_are_made_in_order_and_removed_in_the_opposite_order() {
         world.live(Side::Member, &ledgers).await.is_some()
     })
     .await;
-    log.lock().unwrap().clear();
+    log.lock().clear();
     let manifests = one_of_each_wave();
     let generation = world.bundle("plain", spec(&manifests)).await;
     let status = eventually_with(

@@ -78,7 +78,7 @@ async fn a16_ignored_on_spoke_present_is_kept_even_then() {
 
 #[tokio::test(start_paused = true)]
 async fn a16_an_autoscaler_at_work_for_an_hour_makes_no_write_of_ours() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let web = deployment("web", "i:1", 2);
     let content = treated(&[web.clone()], json!({"ignoreFields": ["spec.replicas"]}));

@@ -14,7 +14,7 @@ fn image(job: &Value) -> &Value {
 
 #[tokio::test(start_paused = true)]
 async fn an_immutable_field_is_reported_with_its_path_and_not_tried_again_and_again() {
-    let world = World::new().await;
+    let world = World::embedded().await;
     let agent = world.agent();
     let first = world
         .bundle("plain", spec(&[job("i:1"), config_map("a", "1")]))
