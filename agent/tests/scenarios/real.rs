@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use roundhouse_api::clock::{Clock, SystemClock};
 use roundhouse_apiserver::envtest::{self, Envtest};
 use serde_json::json;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
@@ -34,7 +35,12 @@ struct Standing {
 /// Hub and member. They end with the process.
 static SERVERS: tokio::sync::Mutex<Option<[Standing; 2]>> = tokio::sync::Mutex::const_new(None);
 
-/// The turn of one scenario on the real servers; a scenario that asked for a second world would wait for itself.
+thread_local! {
+    /// The runtime of this thread whose time goes on.
+    static RESUMED: Cell<Option<tokio::runtime::Id>> = const { Cell::new(None) };
+}
+
+/// The turn of one scenario on the real servers; one that asked for a second world beside it would wait for itself.
 pub(crate) struct Real {
     pub(crate) hub: Client,
     pub(crate) member: Client,
@@ -48,7 +54,11 @@ pub(crate) struct Real {
 /// The real servers, emptied; `None` where the environment names none. Time goes on from here.
 pub(crate) async fn servers() -> Option<Real> {
     let assets = envtest::assets()?;
-    tokio::time::resume();
+    let runtime = tokio::runtime::Handle::current().id();
+    // A scenario may have one world after the other; its time is paused at the first only.
+    if RESUMED.replace(Some(runtime)) != Some(runtime) {
+        tokio::time::resume();
+    }
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut turn = SERVERS.lock().await;
     if turn.is_none() {
