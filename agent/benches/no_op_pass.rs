@@ -21,6 +21,7 @@ use kube::{
     client::Body,
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
+use parking_lot::Mutex;
 use roundhouse_agent::{Config, measure::Pass};
 use roundhouse_api::{
     bundle::Bundle,
@@ -33,7 +34,7 @@ use serde_json::{Value, json};
 use std::{
     collections::HashMap,
     convert::Infallible,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll},
 };
 use tower::Service;
@@ -66,7 +67,7 @@ impl Service<http::Request<Body>> for Canned {
         let single =
             request.method() == http::Method::GET && !uri.contains("watch=") && !uri.contains("limit=");
         let canned = {
-            let tape = tape.lock().unwrap();
+            let tape = tape.lock();
             assert!(
                 !tape.played || request.method() == http::Method::GET,
                 "{} {uri}",
@@ -89,7 +90,7 @@ impl Service<http::Request<Body>> for Canned {
                 .map(|body| body.to_bytes())
                 .unwrap_or_default();
             if head.status.is_success() {
-                tape.lock().unwrap().responses.insert(uri, bytes.clone());
+                tape.lock().responses.insert(uri, bytes.clone());
             }
             Ok(http::Response::from_parts(head, Either::Left(Full::new(bytes))))
         }
@@ -233,7 +234,7 @@ async fn settled() -> Pass {
         (20, 0),
         "not everything is applied"
     );
-    tape.lock().unwrap().played = true;
+    tape.lock().played = true;
     pass
 }
 

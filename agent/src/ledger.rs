@@ -7,6 +7,6 @@ mod content;
 mod size;
 mod store;
 
-pub(crate) use content::{Intentions, Settled, intend, is_leaving, orphan, remove_all, settle};
+pub(crate) use content::{Intentions, Ours, Settled, intend, is_leaving, orphan, remove_all, settle};
 pub(crate) use size::check;
 pub(crate) use store::{Ledger, list};

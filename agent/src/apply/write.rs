@@ -16,7 +16,7 @@ use crate::drift::paths::FieldPath;
 use crate::drift::{Advice, Differences, Look, Written, was_applied};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
-use crate::ledger::Settled;
+use crate::ledger::{Ours, Settled};
 use crate::object::{self, ObjectKey};
 use crate::observe::{Readiness, RuleSet, Sight, look};
 use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta, UpdateStrategyType};
@@ -644,7 +644,7 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
         ) => None,
         (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
         (Outcome::Refused(_), _) => Some(Settled::NotOurs),
-        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours {
+        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours(Box::new(Ours {
             version: manifest.version.clone(),
             uid: object::uid(live)?.to_owned(),
             digest: manifest.digest.clone(),
@@ -664,8 +664,8 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
                 Copy::Ledger(value) => Some(value.clone()),
                 Copy::Annotation | Copy::OptedOut => None,
             }),
-            kept: ended.kept.clone().map(Box::new),
-        }),
+            kept: ended.kept.clone(),
+        }))),
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }
 }

@@ -88,28 +88,32 @@ pub(crate) fn is_leaving(outcome: LedgerOutcome) -> bool {
     matches!(outcome, LedgerOutcome::Removing | LedgerOutcome::Unconfirmed)
 }
 
+/// What is recorded of an object that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Ours {
+    pub(crate) version: String,
+    pub(crate) uid: String,
+    pub(crate) digest: String,
+    pub(crate) revision: Option<String>,
+    pub(crate) application_generation: Option<String>,
+    pub(crate) generation: i64,
+    /// Whether this pass wrote the object.
+    pub(crate) written: bool,
+    /// It ran to its end.
+    pub(crate) completed: bool,
+    /// With `completed`: what it said if that end was a bad one.
+    pub(crate) failure: Option<String>,
+    /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
+    pub(crate) copy: Option<Option<Value>>,
+    /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
+    pub(crate) kept: Option<BTreeMap<String, Value>>,
+}
+
 /// What became of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Settled {
     /// It is ours and as the bundle wants it.
-    Ours {
-        version: String,
-        uid: String,
-        digest: String,
-        revision: Option<String>,
-        application_generation: Option<String>,
-        generation: i64,
-        /// Whether this pass wrote the object.
-        written: bool,
-        /// It ran to its end.
-        completed: bool,
-        /// With `completed`: what it said if that end was a bad one.
-        failure: Option<String>,
-        /// Its last-applied copy, if it lives here: `None` leaves the copy as it is, `Some(None)` drops it.
-        copy: Option<Option<Value>>,
-        /// See [`LedgerEntry::kept`]; `None` leaves them as they are.
-        kept: Option<Box<BTreeMap<String, Value>>>,
-    },
+    Ours(Box<Ours>),
     /// There is an object, but it is not ours.
     NotOurs,
     /// There is an object, and it is only looked at.
@@ -158,41 +162,8 @@ pub(crate) fn settle(
                 }
                 true
             }
-            Some(Settled::Ours {
-                version,
-                uid,
-                digest,
-                revision,
-                application_generation,
-                generation,
-                written,
-                completed,
-                failure,
-                copy,
-                kept,
-            }) => {
-                let new_content = entry.digest.as_ref() != Some(digest) || entry.uid.as_ref() != Some(uid);
-                // A repaired drift is not worth a second write: the record is of the content, not of each repair.
-                if *written && new_content {
-                    entry.written_generation = Some(*generation);
-                }
-                version.clone_into(&mut entry.version);
-                entry.uid = Some(uid.clone());
-                entry.digest = Some(digest.clone());
-                revision.clone_into(&mut entry.revision);
-                application_generation.clone_into(&mut entry.application_generation);
-                if let Some(copy) = copy {
-                    entry.last_applied.clone_from(copy);
-                }
-                if let Some(kept) = kept {
-                    entry.kept.clone_from(kept);
-                }
-                entry.failure.clone_from(failure);
-                entry.outcome = if *completed {
-                    LedgerOutcome::Completed
-                } else {
-                    LedgerOutcome::Applied
-                };
+            Some(Settled::Ours(ours)) => {
+                record(entry, ours);
                 true
             }
             None => true,
@@ -201,6 +172,33 @@ pub(crate) fn settle(
         after.state = LedgerState::Applied;
     }
     after
+}
+
+fn record(entry: &mut LedgerEntry, ours: &Ours) {
+    let new_content = entry.digest.as_ref() != Some(&ours.digest) || entry.uid.as_ref() != Some(&ours.uid);
+    // A repaired drift is not worth a second write: the record is of the content, not of each repair.
+    if ours.written && new_content {
+        entry.written_generation = Some(ours.generation);
+    }
+    entry.version.clone_from(&ours.version);
+    entry.uid = Some(ours.uid.clone());
+    entry.digest = Some(ours.digest.clone());
+    entry.revision.clone_from(&ours.revision);
+    entry
+        .application_generation
+        .clone_from(&ours.application_generation);
+    if let Some(copy) = &ours.copy {
+        entry.last_applied.clone_from(copy);
+    }
+    if let Some(kept) = &ours.kept {
+        entry.kept.clone_from(kept);
+    }
+    entry.failure.clone_from(&ours.failure);
+    entry.outcome = if ours.completed {
+        LedgerOutcome::Completed
+    } else {
+        LedgerOutcome::Applied
+    };
 }
 
 /// The ledger of a bundle that vanished without evidence for deletion.
@@ -261,7 +259,7 @@ mod tests {
     }
 
     fn ours(uid: &str, digest: &str) -> Settled {
-        Settled::Ours {
+        Settled::Ours(Box::new(Ours {
             version: "v1".into(),
             uid: uid.into(),
             digest: digest.into(),
@@ -273,7 +271,7 @@ mod tests {
             failure: None,
             copy: None,
             kept: None,
-        }
+        }))
     }
 
     fn names(spec: &AppliedBundleSpec) -> Vec<(String, LedgerOutcome)> {

@@ -34,7 +34,7 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
     let mut opened = Vec::with_capacity(parts.len());
     for part in parts {
         let name = ledger_name(&setting.hub_id, &part.name);
-        let ledger = found(within(TIMEOUT, ledgers.get(&name)).await).map_err(unreadable)?;
+        let ledger = found(within(TIMEOUT, ledgers.get(&name)).await).map_err(|error| unreadable(&error))?;
         let ledger = match ledger {
             Some(ledger) if ledger.spec.bundle_uid != part.uid && part.applied => {
                 return Err(PreviewError::OtherBundle {
@@ -80,7 +80,7 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
     })
 }
 
-fn unreadable(error: CallError) -> PreviewError {
+fn unreadable(error: &CallError) -> PreviewError {
     PreviewError::Member(error.message())
 }
 
@@ -114,7 +114,7 @@ impl Reader {
 
     async fn manifest(&self, manifest: &Manifest) -> Looked {
         let key = &manifest.key;
-        let stopped = |key: &ObjectKey, outcome| Err((key.clone(), outcome));
+        let stopped = |key: &ObjectKey, outcome| Err(Box::new((key.clone(), outcome)));
         let kind = match self.kinds.resolve(&key.gvk(&manifest.version)).await {
             Ok(Some(kind)) => kind,
             Ok(None) => return stopped(key, no_kind(manifest)),

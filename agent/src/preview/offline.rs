@@ -34,7 +34,7 @@ pub fn offline(part: Part, ledger: &AppliedBundleSpec, setting: &Setting, object
                         live,
                     })
                 }
-                Err(outcome) => Err((manifest.key.clone(), outcome)),
+                Err(outcome) => Err(Box::new((manifest.key.clone(), outcome))),
             }
         })
         .collect();

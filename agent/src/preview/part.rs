@@ -80,7 +80,7 @@ pub(crate) struct Look {
 }
 
 /// A look at the object of one manifest, or what stood in its way.
-pub(crate) type Looked = Result<Look, (ObjectKey, Outcome)>;
+pub(crate) type Looked = Result<Look, Box<(ObjectKey, Outcome)>>;
 
 /// A look at an object that is only in the ledger; `None` if the member no longer serves its kind.
 pub(crate) type Remnant = Result<Option<Look>, Outcome>;
@@ -109,7 +109,7 @@ impl Opened {
                     });
                     (look.target, forecast)
                 }
-                Err((target, outcome)) => (target, Forecast::of_outcome(&outcome)),
+                Err(stopped) => (stopped.0, Forecast::of_outcome(&stopped.1)),
             };
             objects.push(self.said(Some(manifest.ordinal), &manifest.version, &target, forecast));
         }
@@ -135,7 +135,9 @@ impl Opened {
         looked: &[Looked],
     ) -> Vec<(&ObjectKey, &LedgerEntry)> {
         let unknown = self.decoded.manifests.iter().zip(looked);
-        let unknown = unknown.filter(|(_, looked)| matches!(looked, Err((_, Outcome::NoKind { .. }))));
+        let unknown = unknown.filter(
+            |(_, looked)| matches!(looked, Err(stopped) if matches!(stopped.1, Outcome::NoKind { .. })),
+        );
         let inventory = Inventory {
             wanted: self
                 .decoded

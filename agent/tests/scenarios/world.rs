@@ -144,6 +144,15 @@ impl Embedded {
         );
         self.server.counter()
     }
+
+    /// The server itself, to put something in front of it.
+    pub(crate) fn service(&self) -> roundhouse_apiserver::ApiService {
+        assert!(
+            !self.is_idle,
+            "real servers are not in this process: ask for World::embedded()"
+        );
+        self.server.service()
+    }
 }
 
 /// A hub and a member.

@@ -50,7 +50,7 @@ fn applied(manifest: &Manifest) -> Value {
     object
 }
 
-fn owned_by(live: &mut Value, manager: &str, fields: Value) {
+fn owned_by(live: &mut Value, manager: &str, fields: &Value) {
     let entry = json!({"manager": manager, "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": fields});
     live["metadata"]["managedFields"]
         .as_array_mut()
@@ -115,7 +115,7 @@ fn an_image_changed_by_hand_is_a_conflict_with_the_name_of_its_owner() {
     live["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:hand");
     let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {"f:image": {}}}}}}});
     live["metadata"]["managedFields"] = json!([]);
-    owned_by(&mut live, "kubectl-edit", fields);
+    owned_by(&mut live, "kubectl-edit", &fields);
     let line = "spec.template.spec.containers[name=main].image \"i:1\" \"i:hand\" \"i:1\" kubectl-edit";
     check(&web, &live, &terms(), &["Change", &format!("CONFLICT {line}")]);
     let once = Terms {
@@ -172,14 +172,14 @@ fn what_others_add_is_kept_and_shown_as_a_whole_and_defaults_are_not_shown() {
     live["spec"]["template"]["spec"]["containers"]
         .as_array_mut()
         .unwrap()
-        .push(sidecar.clone());
+        .push(sidecar);
     live["metadata"]["annotations"]["team"] = json!("payments");
     live["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = json!("3");
     let fields = json!({"f:metadata": {"f:annotations": {"f:team": {}}}, "f:spec": {"f:template": {"f:spec":
         {"f:containers": {"k:{\"name\":\"log\"}": {".": {}, "f:name": {}, "f:image": {}}}}}}});
-    owned_by(&mut live, "kubectl-patch", fields);
+    owned_by(&mut live, "kubectl-patch", &fields);
     let status = json!({"f:metadata": {"f:annotations": {"f:deployment.kubernetes.io/revision": {}}}});
-    owned_by(&mut live, "kube-controller-manager", status);
+    owned_by(&mut live, "kube-controller-manager", &status);
     live["metadata"]["managedFields"][2]["subresource"] = json!("status");
     check(
         &web,
@@ -285,7 +285,7 @@ fn values_of_secrets_are_digests_and_what_was_applied_last_is_told_by_the_ledger
     assert_eq!(text(&look(&after, &live, &entry(&before))), ["Change", ours]);
     live["data"]["password"] = json!("Ynk=");
     live["metadata"]["managedFields"] = json!([]);
-    owned_by(&mut live, "kubectl-edit", json!({"f:data": {"f:password": {}}}));
+    owned_by(&mut live, "kubectl-edit", &json!({"f:data": {"f:password": {}}}));
     let forecast = look(&before, &live, &entry(&before));
     let theirs = "CONFLICT data.password <not kept> <digest> <digest> kubectl-edit";
     assert_eq!(text(&forecast), ["Change", theirs]);
@@ -308,7 +308,7 @@ fn custom_kinds_and_sets() {
     live["metadata"]["finalizers"] = json!(["x.io/hold"]);
     let fields = json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"x.io/hold\"": {}}},
         "f:spec": {"f:more": {"f:a": {"f:b": {}}}, "f:list": {}}});
-    owned_by(&mut live, "operator", fields);
+    owned_by(&mut live, "operator", &fields);
     check(
         &ours,
         &live,
