@@ -360,6 +360,7 @@ async fn an_object_that_is_deleted_again_and_again_is_made_ever_more_rarely() {
     agent.stop().await;
 }
 
+/// B12: given a Secret whose values somebody rewrites, then no value of it is in any report, event or ledger.
 #[tokio::test(start_paused = true)]
 async fn values_of_secrets_never_appear() {
     let world = World::embedded().await;
