@@ -89,7 +89,12 @@ mod tests {
     #[test]
     fn numbers_are_the_same_after_they_were_written_and_read() {
         // The first was found by fuzzing the merge: 17 digits, an integer that only a float can hold.
-        for text in ["255555555555555555555", "0.30000000000000004", "2.5555555555555554e20", "7e-10"] {
+        for text in [
+            "255555555555555555555",
+            "0.30000000000000004",
+            "2.5555555555555554e20",
+            "7e-10",
+        ] {
             let once: Value = serde_json::from_str(text).unwrap();
             let again: Value = serde_json::from_slice(&canonical(&once)).unwrap();
             assert_eq!(of_value(&again), of_value(&once), "{text}");

@@ -248,7 +248,16 @@ fn merge(
     let checked = exempt.check(manifest, live, entry);
     checked.map_err(|bad| bad_rule(manifest, &bad))?;
     exempt.lay(manifest, live, entry, &mut wanted);
-    let last = last_applied(manifest, live, entry);
+    // The copy is what is sent again, and nothing is laid over it: it has nothing that could be removed, and stays unread.
+    let unchanged = matches!(copy, Copy::Annotation)
+        && object::annotation(live, annotation::LAST_APPLIED)
+            == object::annotation(&wanted, annotation::LAST_APPLIED)
+        && exempt.is_none();
+    let last = if unchanged {
+        None
+    } else {
+        last_applied(manifest, live, entry)
+    };
     let merged = three_way_merge(last.as_ref(), &wanted, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",
         message: format!("{}: {error}", manifest.key),

@@ -21,6 +21,11 @@ pub(crate) struct Exempt<'a> {
 }
 
 impl Exempt<'_> {
+    /// Whether nothing is exempt.
+    pub(crate) fn is_none(&self) -> bool {
+        self.ignored.is_empty() && self.keeping.is_none()
+    }
+
     /// Lays the exempt live values over `wanted`, the object as it would be sent, and answers where it has live values
     /// now, as JSON pointers. Its stamps stay: a path may select all labels or annotations, and bookkeeping must go on.
     pub(crate) fn lay(
@@ -30,7 +35,7 @@ impl Exempt<'_> {
         entry: Option<&LedgerEntry>,
         wanted: &mut Value,
     ) -> BTreeSet<String> {
-        if self.ignored.is_empty() && self.keeping.is_none() {
+        if self.is_none() {
             return BTreeSet::new();
         }
         let before = wanted.get("metadata").cloned().unwrap_or_default();
