@@ -134,8 +134,9 @@ fn check_sets(object: &Object) -> Result<(), TestCaseError> {
         let at = again.iter().position(|e| e.same_manager(entry)).unwrap();
         prop_assert_eq!(&again.swap_remove(at), entry);
     }
-    // Everything in the object is somebody's.
-    if let Some(live) = &object.live {
+    // Everything in the object is somebody's, unless nobody is tracked: an object without managed fields stays so until
+    // something is applied to it.
+    if let Some(live) = object.live.as_ref().filter(|_| !object.entries.is_empty()) {
         let owned = object
             .entries
             .iter()
