@@ -28,7 +28,9 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new("E-OUTPUT", "stdout cannot be written to").because(error))
+            Err(Failure::new("E-OUTPUT", "stdout cannot be written to")
+                .because(error)
+                .advise("another place for stdout, such as a file on a disk with room"))
         }
         _ => Ok(()),
     }

@@ -172,14 +172,30 @@ fn listed(names: &[String]) -> String {
 }
 
 fn unreadable(what: &str, error: Error) -> Failure {
-    Failure::new("E-HUB", format!("the hub cannot be read: {what}"))
-        .because(error)
-        .advise("kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one")
+    let failure = Failure::new("E-HUB", format!("the hub cannot be read: {what}"));
+    let failure = match error {
+        // Its own text adds the whole answer as a debug print.
+        Error::Api(answer) => failure.because(answer.message),
+        error => failure.because(error),
+    };
+    failure.advise("kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_of_the_hub_is_its_message() {
+        let answer = kube::core::Status::failure("bundles are not known here", "NotFound");
+        let failure = unreadable("the Bundles of the cluster", Error::Api(answer.boxed()));
+        assert_eq!(
+            failure.to_string(),
+            "error: the hub cannot be read: the Bundles of the cluster [E-HUB]\n\
+             cause: bundles are not known here\n\
+             try:   kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one"
+        );
+    }
 
     #[test]
     fn parts_are_in_their_order() {

@@ -89,5 +89,7 @@ fn owner(owner: &Owner) -> Value {
 }
 
 fn not_printable(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::new("E-OUTPUT", "the differences could not be printed").because(error)
+    Failure::new("E-OUTPUT", "the differences could not be printed")
+        .because(error)
+        .advise("another output format, such as -o table")
 }
