@@ -80,6 +80,13 @@ pub(crate) struct Observation {
     pub(crate) quiet: Option<String>,
 }
 
+impl Observation {
+    /// Whether expressions about the object are left to a later pass.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.examined.as_ref().is_some_and(|examined| examined.postponed)
+    }
+}
+
 /// A manifest with what belongs to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task<'a> {

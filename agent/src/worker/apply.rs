@@ -232,6 +232,7 @@ impl Worker {
                 }
             })
             .collect();
+        self.rules.begin_pass();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
         let done = engine
@@ -356,7 +357,7 @@ impl Worker {
         let retry = self
             .observations
             .values()
-            .any(|observation| observation.outcome.wants_retry());
+            .any(|observation| observation.outcome.wants_retry() || observation.is_postponed());
         let trouble = self.trouble_now();
         if trouble != self.trouble {
             self.trouble = trouble;
