@@ -229,6 +229,8 @@ impl Worker {
                     differences: known.map(|known| &known.differences),
                     quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
                     refused,
+                    // Of the same content the rules are the same.
+                    examined: known.filter(|_| !anew).and_then(Observation::examined_at),
                 }
             })
             .collect();
