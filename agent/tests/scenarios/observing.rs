@@ -646,10 +646,10 @@ async fn expressions_that_cost_more_than_a_pass_allows_are_gone_through_pass_by_
     let agent = world.agent();
     // Each of them stays within its own budget of 8 MiB, all of them are more than the 256 MiB of a pass.
     let dear = "object.data.key.size() > 0 && [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7].all(b, \
-                object.data.key + object.data.key != ''))";
+                object.data.key + object.data.key + object.data.key + object.data.key + object.data.key != ''))";
     let rules = json!({"conditionRules": [cel("Ready", dear)]});
     let manifests: Vec<_> = (0..OBJECTS)
-        .map(|n| config_map(&format!("m{n}"), &"v".repeat(60_000)))
+        .map(|n| config_map(&format!("m{n}"), &"v".repeat(20_000)))
         .collect();
     let configs = [config("", "configmaps", "*", rules)];
     let generation = world.bundle("dear", configured(&manifests, &configs)).await;
