@@ -13,6 +13,7 @@
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | `report` | the one status of a Bundle |
+//! | `secrecy` | what is left of a member's words about a Secret |
 //! | [`preview`] | what a pass would do, without doing it |
 //!
 //! Architecture invariant: nothing is deleted because something is absent. An object goes when it is missing from a
@@ -40,6 +41,7 @@ mod object;
 mod observe;
 pub mod preview;
 mod report;
+mod secrecy;
 mod watch;
 mod worker;
 

@@ -4,6 +4,7 @@ use crate::error::{CallError, Fault};
 use crate::executor::Account;
 use crate::kinds::Kind;
 use crate::object::ObjectKey;
+use crate::secrecy;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, Request};
 use kube::core::{DynamicObject, Resource};
@@ -49,19 +50,26 @@ impl Member {
 
     async fn call(
         &self,
+        kind: &Kind,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Value, CallError> {
         let mut request = request.map_err(kube::Error::BuildRequest)?;
         if let Some(account) = &self.account {
             account.sign(request.headers_mut());
         }
-        within(self.timeout, self.client.request::<Value>(request)).await
+        let mut answer = within(self.timeout, self.client.request::<Value>(request)).await;
+        if let Err(CallError::Kube(kube::Error::Api(status))) = &mut answer
+            && secrecy::is_secret(kind)
+        {
+            secrecy::hush(status);
+        }
+        answer
     }
 
     /// The live object; `None` if there is none.
     pub(crate) async fn get(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, CallError> {
         let request = Self::request(kind, key).get(&key.name, &GetParams::default());
-        found(self.call(request).await)
+        found(self.call(kind, request).await)
     }
 
     /// Makes an object.
@@ -76,7 +84,8 @@ impl Member {
             ..PostParams::default()
         };
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
-        self.call(Self::request(kind, key).create(&params, body)).await
+        self.call(kind, Self::request(kind, key).create(&params, body))
+            .await
     }
 
     /// Asks whether an object could be made, without storing it (`dryRun`).
@@ -91,7 +100,7 @@ impl Member {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
         };
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
-        self.call(Self::request(kind, key).create(&params, body))
+        self.call(kind, Self::request(kind, key).create(&params, body))
             .await
             .map(|_| ())
     }
@@ -112,7 +121,7 @@ impl Member {
             PatchType::Strategic => Patch::Strategic(patch),
             PatchType::Merge => Patch::Merge(patch),
         };
-        self.call(Self::request(kind, key).patch(&key.name, &params, &patch))
+        self.call(kind, Self::request(kind, key).patch(&key.name, &params, &patch))
             .await
     }
 
@@ -130,8 +139,11 @@ impl Member {
             force,
             ..PatchParams::default()
         };
-        self.call(Self::request(kind, key).patch(&key.name, &params, &Patch::Apply(config)))
-            .await
+        self.call(
+            kind,
+            Self::request(kind, key).patch(&key.name, &params, &Patch::Apply(config)),
+        )
+        .await
     }
 
     /// Deletes an object if it still has this uid; what it owns goes in the background. A missing object and one with
@@ -142,7 +154,7 @@ impl Member {
             resource_version: None,
         });
         match self
-            .call(Self::request(kind, key).delete(&key.name, &params))
+            .call(kind, Self::request(kind, key).delete(&key.name, &params))
             .await
         {
             Ok(_) => Ok(()),

@@ -80,6 +80,18 @@ pub(crate) struct Observation {
     pub(crate) quiet: Option<String>,
 }
 
+impl Observation {
+    /// Whether expressions about the object are left to a later pass.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.examined.as_ref().is_some_and(|examined| examined.postponed)
+    }
+
+    /// What the rules said, and of which `resourceVersion`.
+    pub(crate) fn examined_at(&self) -> Option<(&str, &Examined)> {
+        Some((self.seen.as_deref()?, self.examined.as_deref()?))
+    }
+}
+
 /// A manifest with what belongs to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task<'a> {
@@ -91,6 +103,16 @@ pub(crate) struct Task<'a> {
     pub(crate) quiet: Option<&'a str>,
     /// With `quiet`: how the manifest ended when the patch was refused.
     pub(crate) refused: Option<&'a Outcome>,
+    /// What the present rules said of the object, and at which `resourceVersion`.
+    pub(crate) examined: Option<(&'a str, &'a Examined)>,
+}
+
+impl<'a> Task<'a> {
+    /// What the rules said of this version of the object.
+    fn examined(&self, version: Option<&str>) -> Option<&'a Examined> {
+        let (seen, examined) = self.examined?;
+        (version == Some(seen)).then_some(examined)
+    }
 }
 
 /// What is common to the manifests of a bundle.
@@ -168,7 +190,13 @@ impl Engine {
                 }
                 if let Ok(Some(live)) = self.member.get(kind, target).await {
                     observation.readiness = crate::observe::readiness(target, &live);
-                    observation.seen = crate::object::resource_version(&live).map(str::to_owned);
+                    let seen = crate::object::resource_version(&live).map(str::to_owned);
+                    if let Some(examined) = observation.examined.as_mut().filter(|_| seen != observation.seen)
+                    {
+                        // What the rules said was of an earlier version.
+                        examined.postponed = true;
+                    }
+                    observation.seen = seen;
                 }
                 if observation.readiness == Readiness::Ready {
                     self.kinds.forget();

@@ -122,7 +122,7 @@ impl ConditionRule {
         }
     }
 
-    fn evaluate(&self, key: &ObjectKey, live: &Value, subject: Option<&Subject>) -> RuleCondition {
+    fn evaluate(&self, key: &ObjectKey, live: &Value, subject: Option<&Subject<'_>>) -> RuleCondition {
         let holds = match &self.test {
             Test::Invalid(fault) => return self.says(Status::False, INVALID, fault.clone()),
             Test::WellKnown => match finished(key, live) {
@@ -143,7 +143,12 @@ impl ConditionRule {
         }
     }
 
-    fn message(&self, key: &ObjectKey, holds: bool, subject: Option<&Subject>) -> Result<String, Failure> {
+    fn message(
+        &self,
+        key: &ObjectKey,
+        holds: bool,
+        subject: Option<&Subject<'_>>,
+    ) -> Result<String, Failure> {
         if let (Some(expression), Some(subject)) = (&self.message_expression, subject) {
             let message = subject.text(expression, holds)?;
             if !message.is_empty() {
@@ -160,7 +165,7 @@ impl ConditionRule {
 }
 
 /// Several expressions are ANDed; the first that does not hold ends it.
-fn all_hold(expressions: &[Expression], subject: Option<&Subject>) -> Result<bool, Failure> {
+fn all_hold(expressions: &[Expression], subject: Option<&Subject<'_>>) -> Result<bool, Failure> {
     let Some(subject) = subject else {
         return Ok(false);
     };
@@ -209,7 +214,7 @@ pub(super) fn evaluate(
     rules: &[ConditionRule],
     key: &ObjectKey,
     live: &Value,
-    subject: Option<&Subject>,
+    subject: Option<&Subject<'_>>,
 ) -> Vec<RuleCondition> {
     let mut conditions: Vec<RuleCondition> = Vec::new();
     for condition in rules.iter().map(|rule| rule.evaluate(key, live, subject)) {

@@ -4,8 +4,11 @@
 //! refused when it is compiled if it is too long or nests too deeply, and what it touches is [metered](metering) when it
 //! is evaluated. One that costs too much fails alone; it never holds up a pass or fills the memory.
 
+mod allowance;
 mod convert;
 mod metering;
+
+pub(crate) use allowance::Allowance;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::IdedExpr;
@@ -14,8 +17,10 @@ use kube_cel::cel::{Context, Value as CelValue};
 use metering::{Meter, Metered};
 use roundhouse_api::names::annotation;
 use serde_json::Value;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Longest expression, in bytes.
 const MAX_TEXT: usize = 2048;
@@ -54,6 +59,11 @@ pub(crate) enum Invalid {
 pub(crate) enum Failure {
     #[error("the expression costs more than allowed: it is stopped after touching {} MiB", BUDGET / 1024 / 1024)]
     Budget,
+    #[error(
+        "the expressions of this bundle cost more than allowed in one pass: after touching {} MiB the rest waits for a \
+         later one", allowance::PASS / 1024 / 1024
+    )]
+    Postponed,
     #[error("the object is too large for expressions: {0} bytes, the limit is {MAX_OBJECT}")]
     TooLarge(u64),
     #[error("{0}")]
@@ -85,14 +95,21 @@ impl Expression {
     }
 }
 
-/// Compiles or evaluates with enough stack for the deepest expression; `None` when the system has no thread to give.
+/// Compiles or evaluates with enough stack for the deepest expression; `None` when the system has no thread to give. The
+/// caller waits, but what else its runtime has to do goes on meanwhile, as far as that has more than one thread.
 pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .stack_size(STACK)
-            .spawn_scoped(scope, work);
-        thread.ok()?.join().ok()
-    })
+    let wait = || {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new()
+                .stack_size(STACK)
+                .spawn_scoped(scope, work);
+            thread.ok()?.join().ok()
+        })
+    };
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        _ => wait(),
+    }
 }
 
 /// How deep brackets nest; those in texts count too.
@@ -110,18 +127,30 @@ fn bracket_depth(text: &str) -> usize {
 }
 
 /// A live object as expressions see it; converted once for all of them.
-pub(crate) struct Subject {
+pub(crate) struct Subject<'a> {
     object: CelValue,
     weight: u64,
+    allowance: &'a Allowance,
+    postponed: Cell<bool>,
 }
 
-impl Subject {
+impl<'a> Subject<'a> {
     /// What expressions see: everything but `managedFields`, copies of the object in its annotations, and what a Secret
-    /// keeps.
-    pub(crate) fn new(live: &Value) -> Self {
+    /// keeps. Evaluations are paid for from `allowance`.
+    pub(crate) fn new(live: &Value, allowance: &'a Allowance) -> Self {
         let object = convert::to_cel(live, &hidden);
         let weight = convert::weight(&object);
-        Subject { object, weight }
+        Subject {
+            object,
+            weight,
+            allowance,
+            postponed: Cell::new(false),
+        }
+    }
+
+    /// Whether an evaluation was left to a later pass.
+    pub(crate) fn is_postponed(&self) -> bool {
+        self.postponed.get()
     }
 
     /// Evaluates; `result` is a variable of that name.
@@ -133,7 +162,12 @@ impl Subject {
         if self.weight > MAX_OBJECT {
             return Err(Failure::TooLarge(self.weight));
         }
-        let meter = Arc::new(Meter::new(BUDGET, self.weight, expression.loops.count()));
+        let given = self.allowance.give(BUDGET);
+        if given == 0 {
+            self.postponed.set(true);
+            return Err(Failure::Postponed);
+        }
+        let meter = Arc::new(Meter::new(given, self.weight, expression.loops.count()));
         let mut context = Context::default().with_all();
         expression.loops.install(&mut context, &meter);
         context.add_function("hasConditions", |status: CelValue| {
@@ -146,8 +180,14 @@ impl Subject {
         // The interpreter panics where it is unfinished; that is the expression's failure, not ours.
         let evaluate = || CelValue::resolve(&expression.expression, &context);
         let outcome = catch_unwind(AssertUnwindSafe(evaluate));
+        self.allowance.spend(meter.spent(given));
         if meter.is_spent() {
-            return Err(Failure::Budget);
+            self.postponed.set(self.is_postponed() || given < BUDGET);
+            return Err(if given < BUDGET {
+                Failure::Postponed
+            } else {
+                Failure::Budget
+            });
         }
         match outcome {
             Ok(Ok(value)) => Ok(value),

@@ -104,7 +104,7 @@ pub(super) fn collect(
     key: &ObjectKey,
     version: &str,
     live: &Value,
-    subject: Option<&Subject>,
+    subject: Option<&Subject<'_>>,
 ) -> (Vec<FeedbackValue>, Option<Synced>) {
     if rules.is_empty() {
         return (Vec::new(), None);
@@ -162,7 +162,7 @@ impl Source {
         key: &ObjectKey,
         version: &str,
         live: &Value,
-        subject: Option<&Subject>,
+        subject: Option<&Subject<'_>>,
     ) -> Result<Option<Value>, String> {
         match self {
             Source::Invalid(fault) => Err(fault.clone()),

@@ -68,16 +68,19 @@ pub(crate) struct Sight {
     pub(crate) examined: Examined,
 }
 
-/// Looks at a live object of API version `version`; `written` is the generation that our own last write produced.
+/// Looks at a live object of API version `version`; `written` is the generation that our own last write produced. What
+/// the rules said of this very version of the object is `known`, and is not asked again.
 pub(crate) fn look(
     key: &ObjectKey,
     version: &str,
     live: &Value,
     written: Option<i64>,
     rules: Option<&RuleSet>,
+    known: Option<&Examined>,
 ) -> Sight {
+    let known = known.filter(|known| !known.postponed).cloned();
     let examined = rules
-        .map(|rules| rules.examine(key, version, live))
+        .map(|rules| known.unwrap_or_else(|| rules.examine(key, version, live)))
         .unwrap_or_default();
     Sight {
         readiness: unsettled(key, live, written)
@@ -193,7 +196,7 @@ pub(crate) mod tests {
         };
         let live = serde_json::json!({"metadata": {"generation": 2}, "spec": {"replicas": 1},
             "status": {"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}});
-        let at = |written| look(&key, "v1", &live, written, None).readiness;
+        let at = |written| look(&key, "v1", &live, written, None, None).readiness;
         assert_eq!(at(None), Readiness::Ready);
         assert_eq!(at(Some(2)), Readiness::Ready);
         assert!(matches!(at(Some(3)), Readiness::Progressing(_)));

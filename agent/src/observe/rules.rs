@@ -2,7 +2,7 @@
 //! object.
 
 use super::conditions::{self, ConditionRule, RuleCondition};
-use super::expression::{Subject, with_stack};
+use super::expression::{Allowance, Subject, with_stack};
 use super::feedback::{self, FeedbackRule, Synced};
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
@@ -10,6 +10,7 @@ use crate::object::ObjectKey;
 use roundhouse_api::bundle::{COMPLETE, FeedbackValue, ManifestConfig, ResourceIdentifier};
 use roundhouse_api::condition::Status;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Expressions that one bundle may have; those after the last one are invalid.
 pub(super) const MAX_EXPRESSIONS: usize = 256;
@@ -23,6 +24,8 @@ pub(crate) struct Examined {
     pub(crate) feedback: Vec<FeedbackValue>,
     /// Whether all values could be read; `None` when none are asked for.
     pub(crate) synced: Option<Synced>,
+    /// The bundle's expressions cost too much to look at everything in one pass: a later one goes on here.
+    pub(crate) postponed: bool,
 }
 
 impl Examined {
@@ -38,28 +41,37 @@ impl Examined {
 
 /// The rules of a bundle.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(Vec<(ResourceIdentifier, RuleSet)>);
+pub(crate) struct Rules {
+    sets: Vec<(ResourceIdentifier, RuleSet)>,
+    /// What their expressions may touch in one pass, all together.
+    allowance: Arc<Allowance>,
+}
 
 /// The rules for the objects of one `manifestConfig`.
 #[derive(Debug, Default)]
 pub(crate) struct RuleSet {
     conditions: Vec<ConditionRule>,
     feedback: Vec<FeedbackRule>,
+    allowance: Arc<Allowance>,
 }
 
 impl Rules {
     /// Compiles. A rule that does not compile is kept as what is wrong with it.
     pub(crate) fn compile(configs: &[ManifestConfig]) -> Self {
+        Rules::within(configs, Allowance::default())
+    }
+
+    fn within(configs: &[ManifestConfig], allowance: Allowance) -> Self {
+        let allowance = Arc::new(allowance);
         if configs
             .iter()
             .all(|config| config.condition_rules.is_empty() && config.feedback_rules.is_empty())
         {
-            return Rules(
-                configs
-                    .iter()
-                    .map(|config| (config.resource_identifier.clone(), RuleSet::default()))
-                    .collect(),
-            );
+            let none = |config: &ManifestConfig| (config.resource_identifier.clone(), RuleSet::default());
+            return Rules {
+                sets: configs.iter().map(none).collect(),
+                allowance,
+            };
         }
         let compile = || {
             let mut left = MAX_EXPRESSIONS;
@@ -74,22 +86,29 @@ impl Rules {
                     .iter()
                     .map(|rule| FeedbackRule::compile(rule, &mut left))
                     .collect(),
+                allowance: Arc::clone(&allowance),
             };
             configs
                 .iter()
                 .map(|config| (config.resource_identifier.clone(), compile(config)))
                 .collect()
         };
-        with_stack(compile).map(Rules).unwrap_or_else(|| {
+        let sets = with_stack(compile).unwrap_or_else(|| {
             tracing::error!("no thread for compiling the rules of a bundle: none of them counts");
-            Rules::default()
-        })
+            Vec::new()
+        });
+        Rules { sets, allowance }
+    }
+
+    /// A new pass begins: what expressions may touch counts anew.
+    pub(crate) fn begin_pass(&self) {
+        self.allowance.renew();
     }
 
     /// The rules for an object: those of the first entry that matches.
     pub(crate) fn of(&self, kind: &Kind, key: &ObjectKey) -> Option<&RuleSet> {
         let first = self
-            .0
+            .sets
             .iter()
             .find(|(identifier, _)| identifies(identifier, kind, key));
         first.map(|(_, rules)| rules).filter(|rules| !rules.is_empty())
@@ -109,12 +128,15 @@ impl RuleSet {
     /// Looks at a live object of API version `version`.
     pub(crate) fn examine(&self, key: &ObjectKey, version: &str, live: &Value) -> Examined {
         let examine = || {
-            let subject = self.needs_expressions().then(|| Subject::new(live));
+            let subject = self
+                .needs_expressions()
+                .then(|| Subject::new(live, &self.allowance));
             let (feedback, synced) = feedback::collect(&self.feedback, key, version, live, subject.as_ref());
             Examined {
                 conditions: conditions::evaluate(&self.conditions, key, live, subject.as_ref()),
                 feedback,
                 synced,
+                postponed: subject.as_ref().is_some_and(Subject::is_postponed),
             }
         };
         if !self.needs_expressions() {
@@ -143,5 +165,70 @@ impl RuleSet {
     fn needs_expressions(&self) -> bool {
         self.conditions.iter().any(ConditionRule::needs_expressions)
             || self.feedback.iter().any(FeedbackRule::needs_expressions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    fn rules(expressions: &[&str], allowance: u64) -> Rules {
+        let rules: Vec<Value> = expressions
+            .iter()
+            .enumerate()
+            .map(
+                |(n, text)| json!({"condition": format!("Rule{n}"), "type": "CEL", "celExpressions": [text]}),
+            )
+            .collect();
+        let config = json!({"resourceIdentifier": {"group": "", "resource": "configmaps", "namespace": "x", "name": "*"},
+            "conditionRules": rules});
+        Rules::within(&[from_value(config).unwrap()], Allowance::of(allowance))
+    }
+
+    fn examine(rules: &Rules, objects: usize) -> Vec<Examined> {
+        let live = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v".repeat(1000)}});
+        let all = (0..objects).map(|_| rules.sets[0].1.examine(&ObjectKey::default(), "v1", &live));
+        all.collect()
+    }
+
+    /// Touches some 100 KiB of any object.
+    const DEAR: &str = "['a','b','c','d','e','f','g','h'].all(a, ['a','b','c','d','e','f','g'].all(b, \
+                        object.data.k != ''))";
+
+    #[test]
+    fn the_expressions_of_a_bundle_have_one_allowance_a_pass_whatever_number_of_objects_they_are_about() {
+        let rules = rules(&[DEAR], 1024 * 1024);
+        let first = examine(&rules, 100);
+        let done = first.iter().filter(|examined| !examined.postponed).count();
+        assert!((4..50).contains(&done), "{done}");
+        assert!(
+            first
+                .iter()
+                .take(done)
+                .all(|it| it.conditions[0].status == Status::True)
+        );
+        let rest = &first[done..];
+        assert!(
+            rest.iter()
+                .all(|it| it.postponed && it.conditions[0].status == Status::False)
+        );
+        assert!(rest[0].conditions[0].message.contains("in one pass"), "{rest:?}");
+        // Nothing is left until the next pass begins.
+        assert!(examine(&rules, 1)[0].postponed);
+        rules.begin_pass();
+        assert_eq!(examine(&rules, 1)[0], first[0]);
+    }
+
+    #[test]
+    fn an_expression_that_costs_too_much_by_itself_is_not_put_off() {
+        let endless = "[1,2,3,4,5,6,7,8].all(a, [1,2,3,4,5,6,7,8].all(b, [1,2,3,4,5,6,7,8].all(c, \
+                       object.data.k + object.data.k + object.data.k + object.data.k + object.data.k + \
+                       object.data.k + object.data.k + object.data.k + object.data.k + object.data.k + \
+                       object.data.k + object.data.k + object.data.k + object.data.k + object.data.k != '')))";
+        let rules = rules(&[endless], 64 * 1024 * 1024);
+        let examined = examine(&rules, 1).remove(0);
+        assert!(!examined.postponed);
+        assert!(examined.conditions[0].message.contains("8 MiB"), "{examined:?}");
     }
 }

@@ -306,6 +306,7 @@ fn examined(ordinal: u32, conditions: &[RuleCondition], values: &[&str]) -> Obse
             conditions: conditions.to_vec(),
             feedback: values.iter().map(value).collect(),
             synced: (!values.is_empty()).then_some(Synced(Ok(()))),
+            postponed: false,
         })),
         ..fine(ordinal)
     }

@@ -229,9 +229,12 @@ impl Worker {
                     differences: known.map(|known| &known.differences),
                     quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
                     refused,
+                    // Of the same content the rules are the same.
+                    examined: known.filter(|_| !anew).and_then(Observation::examined_at),
                 }
             })
             .collect();
+        self.rules.begin_pass();
         let configs: &[ManifestConfig] = &spec.manifest_configs;
         let app_namespace = spec.application_ref.as_ref().map(|app| app.namespace.as_str());
         let done = engine
@@ -356,7 +359,7 @@ impl Worker {
         let retry = self
             .observations
             .values()
-            .any(|observation| observation.outcome.wants_retry());
+            .any(|observation| observation.outcome.wants_retry() || observation.is_postponed());
         let trouble = self.trouble_now();
         if trouble != self.trouble {
             self.trouble = trouble;

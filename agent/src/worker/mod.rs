@@ -303,7 +303,7 @@ impl Worker {
         let due = self.observations.values().filter(|observation| {
             let no_kind = observation.outcome.reason() == "NoKind";
             (news.kinds && no_kind)
-                || (turn.retry && observation.outcome.wants_retry())
+                || (turn.retry && (observation.outcome.wants_retry() || observation.is_postponed()))
                 || (turn.fight && observation.differences.history.is_fought())
         });
         keys.extend(due.filter_map(|observation| observation.target.clone()));

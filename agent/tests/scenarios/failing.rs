@@ -187,3 +187,25 @@ async fn an_agent_waits_for_its_lease_and_gives_up_when_the_hub_is_another_one()
     assert!(matches!(agent.ended().await, Err(AgentError::HubChanged { .. })));
     assert!(world.live(Side::Member, &map).await.is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"},
+        "data": {"password": "hunter2 is no base64"}});
+    let generation = world
+        .bundle("plain", spec(&[secret, config_map("beside", "1")]))
+        .await;
+    let status = world.reported("plain", generation, Failed).await;
+    let counts = status.counts.unwrap();
+    assert_eq!((counts.applied, counts.failed), (1, 1));
+    let failure = &status.resource_status.as_ref().unwrap().manifests[0];
+    assert_eq!(failure.resource_meta.kind, "Secret");
+    assert!(failure.conditions[0].message.contains("left out"), "{failure:?}");
+    let ledger = world.ledger("plain").await.unwrap();
+    for said in [serde_json::to_string(&status).unwrap(), ledger.to_string()] {
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+    agent.stop().await;
+}

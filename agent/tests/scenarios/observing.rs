@@ -637,3 +637,29 @@ async fn a_settled_bundle_with_rules_writes_nothing() {
     assert_eq!(world.writes(), writes, "{:#?}", world.hub.counter().by_object());
     agent.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn expressions_that_cost_more_than_a_pass_allows_are_gone_through_pass_by_pass_and_other_bundles_go_on()
+{
+    const OBJECTS: usize = 60;
+    let world = World::new().await;
+    let agent = world.agent();
+    // Each of them stays within its own budget of 8 MiB, all of them are more than the 256 MiB of a pass.
+    let dear = "object.data.key.size() > 0 && [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7].all(b, \
+                object.data.key + object.data.key + object.data.key + object.data.key + object.data.key != ''))";
+    let rules = json!({"conditionRules": [cel("Ready", dear)]});
+    let manifests: Vec<_> = (0..OBJECTS)
+        .map(|n| config_map(&format!("m{n}"), &"v".repeat(20_000)))
+        .collect();
+    let configs = [config("", "configmaps", "*", rules)];
+    let generation = world.bundle("dear", configured(&manifests, &configs)).await;
+    let beside = world.bundle("beside", spec(&[config_map("beside", "1")])).await;
+    world.reported("beside", beside, Ready).await;
+    let status = world.reported("dear", generation, Ready).await;
+    assert_eq!(status.counts.unwrap().ready, u32::try_from(OBJECTS).unwrap());
+    // Nothing is evaluated again as long as nothing changes, or the resyncs would never end.
+    let writes = world.writes();
+    pass_time(3600).await;
+    assert_eq!(world.writes(), writes);
+    agent.stop().await;
+}

@@ -99,7 +99,8 @@ fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
                 .entry
                 .filter(|entry| entry.uid.as_deref() == object::uid(live));
             let written = same.and_then(|entry| entry.written_generation);
-            look(&manifest.key, &manifest.version, live, written, rules)
+            let known = task.examined(object::resource_version(live));
+            look(&manifest.key, &manifest.version, live, written, rules, known)
         }
         (outcome, None) => {
             // A member that does not answer has not undone what was complete.

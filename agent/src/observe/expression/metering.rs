@@ -80,6 +80,11 @@ impl Meter {
         self.left.load(Ordering::Relaxed) == 0
     }
 
+    /// What was touched of `budget`.
+    pub(super) fn spent(&self, budget: u64) -> u64 {
+        budget.saturating_sub(self.left.load(Ordering::Relaxed))
+    }
+
     fn spend(&self, cost: u64) -> Result<(), ExecutionError> {
         let left = self.left.load(Ordering::Relaxed).saturating_sub(cost);
         self.left.store(left, Ordering::Relaxed);

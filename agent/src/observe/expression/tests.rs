@@ -14,7 +14,8 @@ fn evaluate(text: &str) -> Result<Value, String> {
     with_stack(|| {
         let expression =
             Expression::compile(text, &["object", "result"]).map_err(|error| error.to_string())?;
-        let subject = Subject::new(&live());
+        let allowance = Allowance::default();
+        let subject = Subject::new(&live(), &allowance);
         let value = subject
             .evaluate(&expression, Some(true))
             .map_err(|error| error.to_string())?;
@@ -75,7 +76,8 @@ fn expressions_see_the_object() {
 #[test]
 fn a_secret_keeps_what_it_keeps() {
     let secret = json!({"kind": "Secret", "metadata": {"name": "s"}, "data": {"key": "dmFsdWU="}});
-    let subject = Subject::new(&secret);
+    let allowance = Allowance::default();
+    let subject = Subject::new(&secret, &allowance);
     let expression = Expression::compile("has(object.data)", &["object"]).unwrap();
     assert_eq!(subject.holds(&expression), Ok(false));
 }
@@ -147,7 +149,7 @@ fn a_large_object_is_not_evaluated() {
     let large = json!({"data": {"a": "x".repeat(600 * 1024)}});
     let expression = Expression::compile("true", &["object"]).unwrap();
     assert!(matches!(
-        Subject::new(&large).holds(&expression),
+        Subject::new(&large, &Allowance::default()).holds(&expression),
         Err(Failure::TooLarge(_))
     ));
 }
@@ -185,7 +187,8 @@ fn no_shape_of_an_expression_overflows_the_stack() {
 
 #[test]
 fn results_must_be_of_the_wanted_type() {
-    let subject = Subject::new(&live());
+    let allowance = Allowance::default();
+    let subject = Subject::new(&live(), &allowance);
     let number = Expression::compile("object.spec.replicas", &["object"]).unwrap();
     assert!(
         subject

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::expression::with_stack;
+use crate::observe::expression::{Allowance, with_stack};
 use roundhouse_api::bundle::{FeedbackExpression, FeedbackPath};
 use serde_json::json;
 
@@ -32,7 +32,13 @@ fn read(rules: &[bundle::FeedbackRule], key: &ObjectKey, live: &Value) -> (Vec<S
             .iter()
             .map(|rule| FeedbackRule::compile(rule, &mut left))
             .collect();
-        collect(&rules, key, "v1", live, Some(&Subject::new(live)))
+        collect(
+            &rules,
+            key,
+            "v1",
+            live,
+            Some(&Subject::new(live, &Allowance::default())),
+        )
     };
     let (values, synced) = with_stack(work).unwrap();
     let show = |value: &FeedbackValue| {
