@@ -1,32 +1,34 @@
 //! Write: one manifest against the member. The shell around [`decide`](crate::apply::decide): look, decide, send, and
 //! look again if something changed meanwhile.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `make` | an object that is missing, and the namespace it may need |
+//! | `change` | an object that is changed by a patch or by an apply on the server side |
+//! | `record` | what is remembered of it, and what the ledger is told |
+
+mod change;
+mod make;
+mod record;
+
+pub(super) use change::quiet;
 
 use crate::apply::decide::{Step, Terms, decide};
-use crate::apply::decode::Manifest;
 use crate::apply::desired::{Copy, desired, weight_of_others};
-use crate::apply::once::recorded;
-use crate::apply::outcome::{Applied, Outcome, RECREATING};
-use crate::apply::recreate::{After, Refused};
-use crate::apply::server_side::{Sent, manner, taken_over};
+use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::target::{no_kind, target};
-use crate::apply::{Done, Engine, Observation, Order, Task};
+use crate::apply::{Done, Engine, Order, Task};
 use crate::delay::backoff;
-use crate::drift::paths::FieldPath;
-use crate::drift::{Advice, Differences, Look, Written, was_applied};
+use crate::drift::{Differences, Look, Written};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
-use crate::ledger::{Ours, Settled};
 use crate::object::{self, ObjectKey};
-use crate::observe::{Readiness, RuleSet, Sight, look};
-use roundhouse_api::bundle::{Drift, FIGHTING, ResourceMeta, UpdateStrategyType};
-use roundhouse_api::hash;
-use roundhouse_api::ledger::LedgerOutcome;
-use roundhouse_api::names::{annotation, label};
-use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
-use serde_json::{Value, json};
+use record::done;
+use roundhouse_api::bundle::{Drift, UpdateStrategyType};
+use roundhouse_api::names::annotation;
+use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -50,7 +52,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    fn with(outcome: Outcome, live: Option<Value>) -> Self {
+    pub(super) fn with(outcome: Outcome, live: Option<Value>) -> Self {
         Ended {
             outcome,
             live,
@@ -61,23 +63,38 @@ impl Ended {
         }
     }
 
-    fn copied(self, copy: Copy) -> Self {
+    pub(super) fn copied(self, copy: Copy) -> Self {
         Ended {
             copy: Some(copy),
             ..self
         }
     }
 
-    fn keeping(self, kept: Option<BTreeMap<String, Value>>) -> Self {
+    pub(super) fn keeping(self, kept: Option<BTreeMap<String, Value>>) -> Self {
         Ended { kept, ..self }
     }
 
-    fn differing(self, differences: Differences) -> Self {
+    pub(super) fn quieted(self, quiet: Option<String>) -> Self {
+        Ended { quiet, ..self }
+    }
+
+    pub(super) fn differing(self, differences: Differences) -> Self {
         Ended {
             differences: Some(differences),
             ..self
         }
     }
+}
+
+/// One manifest and the object that it means, for one attempt.
+#[derive(Debug, Clone, Copy)]
+struct Attempt<'a> {
+    task: Task<'a>,
+    order: Order<'a>,
+    kind: &'a Kind,
+    target: &'a ObjectKey,
+    treatment: Treatment<'a>,
+    look: Look<'a>,
 }
 
 impl Engine {
@@ -98,175 +115,23 @@ impl Engine {
     }
 
     async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
-        let treatment = treatment(order.configs, kind, target);
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(backoff(attempt - 1, CONFLICT_MIN, CONFLICT_MAX)).await;
             }
-            let live = match self.member.get(kind, target).await {
-                Ok(live) => live,
-                Err(error) => return Ended::with(failed(&error), None),
+            let attempt = Attempt {
+                task,
+                order,
+                kind,
+                target,
+                treatment: treatment(order.configs, kind, target),
+                look: Look {
+                    manifest: task.manifest,
+                    anew: order.anew,
+                    now: Instant::now(),
+                },
             };
-            let mut differences = task.differences.cloned().unwrap_or_default();
-            let look = Look {
-                manifest: task.manifest,
-                anew: order.anew,
-                now: Instant::now(),
-            };
-            let sent = match decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms) {
-                Step::Done(outcome) => {
-                    differences.none(look);
-                    return looked_at(task, order, treatment, outcome, live).differing(differences);
-                }
-                Step::Drifted { patch } => {
-                    let Some(live) = live else { continue };
-                    differences.reported(&patch, &live);
-                    let applied = match differences.drifted.is_empty() {
-                        true => Applied::Unchanged,
-                        false => Applied::Drifted,
-                    };
-                    return looked_at(task, order, treatment, Outcome::Applied(applied), Some(live))
-                        .differing(differences);
-                }
-                Step::Create { object, copy } => {
-                    let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
-                    if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
-                        return taken_away(target, differences);
-                    }
-                    let made = self.create(kind, target, object, copy, order).await;
-                    made.map(|ended| {
-                        ended.map(|ended| {
-                            let sent = Written {
-                                fields: &[FieldPath::default()],
-                                repair,
-                                before: None,
-                            };
-                            answered(task, treatment, order, sent, ended, differences)
-                        })
-                    })
-                }
-                Step::Apply { config, manner } => {
-                    let before = live.clone();
-                    let (fields, repair) = match &before {
-                        Some(live) => {
-                            let repair = was_applied(task.manifest, live, task.entry);
-                            match differences.advise(&config, live, look) {
-                                Advice::Wait if repair => {
-                                    let outcome = Outcome::Applied(Applied::Fought);
-                                    return Ended::with(outcome, before).differing(differences);
-                                }
-                                Advice::Send { fields } => (fields, repair),
-                                // What the server alone sees may be left to do: a field left out.
-                                Advice::Wait | Advice::Nothing => (Vec::new(), repair),
-                            }
-                        }
-                        None => {
-                            let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
-                            if let (true, Advice::Wait) = (repair, differences.advise_creation(look)) {
-                                return taken_away(target, differences);
-                            }
-                            (vec![FieldPath::default()], repair)
-                        }
-                    };
-                    let sent = Sent {
-                        kind,
-                        target,
-                        live,
-                        config,
-                        manner,
-                        treatment,
-                    };
-                    let applied = self.apply_on_server(sent, task, order).await;
-                    applied.map(|ended| {
-                        ended.map(|ended| match ended.outcome {
-                            Outcome::Applied(Applied::Created | Applied::Changed) => {
-                                let written = Written {
-                                    fields: &fields,
-                                    repair,
-                                    before: before.as_ref(),
-                                };
-                                answered(task, treatment, order, written, ended, differences)
-                            }
-                            _ => ended.differing(differences),
-                        })
-                    })
-                }
-                Step::HandOver { patch } => {
-                    let Some(live) = live else { continue };
-                    let guarded = guarded(patch, &live);
-                    let handed = self.member.patch(kind, target, &guarded, PatchType::Merge);
-                    handed.await.map(|after| not_handed_over(&after, treatment, task))
-                }
-                Step::Patch {
-                    patch,
-                    patch_type,
-                    copy,
-                } => {
-                    let Some(live) = live else { continue };
-                    let quiet = quiet(&patch, &live);
-                    if let (true, Some(refused)) = (task.quiet == Some(quiet.as_str()), task.refused) {
-                        return Ended {
-                            quiet: Some(quiet),
-                            ..Ended::with(refused.clone(), Some(live))
-                        };
-                    }
-                    let repair = was_applied(task.manifest, &live, task.entry);
-                    let advice = differences.advise(&patch, &live, look);
-                    let kept = kept(task, order, &live);
-                    let fields = match (advice, repair) {
-                        (Advice::Nothing, _) => {
-                            let ended = Ended::with(Outcome::Applied(Applied::Unchanged), Some(live));
-                            return ended.copied(copy).keeping(kept).differing(differences);
-                        }
-                        (Advice::Wait, true) => {
-                            let ended = Ended::with(Outcome::Applied(Applied::Fought), Some(live));
-                            return ended.differing(differences);
-                        }
-                        (Advice::Wait, false) => Vec::new(),
-                        (Advice::Send { fields }, _) => fields,
-                    };
-                    let guarded = guarded(patch.clone(), &live);
-                    match self.member.patch(kind, target, &guarded, patch_type).await {
-                        Ok(after) => {
-                            let still = object::resource_version(&after) == object::resource_version(&live);
-                            let applied = match still {
-                                true => Applied::Unchanged,
-                                false => Applied::Changed,
-                            };
-                            let sent = Written {
-                                fields: &fields,
-                                repair,
-                                before: Some(&live),
-                            };
-                            let ended = Ended::with(Outcome::Applied(applied), Some(after));
-                            let ended = ended.copied(copy).keeping(kept);
-                            Ok(Some(answered(task, treatment, order, sent, ended, differences)))
-                        }
-                        Err(error) => {
-                            let wanted = patched(&live, &patch, patch_type, task.manifest);
-                            let refused = Refused {
-                                kind,
-                                target,
-                                live: &live,
-                                wanted: &wanted,
-                                treatment,
-                            };
-                            match self.make_way(&error, refused, task, order).await {
-                                Ok(After::Other) => Err(error),
-                                Ok(After::Gone) => Ok(None),
-                                Ok(After::Ends(outcome)) => {
-                                    return Ended {
-                                        quiet: (!outcome.wants_retry()).then_some(quiet),
-                                        ..Ended::with(outcome, Some(live))
-                                    };
-                                }
-                                Err(error) => Err(error),
-                            }
-                        }
-                    }
-                }
-            };
-            match sent {
+            match self.look_and_write(attempt).await {
                 Ok(Some(ended)) => return ended,
                 Ok(None) => {}
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {}
@@ -283,103 +148,70 @@ impl Engine {
         )
     }
 
-    /// Makes the object; `None` when it is to be tried again.
-    async fn create(
-        &self,
-        kind: &Kind,
-        target: &ObjectKey,
-        mut object: Value,
-        copy: Copy,
-        order: Order<'_>,
-    ) -> Result<Option<Ended>, CallError> {
-        if !kind.namespaced
-            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
-        {
-            metadata.remove("namespace");
-        }
-        match self.member.create(kind, target, &object).await {
-            Ok(live) => {
-                let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
-                // Nothing was there that could be kept.
-                Ok(Some(ended.copied(copy).keeping(Some(BTreeMap::new()))))
+    /// Looks at the object, decides, and sends what was decided; `None` when it is to be looked at again.
+    async fn look_and_write(&self, attempt: Attempt<'_>) -> Result<Option<Ended>, CallError> {
+        let Attempt {
+            task,
+            order,
+            treatment,
+            look,
+            ..
+        } = attempt;
+        let live = match self.member.get(attempt.kind, attempt.target).await {
+            Ok(live) => live,
+            // Nothing was sent: there is nothing to try again at once.
+            Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
+        };
+        let mut differences = task.differences.cloned().unwrap_or_default();
+        let step = decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms);
+        match (step, live) {
+            (Step::Done(outcome), live) => {
+                differences.none(look);
+                let ended = looked_at(task, order, treatment, outcome, live);
+                Ok(Some(ended.differing(differences)))
             }
-            // Not the object is missing, it is about to be made: its namespace is, or its kind.
-            Err(error) if error.fault() == Fault::NotFound => Ok(self
-                .make_room(kind, target, order)
-                .await?
-                .map(|outcome| Ended::with(outcome, None))),
-            Err(error) => Err(error),
+            (Step::Drifted { patch }, Some(live)) => {
+                differences.reported(&patch, &live);
+                let applied = match differences.drifted.is_empty() {
+                    true => Applied::Unchanged,
+                    false => Applied::Drifted,
+                };
+                let ended = looked_at(task, order, treatment, Outcome::Applied(applied), Some(live));
+                Ok(Some(ended.differing(differences)))
+            }
+            (Step::Create { object, copy }, _) => self.make(attempt, object, copy, differences).await,
+            (Step::Apply { config, manner }, live) => {
+                self.apply_over(attempt, live, config, manner, differences).await
+            }
+            (Step::HandOver { patch }, Some(live)) => self.hand_over(attempt, &live, patch).await,
+            (
+                Step::Patch {
+                    patch,
+                    patch_type,
+                    copy,
+                },
+                Some(live),
+            ) => {
+                let change = change::Change {
+                    patch,
+                    patch_type,
+                    copy,
+                };
+                self.change(attempt, live, change, differences).await
+            }
+            (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => Ok(None),
         }
     }
-
-    /// Makes the missing namespace of the application; it is labelled, and never pruned because no ledger has it.
-    pub(super) async fn make_room(
-        &self,
-        kind: &Kind,
-        target: &ObjectKey,
-        order: Order<'_>,
-    ) -> Result<Option<Outcome>, CallError> {
-        let key = ObjectKey {
-            kind: "Namespace".to_owned(),
-            name: target.namespace.clone(),
-            ..ObjectKey::default()
-        };
-        let namespaces = self.kinds.resolve(&key.gvk("v1")).await?;
-        let Some(namespaces) = namespaces.filter(|_| kind.namespaced) else {
-            return Ok(Some(self.kind_is_gone(target)));
-        };
-        if self.member.get(&namespaces, &key).await?.is_some() {
-            return Ok(Some(self.kind_is_gone(target)));
-        }
-        if order.app_namespace != Some(target.namespace.as_str()) {
-            let message = format!(
-                "namespace {} does not exist: add it to the bundle; only the namespace of the application is made \
-                 without being asked for",
-                target.namespace
-            );
-            return Ok(Some(Outcome::Failed {
-                reason: "NamespaceNotFound",
-                message,
-            }));
-        }
-        let namespace = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": target.namespace, "labels": {label::MANAGED_BY: label::MANAGED_BY_VALUE}},
-        });
-        match self.member.create(&namespaces, &key, &namespace).await {
-            Ok(_) => Ok(None),
-            Err(error) if error.fault() == Fault::Conflict => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn kind_is_gone(&self, target: &ObjectKey) -> Outcome {
-        self.kinds.forget();
-        Outcome::NoKind {
-            message: format!("the cluster no longer serves the kind of {target}"),
-        }
-    }
-}
-
-/// An object that somebody deletes again and again is not made before its time.
-fn taken_away(target: &ObjectKey, differences: Differences) -> Ended {
-    let outcome = Outcome::Delayed {
-        reason: FIGHTING,
-        message: differences.fighting(&target.to_string()).unwrap_or_default(),
-    };
-    Ended::with(outcome, None).differing(differences)
 }
 
 /// What the member made of a write: whether it took it up, or decided otherwise in the same request.
-fn answered(
-    task: Task<'_>,
-    treatment: Treatment<'_>,
-    order: Order<'_>,
-    sent: Written<'_>,
-    ended: Ended,
-    mut differences: Differences,
-) -> Ended {
+fn answered(attempt: Attempt<'_>, sent: Written<'_>, ended: Ended, mut differences: Differences) -> Ended {
+    let Attempt {
+        task,
+        order,
+        treatment,
+        ..
+    } = attempt;
     let Some(after) = &ended.live else {
         return ended.differing(differences);
     };
@@ -435,71 +267,12 @@ fn looked_at(
     }
 }
 
-/// How a manifest ends whose managed fields the member does not let us hand over; `None` if it did.
-fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
-    let manager = manner(treatment).manager;
-    taken_over(after, &manager)?;
-    let message = format!(
-        "{}: the cluster keeps its managed fields as they are; field manager {manager} cannot take over what was \
-         applied before",
-        task.manifest.key
-    );
-    let outcome = Outcome::Failed {
-        reason: "ApplyConflict",
-        message,
-    };
-    Some(Ended::with(outcome, None))
-}
-
 /// What the ledger is told of values that a rule kept, on the live object as it was before.
 pub(super) fn kept(task: Task<'_>, order: Order<'_>, live: &Value) -> Option<BTreeMap<String, Value>> {
     match order.terms.rules.of(&task.manifest.object) {
         Ok(Some(keeping)) => keeping.record(task.manifest, live, task.entry).ok()?,
         Ok(None) | Err(_) => Some(BTreeMap::new()),
     }
-}
-
-/// The object as a patch makes it.
-fn patched(live: &Value, patch: &Value, patch_type: PatchType, manifest: &Manifest) -> Value {
-    let mut patched = live.clone();
-    match (
-        patch_type,
-        schema::lookup(&manifest.api_version(), &manifest.key.kind),
-    ) {
-        (PatchType::Strategic, Some(schema)) => {
-            // A patch that does not apply here was not refused by the member for what it changes.
-            if strategic_merge(&mut patched, patch, schema).is_err() {
-                return live.clone();
-            }
-        }
-        _ => json_merge(&mut patched, patch),
-    }
-    patched
-}
-
-/// The patch with the resource version it was computed on: the member refuses it if the object changed meanwhile, or is
-/// another one by now.
-fn guarded(mut patch: Value, live: &Value) -> Value {
-    if let (Some(version), Some(patch)) = (object::resource_version(live), patch.as_object_mut()) {
-        let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
-        if let Some(metadata) = metadata.as_object_mut() {
-            metadata.insert("resourceVersion".to_owned(), json!(version));
-        }
-    }
-    patch
-}
-
-/// See [`Observation::quiet`].
-pub(super) fn quiet(patch: &Value, live: &Value) -> String {
-    let mut still = live.clone();
-    if let Some(object) = still.as_object_mut() {
-        object.remove("status");
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
-    }
-    hash::of_value(&json!([patch, still]))
 }
 
 /// The outcome of a call that failed.
@@ -516,156 +289,5 @@ pub(crate) fn failed(error: &CallError) -> Outcome {
             message,
         },
         Fault::Lasting(reason) => Outcome::Failed { reason, message },
-    }
-}
-
-/// Everything that is remembered of an attempt.
-fn done(
-    task: Task<'_>,
-    order: Order<'_>,
-    kind: Option<Arc<Kind>>,
-    target: Option<ObjectKey>,
-    ended: Ended,
-) -> Done {
-    let manifest = task.manifest;
-    let key = &manifest.key;
-    let rules = kind
-        .as_deref()
-        .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
-    let sight = sight(task, &ended, rules);
-    let settled = settled(task, &ended, &sight, rules);
-    let observation = Observation {
-        meta: ResourceMeta {
-            ordinal: manifest.ordinal,
-            group: key.group.clone(),
-            version: manifest.version.clone(),
-            kind: key.kind.clone(),
-            resource: kind
-                .as_ref()
-                .map(|kind| kind.resource.plural.clone())
-                .unwrap_or_default(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
-        },
-        target: Some(target.unwrap_or_else(|| key.clone())),
-        kind,
-        labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
-        outcome: ended.outcome,
-        readiness: sight.readiness,
-        workload: sight.workload,
-        examined: rules.map(|_| Box::new(sight.examined)),
-        seen: ended
-            .live
-            .as_ref()
-            .and_then(object::resource_version)
-            .map(str::to_owned),
-        differences: ended
-            .differences
-            .or_else(|| task.differences.cloned())
-            .unwrap_or_default(),
-        quiet: ended.quiet,
-    };
-    Done {
-        key: key.clone(),
-        ordinal: manifest.ordinal,
-        observation,
-        settled,
-    }
-}
-
-/// What the attempt left to be seen.
-fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
-    let manifest = task.manifest;
-    let unseen = |readiness, examined| Sight {
-        readiness,
-        workload: None,
-        examined,
-    };
-    match (&ended.outcome, &ended.live) {
-        (Outcome::Applied(Applied::Finished), _) => {
-            let failure = task.entry.and_then(|entry| entry.failure.clone());
-            let readiness = failure.map_or(Readiness::Ready, |message| Readiness::Failed {
-                reason: "Failed".to_owned(),
-                message,
-            });
-            unseen(
-                readiness,
-                rules.map(RuleSet::examine_finished).unwrap_or_default(),
-            )
-        }
-        // Nothing is waited for that is not to come back; the report says which it is.
-        (Outcome::Applied(Applied::KeptDeleted), _) => unseen(
-            Readiness::Ready,
-            rules
-                .map(|rules| rules.unexamined("the object was deleted and stays so"))
-                .unwrap_or_default(),
-        ),
-        (_, Some(live)) => {
-            let same = task
-                .entry
-                .filter(|entry| entry.uid.as_deref() == object::uid(live));
-            let written = same.and_then(|entry| entry.written_generation);
-            look(&manifest.key, &manifest.version, live, written, rules)
-        }
-        (outcome, None) => {
-            // A member that does not answer has not undone what was complete.
-            let known = task.entry.filter(|entry| {
-                entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
-            });
-            let examined = match (outcome, known) {
-                (Outcome::Delayed { .. }, Some(_)) => rules.map(RuleSet::examine_finished),
-                _ => rules.map(|rules| rules.unexamined("the object was not read")),
-            };
-            let readiness = Readiness::Progressing("not applied yet".to_owned());
-            unseen(readiness, examined.unwrap_or_default())
-        }
-    }
-}
-
-/// What the ledger is told.
-fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>) -> Option<Settled> {
-    let readiness = &sight.readiness;
-    let finished_job = task.manifest.key.is("batch", "Job") && *readiness == Readiness::Ready;
-    // Of an object that its rules call complete no other is made, well or badly as it ended.
-    let complete = rules.is_some_and(RuleSet::completes) && sight.examined.complete() == Some(true);
-    let manifest = task.manifest;
-    match (&ended.outcome, &ended.live) {
-        (
-            Outcome::Delayed {
-                reason: RECREATING, ..
-            },
-            _,
-        ) => Some(Settled::Intended),
-        (
-            Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
-            | Outcome::Delayed { .. }
-            | Outcome::Undecodable(_),
-            _,
-        ) => None,
-        (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
-        (Outcome::Refused(_), _) => Some(Settled::NotOurs),
-        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours(Box::new(Ours {
-            version: manifest.version.clone(),
-            uid: object::uid(live)?.to_owned(),
-            digest: manifest.digest.clone(),
-            revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
-            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
-                .map(str::to_owned),
-            generation: object::generation(live),
-            written: matches!(applied, Applied::Created | Applied::Changed),
-            completed: finished_job || complete,
-            failure: match readiness {
-                Readiness::Failed { reason, message } if complete => {
-                    Some(format!("{reason}: {message:.256}"))
-                }
-                _ => None,
-            },
-            copy: ended.copy.as_ref().map(|copy| match copy {
-                Copy::Ledger(value) => Some(value.clone()),
-                Copy::Annotation | Copy::OptedOut => None,
-            }),
-            kept: ended.kept.clone(),
-        }))),
-        (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }
 }

@@ -1,0 +1,165 @@
+//! Record: what is remembered of an attempt, and what the ledger is told of it.
+
+use super::Ended;
+use crate::apply::desired::Copy;
+use crate::apply::outcome::{Applied, Outcome, RECREATING};
+use crate::apply::{Done, Observation, Order, Task};
+use crate::kinds::Kind;
+use crate::ledger::{Ours, Settled};
+use crate::object::{self, ObjectKey};
+use crate::observe::{Readiness, RuleSet, Sight, look};
+use roundhouse_api::bundle::ResourceMeta;
+use roundhouse_api::ledger::LedgerOutcome;
+use roundhouse_api::names::{annotation, label};
+use std::sync::Arc;
+
+/// Everything that is remembered of an attempt.
+pub(super) fn done(
+    task: Task<'_>,
+    order: Order<'_>,
+    kind: Option<Arc<Kind>>,
+    target: Option<ObjectKey>,
+    ended: Ended,
+) -> Done {
+    let manifest = task.manifest;
+    let key = &manifest.key;
+    let rules = kind
+        .as_deref()
+        .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
+    let sight = sight(task, &ended, rules);
+    let settled = settled(task, &ended, &sight, rules);
+    let observation = Observation {
+        meta: ResourceMeta {
+            ordinal: manifest.ordinal,
+            group: key.group.clone(),
+            version: manifest.version.clone(),
+            kind: key.kind.clone(),
+            resource: kind
+                .as_ref()
+                .map(|kind| kind.resource.plural.clone())
+                .unwrap_or_default(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        },
+        target: Some(target.unwrap_or_else(|| key.clone())),
+        kind,
+        labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
+        outcome: ended.outcome,
+        readiness: sight.readiness,
+        workload: sight.workload,
+        examined: rules.map(|_| Box::new(sight.examined)),
+        seen: ended
+            .live
+            .as_ref()
+            .and_then(object::resource_version)
+            .map(str::to_owned),
+        differences: ended
+            .differences
+            .or_else(|| task.differences.cloned())
+            .unwrap_or_default(),
+        quiet: ended.quiet,
+    };
+    Done {
+        key: key.clone(),
+        ordinal: manifest.ordinal,
+        observation,
+        settled,
+    }
+}
+
+/// What the attempt left to be seen.
+fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
+    let manifest = task.manifest;
+    let unseen = |readiness, examined| Sight {
+        readiness,
+        workload: None,
+        examined,
+    };
+    match (&ended.outcome, &ended.live) {
+        (Outcome::Applied(Applied::Finished), _) => {
+            let failure = task.entry.and_then(|entry| entry.failure.clone());
+            let readiness = failure.map_or(Readiness::Ready, |message| Readiness::Failed {
+                reason: "Failed".to_owned(),
+                message,
+            });
+            unseen(
+                readiness,
+                rules.map(RuleSet::examine_finished).unwrap_or_default(),
+            )
+        }
+        // Nothing is waited for that is not to come back; the report says which it is.
+        (Outcome::Applied(Applied::KeptDeleted), _) => unseen(
+            Readiness::Ready,
+            rules
+                .map(|rules| rules.unexamined("the object was deleted and stays so"))
+                .unwrap_or_default(),
+        ),
+        (_, Some(live)) => {
+            let same = task
+                .entry
+                .filter(|entry| entry.uid.as_deref() == object::uid(live));
+            let written = same.and_then(|entry| entry.written_generation);
+            look(&manifest.key, &manifest.version, live, written, rules)
+        }
+        (outcome, None) => {
+            // A member that does not answer has not undone what was complete.
+            let known = task.entry.filter(|entry| {
+                entry.outcome == LedgerOutcome::Completed && entry.digest.as_deref() == Some(&manifest.digest)
+            });
+            let examined = match (outcome, known) {
+                (Outcome::Delayed { .. }, Some(_)) => rules.map(RuleSet::examine_finished),
+                _ => rules.map(|rules| rules.unexamined("the object was not read")),
+            };
+            let readiness = Readiness::Progressing("not applied yet".to_owned());
+            unseen(readiness, examined.unwrap_or_default())
+        }
+    }
+}
+
+/// What the ledger is told.
+fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>) -> Option<Settled> {
+    let readiness = &sight.readiness;
+    let finished_job = task.manifest.key.is("batch", "Job") && *readiness == Readiness::Ready;
+    // Of an object that its rules call complete no other is made, well or badly as it ended.
+    let complete = rules.is_some_and(RuleSet::completes) && sight.examined.complete() == Some(true);
+    let manifest = task.manifest;
+    match (&ended.outcome, &ended.live) {
+        (
+            Outcome::Delayed {
+                reason: RECREATING, ..
+            },
+            _,
+        ) => Some(Settled::Intended),
+        (
+            Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
+            | Outcome::Delayed { .. }
+            | Outcome::Undecodable(_),
+            _,
+        ) => None,
+        (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
+        (Outcome::Refused(_), _) => Some(Settled::NotOurs),
+        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours(Box::new(Ours {
+            version: manifest.version.clone(),
+            uid: object::uid(live)?.to_owned(),
+            digest: manifest.digest.clone(),
+            revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
+                .map(str::to_owned),
+            generation: object::generation(live),
+            written: matches!(applied, Applied::Created | Applied::Changed),
+            completed: finished_job || complete,
+            failure: match readiness {
+                Readiness::Failed { reason, message } if complete => {
+                    Some(format!("{reason}: {message:.256}"))
+                }
+                _ => None,
+            },
+            copy: ended.copy.as_ref().map(|copy| match copy {
+                Copy::Ledger(value) => Some(value.clone()),
+                Copy::Annotation | Copy::OptedOut => None,
+            }),
+            kept: ended.kept.clone(),
+        }))),
+        (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
+    }
+}
