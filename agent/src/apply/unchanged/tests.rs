@@ -19,7 +19,8 @@ struct Known {
 }
 
 fn known(api_version: &str, kind: &str) -> Known {
-    let object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": "x"}});
+    let object =
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a", "namespace": "x"}});
     let manifest = decode(vec![object]).manifests.remove(0);
     let gvk = GroupVersionKind::gvk(&manifest.key.group, &manifest.version, kind);
     let kind = Kind {
@@ -73,12 +74,8 @@ fn holds_for(known: &Known) -> Option<(String, String)> {
         app_namespace: None,
         anew: known.anew,
     };
-    unchanged(&task, &order, &known.kind, &known.target).map(|(_, version)| {
-        (
-            version.uid.into_owned(),
-            version.resource_version.into_owned(),
-        )
-    })
+    unchanged(&task, &order, &known.kind, &known.target)
+        .map(|(_, version)| (version.uid.into_owned(), version.resource_version.into_owned()))
 }
 
 #[test]
@@ -114,7 +111,9 @@ fn whatever_else_may_have_changed_is_judged_again() {
             differences.drifted = vec!["spec.replicas".to_owned()];
         }),
         ("another scope", |known| known.kind.namespaced = false),
-        ("not seen", |known| known.observation.as_mut().unwrap().seen = None),
+        ("not seen", |known| {
+            known.observation.as_mut().unwrap().seen = None
+        }),
     ];
     for (what, change) in cases {
         let mut known = known("apps/v1", "Deployment");
@@ -134,7 +133,13 @@ fn versions_are_read_from_the_text() {
         "data":{"metadata":{"uid":"w","resourceVersion":"8"}}}"#;
     let version = Version::of(text).unwrap();
     assert_eq!((&*version.uid, &*version.resource_version), ("u", "7"));
-    for none in ["", "[]", "{}", r#"{"metadata":{"uid":"u"}}"#, r#"{"metadata":{"uid":"u","resourceVersion":"7"}"#] {
+    for none in [
+        "",
+        "[]",
+        "{}",
+        r#"{"metadata":{"uid":"u"}}"#,
+        r#"{"metadata":{"uid":"u","resourceVersion":"7"}"#,
+    ] {
         assert_eq!(Version::of(none), None, "{none}");
     }
 }
