@@ -13,6 +13,9 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+/// Threads for what blocks, which is the resolution of names; they end when they are idle.
+const BLOCKING_THREADS: usize = 2;
+
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     tracing_subscriber::fmt()
@@ -26,8 +29,9 @@ fn main() -> anyhow::Result<()> {
     {
         anyhow::bail!("a TLS provider was installed before main: build the agent with ring only");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    // One thread: an agent waits nearly all the time, and each further thread costs a stack and a heap of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()?;
     runtime.block_on(Box::pin(serve(arguments)))

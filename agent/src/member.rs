@@ -1,5 +1,6 @@
 //! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
 
+use crate::apply::unchanged::Version;
 use crate::error::{CallError, Fault};
 use crate::executor::Account;
 use crate::kinds::Kind;
@@ -12,6 +13,15 @@ use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use roundhouse_patch::PatchType;
 use serde_json::Value;
 use std::time::Duration;
+
+/// What a look at an object that was seen before found.
+#[derive(Debug)]
+pub(crate) enum Sighting {
+    /// The version that was seen.
+    Same,
+    /// Another one, or (`None`) no object.
+    Other(Option<Value>),
+}
 
 /// A member's API.
 #[derive(Clone)]
@@ -53,11 +63,20 @@ impl Member {
         kind: &Kind,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<Value, CallError> {
+        parse(&self.answer(kind, request).await?)
+    }
+
+    /// Makes a call; the body of its answer.
+    async fn answer(
+        &self,
+        kind: &Kind,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<String, CallError> {
         let mut request = request.map_err(kube::Error::BuildRequest)?;
         if let Some(account) = &self.account {
             account.sign(request.headers_mut());
         }
-        let mut answer = within(self.timeout, self.client.request::<Value>(request)).await;
+        let mut answer = within(self.timeout, self.client.request_text(request)).await;
         if let Err(CallError::Kube(kube::Error::Api(status))) = &mut answer
             && secrecy::is_secret(kind)
         {
@@ -70,6 +89,21 @@ impl Member {
     pub(crate) async fn get(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, CallError> {
         let request = Self::request(kind, key).get(&key.name, &GetParams::default());
         found(self.call(kind, request).await)
+    }
+
+    /// The live object, parsed only if it is not the version that was seen.
+    pub(crate) async fn get_unless(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        seen: &Version<'_>,
+    ) -> Result<Sighting, CallError> {
+        let request = Self::request(kind, key).get(&key.name, &GetParams::default());
+        match found(self.answer(kind, request).await)? {
+            Some(text) if Version::of(&text).as_ref() == Some(seen) => Ok(Sighting::Same),
+            Some(text) => parse(&text).map(Some).map(Sighting::Other),
+            None => Ok(Sighting::Other(None)),
+        }
     }
 
     /// Makes an object.
@@ -162,6 +196,10 @@ impl Member {
             Err(error) => Err(error),
         }
     }
+}
+
+fn parse(text: &str) -> Result<Value, CallError> {
+    serde_json::from_str(text).map_err(|error| CallError::Kube(kube::Error::SerdeError(error)))
 }
 
 /// Limits the time of a call.

@@ -29,6 +29,14 @@ impl ObjectKey {
         }
     }
 
+    /// Whether a ledger's entry is of this object.
+    pub(crate) fn is_of(&self, entry: &LedgerEntry) -> bool {
+        self.name == entry.name
+            && self.kind == entry.kind
+            && self.namespace == entry.namespace
+            && self.group == entry.group
+    }
+
     /// The kind at one version.
     pub(crate) fn gvk(&self, version: &str) -> GroupVersionKind {
         GroupVersionKind::gvk(&self.group, version, &self.kind)

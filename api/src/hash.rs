@@ -4,6 +4,7 @@
 //! map is ordered by key in this workspace (the `preserve_order` feature is off), so its compact output is canonical.
 
 use crate::names::{annotation, label};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -34,6 +35,24 @@ pub fn of_value(value: &Value) -> String {
     sha256(&canonical(value))
 }
 
+/// How many bytes the canonical form of a value has; they are counted, not kept.
+pub fn weight(value: &Value) -> usize {
+    struct Counted(usize);
+    impl std::io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    // As in `canonical`, nothing can fail.
+    serde_json::to_writer(&mut counted, value).map_or(0, |()| counted.0)
+}
+
 /// The manifest without the stamps of bookkeeping: what [`of_manifest`] hashes.
 pub fn without_stamps(manifest: &Value) -> Value {
     let mut manifest = manifest.clone();
@@ -56,9 +75,67 @@ pub fn without_stamps(manifest: &Value) -> Value {
     manifest
 }
 
+/// A manifest that is written as [`without_stamps`] leaves it, without a copy of it.
+#[derive(Clone, Copy)]
+enum Unstamped<'a> {
+    Manifest(&'a Value),
+    Metadata(&'a Value),
+    Stamped(&'a Value, &'static [&'static str]),
+}
+
+/// The stamps in a field of `metadata`.
+fn stamps(field: &str) -> Option<&'static [&'static str]> {
+    match field {
+        "annotations" => Some(&STAMP_ANNOTATIONS),
+        "labels" => Some(&STAMP_LABELS),
+        _ => None,
+    }
+}
+
+impl Serialize for Unstamped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Unstamped::Manifest(Value::Object(map)) => {
+                serializer.collect_map(map.iter().map(|(key, value)| match key.as_str() {
+                    "metadata" => (key, Field::Unstamped(Unstamped::Metadata(value))),
+                    _ => (key, Field::Plain(value)),
+                }))
+            }
+            Unstamped::Metadata(Value::Object(map)) => {
+                serializer.collect_map(map.iter().filter_map(|(key, value)| {
+                    let (Some(stamps), Some(fields)) = (stamps(key), value.as_object()) else {
+                        return Some((key, Field::Plain(value)));
+                    };
+                    let rest = fields.keys().any(|field| !stamps.contains(&field.as_str()));
+                    rest.then_some((key, Field::Unstamped(Unstamped::Stamped(value, stamps))))
+                }))
+            }
+            Unstamped::Stamped(Value::Object(map), stamps) => {
+                serializer.collect_map(map.iter().filter(|(key, _)| !stamps.contains(&key.as_str())))
+            }
+            Unstamped::Manifest(value) | Unstamped::Metadata(value) | Unstamped::Stamped(value, _) => {
+                value.serialize(serializer)
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Field<'a> {
+    Plain(&'a Value),
+    Unstamped(Unstamped<'a>),
+}
+
+/// The canonical bytes of a manifest without its stamps: those of [`without_stamps`].
+fn canonical_unstamped(manifest: &Value) -> Vec<u8> {
+    // As in `canonical`, nothing can fail.
+    serde_json::to_vec(&Unstamped::Manifest(manifest)).unwrap_or_default()
+}
+
 /// `roundhouse.dev/desired-hash`: hex sha256 of one manifest as divided and overridden for its cluster, stamps excluded.
 pub fn of_manifest(manifest: &Value) -> String {
-    of_value(&without_stamps(manifest))
+    sha256(&canonical_unstamped(manifest))
 }
 
 /// `Bundle.spec.hash`: hex sha256 over the canonical list of manifests, stamps excluded, in the order of the bundle.
@@ -69,7 +146,7 @@ pub fn of_manifests(manifests: &[Value]) -> String {
         if index > 0 {
             hasher.update(b",");
         }
-        hasher.update(canonical(&without_stamps(manifest)));
+        hasher.update(canonical_unstamped(manifest));
     }
     hasher.update(b"]");
     hex(&hasher.finalize())
@@ -128,6 +205,26 @@ mod tests {
             of_manifests(std::slice::from_ref(&plain)),
             of_manifests(&[plain.clone(), plain])
         );
+    }
+
+    #[test]
+    fn what_is_hashed_is_the_manifest_without_its_stamps() {
+        for manifest in [
+            json!(null),
+            json!("text"),
+            json!([{"metadata": {"labels": {"app.oam.dev/revision": "v1"}}}]),
+            json!({"metadata": null}),
+            json!({"metadata": {"annotations": "no map", "labels": {}}}),
+            json!({"metadata": {"annotations": {}, "labels": {"app.oam.dev/revision": "v1"}, "name": "a"}}),
+            json!({"metadata": {"annotations": {"roundhouse.dev/owned-by": "h/b"},
+                "labels": {"a": "b", "app.oam.dev/revision": {"metadata": 1}}},
+                "spec": {"metadata": {"labels": {"app.oam.dev/revision": "stays"}}, "text": "\u{1}\"ü"}}),
+        ] {
+            let bytes = canonical(&without_stamps(&manifest));
+            assert_eq!(canonical_unstamped(&manifest), bytes, "{manifest}");
+            assert_eq!(of_manifest(&manifest), sha256(&bytes));
+            assert_eq!(weight(&manifest), canonical(&manifest).len());
+        }
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
 }
 
 fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
-    let bytes = hash::canonical(&manifest).len();
+    let bytes = hash::weight(&manifest);
     if bytes > MAX_MANIFEST_BYTES {
         return Err(DecodeError::TooLarge { bytes });
     }

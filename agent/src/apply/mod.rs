@@ -28,6 +28,7 @@ pub(crate) mod retain;
 pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod target;
+pub(crate) mod unchanged;
 pub(crate) mod unrecorded;
 pub(crate) mod write;
 
@@ -97,6 +98,8 @@ impl Observation {
 pub(crate) struct Task<'a> {
     pub(crate) manifest: &'a Manifest,
     pub(crate) entry: Option<&'a LedgerEntry>,
+    /// What the last look found.
+    pub(crate) known: Option<&'a Observation>,
     /// See [`Observation::differences`].
     pub(crate) differences: Option<&'a Differences>,
     /// See [`Observation::quiet`].

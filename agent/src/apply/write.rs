@@ -18,13 +18,15 @@ use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::target::{no_kind, target};
+use crate::apply::unchanged::unchanged;
 use crate::apply::{Done, Engine, Order, Task};
 use crate::delay::backoff;
 use crate::drift::{Differences, Look, Written};
 use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
+use crate::member::Sighting;
 use crate::object::{self, ObjectKey};
-use record::done;
+use record::{again, done};
 use roundhouse_api::bundle::{Drift, UpdateStrategyType};
 use roundhouse_api::names::annotation;
 use serde_json::Value;
@@ -86,6 +88,9 @@ impl Ended {
     }
 }
 
+/// What a look at an object found: the object, or that there is none.
+type Read = Result<Option<Value>, CallError>;
+
 /// One manifest and the object that it means, for one attempt.
 #[derive(Debug, Clone, Copy)]
 struct Attempt<'a> {
@@ -110,11 +115,26 @@ impl Engine {
             Ok(target) => target,
             Err(outcome) => return done(task, order, Some(kind), None, Ended::with(outcome, None)),
         };
-        let ended = self.attempt(task, order, &kind, &target).await;
+        let seen = match unchanged(&task, &order, &kind, &target) {
+            Some((known, version)) => match self.member.get_unless(&kind, &target, &version).await {
+                Ok(Sighting::Same) => return again(task, known),
+                Ok(Sighting::Other(live)) => Some(Ok(live)),
+                Err(error) => Some(Err(error)),
+            },
+            None => None,
+        };
+        let ended = self.attempt(task, order, (&kind, &target), seen).await;
         done(task, order, Some(kind), Some(target), ended)
     }
 
-    async fn attempt(&self, task: Task<'_>, order: Order<'_>, kind: &Kind, target: &ObjectKey) -> Ended {
+    /// Tries until something is settled; `seen` is what a look at the object just found, if there was one.
+    async fn attempt(
+        &self,
+        task: Task<'_>,
+        order: Order<'_>,
+        (kind, target): (&Kind, &ObjectKey),
+        mut seen: Option<Read>,
+    ) -> Ended {
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(backoff(attempt - 1, CONFLICT_MIN, CONFLICT_MAX)).await;
@@ -131,7 +151,7 @@ impl Engine {
                     now: Instant::now(),
                 },
             };
-            match self.look_and_write(attempt).await {
+            match self.look_and_write(attempt, seen.take()).await {
                 Ok(Some(ended)) => return ended,
                 Ok(None) => {}
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {}
@@ -149,7 +169,11 @@ impl Engine {
     }
 
     /// Looks at the object, decides, and sends what was decided; `None` when it is to be looked at again.
-    async fn look_and_write(&self, attempt: Attempt<'_>) -> Result<Option<Ended>, CallError> {
+    async fn look_and_write(
+        &self,
+        attempt: Attempt<'_>,
+        seen: Option<Read>,
+    ) -> Result<Option<Ended>, CallError> {
         let Attempt {
             task,
             order,
@@ -157,7 +181,11 @@ impl Engine {
             look,
             ..
         } = attempt;
-        let live = match self.member.get(attempt.kind, attempt.target).await {
+        let read = match seen {
+            Some(read) => read,
+            None => self.member.get(attempt.kind, attempt.target).await,
+        };
+        let live = match read {
             Ok(live) => live,
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),

@@ -65,6 +65,11 @@ pub(crate) enum Advice {
 }
 
 impl Differences {
+    /// Whether nothing differs, and nothing is remembered that ends with time.
+    pub(crate) fn is_none(&self) -> bool {
+        *self == Differences::default()
+    }
+
     /// The object is as the bundle wants it, or left alone: fights come to their end.
     pub(crate) fn none(&mut self, look: Look<'_>) {
         self.drifted.clear();

@@ -60,7 +60,7 @@ pub(crate) fn trim(spec: &mut AppliedBundleSpec) -> usize {
 fn copy(entry: &roundhouse_api::ledger::LedgerEntry) -> usize {
     let field = "\"lastApplied\":,".len();
     let copy = entry.last_applied.as_ref();
-    copy.map_or(0, |copy| roundhouse_api::hash::canonical(copy).len() + field)
+    copy.map_or(0, |copy| roundhouse_api::hash::weight(copy) + field)
 }
 
 fn weight(spec: &AppliedBundleSpec) -> usize {

@@ -91,10 +91,7 @@ impl Ledger {
 
     /// The entry of an object.
     pub(crate) fn entry(&self, key: &ObjectKey) -> Option<&LedgerEntry> {
-        self.spec
-            .objects
-            .iter()
-            .find(|entry| ObjectKey::of_entry(entry) == *key)
+        self.spec.objects.iter().find(|entry| key.is_of(entry))
     }
 
     /// Looks at the stored object, and makes it again what it was if somebody deleted or changed it or took its finalizer

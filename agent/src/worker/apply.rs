@@ -47,9 +47,14 @@ impl Worker {
     ) -> Result<Next, CallError> {
         let manifests = std::mem::take(&mut spec.workload.manifests);
         let total = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
-        if extent == Extent::Whole {
+        let anew = self.tried.as_ref() != Some(&content);
+        // What was tried was checked, and is the same as long as its generation is.
+        let checked = !anew && spec.hash.as_ref().is_none_or(|declared| *declared == self.hash);
+        let hash = if checked {
+            self.hash.clone()
+        } else {
             match check_hash(spec.hash.as_deref(), &manifests) {
-                Ok(hash) => self.hash = hash,
+                Ok(hash) => hash,
                 Err(fenced) => {
                     let message = fenced.to_string();
                     self.refuse(held, spec.hash.as_deref(), spec.epoch, fenced.reason(), &message)
@@ -57,7 +62,7 @@ impl Worker {
                     return Ok(Next::Resync);
                 }
             }
-        }
+        };
         let engine = match self.engine(&spec) {
             Ok(engine) => engine,
             Err(error) => {
@@ -67,8 +72,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        // The spec is the same as long as its generation is.
-        if self.applied.as_ref() != Some(&content) {
+        if !checked {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
         let decoded = decode(manifests);
@@ -101,8 +105,8 @@ impl Worker {
             Surplus::default()
         };
         self.cleaned = false;
-        let anew = self.tried.as_ref() != Some(&content);
         self.tried = Some(content.clone());
+        self.hash = hash;
         let outcomes = self
             .touch_member(&engine, &decoded, &spec, &terms, (&extent, anew))
             .await;
@@ -226,6 +230,7 @@ impl Worker {
                 Task {
                     manifest,
                     entry: self.ledger.entry(&manifest.key),
+                    known,
                     differences: known.map(|known| &known.differences),
                     quiet: known.filter(|_| !again).and_then(|known| known.quiet.as_deref()),
                     refused,

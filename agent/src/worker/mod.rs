@@ -76,9 +76,9 @@ pub(crate) struct Worker {
     applied: Option<Content>,
     /// Which content a pass tried last.
     tried: Option<Content>,
-    /// Hash of the content applied.
+    /// Its hash, as computed.
     hash: String,
-    /// Its rules, compiled.
+    /// Rules of the content that was read last, compiled.
     rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,

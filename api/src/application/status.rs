@@ -250,6 +250,13 @@ pub struct Delivery {
     /// How many more are not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub omitted: Option<u32>,
+    /// Clusters that are ready, but whose agent reports trouble (a field that somebody else rewrites, a removal that
+    /// waits for a confirmation), at most [`MAX_NOT_READY`], sorted by name; `phase` is the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<ClusterDelivery>,
+    /// How many more are degraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded_omitted: Option<u32>,
 }
 
 /// Clusters of one region by phase.
@@ -272,13 +279,13 @@ pub struct RegionDelivery {
     pub replicas_ready: u64,
 }
 
-/// A cluster that is not ready.
+/// A cluster that is not ready, or not as it should be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDelivery {
     /// Cluster name.
     pub cluster: String,
-    /// `Dispatching`, `Waiting`, `Progressing`, `Failed`, `Unreachable`.
+    /// `Dispatching`, `Waiting`, `Progressing`, `Failed`, `Unreachable`; of a degraded cluster the reason.
     pub phase: String,
     /// What a person should know.
     pub message: String,

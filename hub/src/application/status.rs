@@ -5,7 +5,7 @@ use crate::{
     dispatch::{
         self, Observed, Plan, Target,
         evidence::{cluster_evidence, held_evidence},
-        rollup::{self, ready_replicas},
+        rollup::{self, ready_replicas, trouble},
     },
     workflow::{ClusterEvidence, ClusterState, Evidence, StepEvidence},
 };
@@ -118,6 +118,7 @@ pub(super) fn delivery(
                 }),
                 replicas,
                 ready: ready_replicas(held, replicas),
+                trouble: trouble(held),
             }
         })
         .collect();

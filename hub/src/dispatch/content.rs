@@ -142,7 +142,7 @@ fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Resu
                 render::set_job_share(&mut manifest, share);
             }
             render::stamp(&mut manifest, &stamps);
-            let bytes = hash::canonical(&manifest).len();
+            let bytes = hash::weight(&manifest);
             if bytes > MAX_MANIFEST_BYTES {
                 return Err(Refusal::Manifest {
                     application: application(),

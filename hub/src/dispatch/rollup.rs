@@ -3,6 +3,8 @@
 use super::Observed;
 use crate::workflow::{ClusterEvidence, ClusterState};
 use roundhouse_api::application::{ClusterDelivery, Delivery, MAX_NOT_READY, RegionDelivery};
+use roundhouse_api::bundle::DEGRADED;
+use roundhouse_api::condition;
 use std::collections::BTreeMap;
 
 /// At most this many reasons for unplaced replicas.
@@ -19,6 +21,8 @@ pub struct Member {
     pub replicas: u64,
     /// Of those, replicas that are ready by its own report.
     pub ready: u64,
+    /// Trouble that its own report names: reason and message.
+    pub trouble: Option<(String, String)>,
 }
 
 /// Replicas that found no place.
@@ -42,10 +46,32 @@ pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
     ready.sum::<u64>().min(placed)
 }
 
+/// The first trouble that reports about the present content name: reason and message of the condition `Degraded`.
+pub fn trouble(observed: &[Observed]) -> Option<(String, String)> {
+    let reports = observed
+        .iter()
+        .filter(|b| !b.deleting)
+        .filter_map(Observed::own_report);
+    let mut degraded = reports.filter_map(|report| {
+        let condition = condition::get(&report.conditions, DEGRADED)?;
+        (condition.status == "True").then(|| (condition.reason.clone(), condition.message.clone()))
+    });
+    degraded.next()
+}
+
+/// The first [`MAX_NOT_READY`] of a list, and how many more there are.
+fn bounded(mut clusters: Vec<ClusterDelivery>) -> (Vec<ClusterDelivery>, Option<u32>) {
+    clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    let omitted = u32::try_from(clusters.len().saturating_sub(MAX_NOT_READY)).ok();
+    clusters.truncate(MAX_NOT_READY);
+    (clusters, omitted.filter(|n| *n > 0))
+}
+
 /// Sums the members up.
 pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
     let mut regions: BTreeMap<&str, RegionDelivery> = BTreeMap::new();
-    let mut late: Vec<&ClusterEvidence> = Vec::new();
+    let mut late = Vec::new();
+    let mut degraded = Vec::new();
     for member in members {
         let region = regions.entry(&member.region).or_insert_with(|| RegionDelivery {
             region: member.region.clone(),
@@ -60,33 +86,38 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
             ClusterState::Unreachable => region.unreachable += 1,
             _ => {}
         }
+        let cluster = member.evidence.cluster.clone();
         if member.evidence.state != ClusterState::Ready {
-            late.push(&member.evidence);
+            late.push(ClusterDelivery {
+                cluster,
+                phase: member.evidence.state.as_str().to_owned(),
+                message: member.evidence.message.clone(),
+            });
+        } else if let Some((reason, message)) = member.trouble.clone() {
+            degraded.push(ClusterDelivery {
+                cluster,
+                phase: reason,
+                message,
+            });
         }
     }
-    late.sort_by(|a, b| a.cluster.cmp(&b.cluster));
+    let ready_clusters = members.len() - late.len();
+    let (not_ready, omitted) = bounded(late);
+    let (degraded, degraded_omitted) = bounded(degraded);
     let placed: u64 = members.iter().map(|m| m.replicas).sum();
     let ready: u64 = members.iter().map(|m| m.ready).sum();
     let mut reasons = unplaced.reasons;
     reasons.truncate(MAX_REASONS);
     Delivery {
-        clusters_ready: format!("{}/{}", members.len() - late.len(), members.len()),
+        clusters_ready: format!("{ready_clusters}/{}", members.len()),
         replicas_ready: format!("{ready}/{placed}"),
         placed,
         unplaced: unplaced.count,
         unplaced_reasons: reasons,
         regions: regions.into_values().collect(),
-        omitted: u32::try_from(late.len().saturating_sub(MAX_NOT_READY))
-            .ok()
-            .filter(|n| *n > 0),
-        not_ready: late
-            .into_iter()
-            .take(MAX_NOT_READY)
-            .map(|evidence| ClusterDelivery {
-                cluster: evidence.cluster.clone(),
-                phase: evidence.state.as_str().to_owned(),
-                message: evidence.message.clone(),
-            })
-            .collect(),
+        not_ready,
+        omitted,
+        degraded,
+        degraded_omitted,
     }
 }

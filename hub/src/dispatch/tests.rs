@@ -579,6 +579,8 @@ fn the_roll_up_is_bounded_and_sorted() {
             },
             replicas: 2,
             ready: u64::from(n < 100) * 2,
+            // A cluster that is not ready is listed once.
+            trouble: (n >= 40).then(|| ("Fighting".to_owned(), format!("replicas of c{n:03}"))),
         })
         .collect();
     let delivery = roll_up(&members, Unplaced::default());
@@ -588,6 +590,19 @@ fn the_roll_up_is_bounded_and_sorted() {
     );
     assert_eq!((delivery.not_ready.len(), delivery.omitted), (50, Some(50)));
     assert_eq!(delivery.not_ready[0].cluster, "c100");
+    assert_eq!(
+        (delivery.degraded.len(), delivery.degraded_omitted),
+        (50, Some(10))
+    );
+    let first = &delivery.degraded[0];
+    assert_eq!(
+        (
+            first.cluster.as_str(),
+            first.phase.as_str(),
+            first.message.as_str()
+        ),
+        ("c040", "Fighting", "replicas of c040")
+    );
     let regions: Vec<_> = delivery
         .regions
         .iter()

@@ -13,6 +13,16 @@ use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::{annotation, label};
 use std::sync::Arc;
 
+/// The object is what it was: so is all there is to say of it, and the ledger has it already.
+pub(super) fn again(task: Task<'_>, known: &Observation) -> Done {
+    Done {
+        key: task.manifest.key.clone(),
+        ordinal: task.manifest.ordinal,
+        observation: known.clone(),
+        settled: None,
+    }
+}
+
 /// Everything that is remembered of an attempt.
 pub(super) fn done(
     task: Task<'_>,
