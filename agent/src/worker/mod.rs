@@ -64,6 +64,10 @@ enum Extent {
 struct Content {
     uid: String,
     generation: i64,
+    /// A hub that was restored from a backup may use a generation again, with a newer epoch.
+    epoch: Option<i64>,
+    /// The hash that the Bundle declares.
+    hash: Option<String>,
 }
 
 /// One bundle's worker.
@@ -248,14 +252,6 @@ impl Worker {
 
     async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
         self.note_status(held);
-        let content = Content {
-            uid: held.uid.clone(),
-            generation: held.generation,
-        };
-        if self.applied.as_ref() != Some(&content) && news.intent {
-            self.failures = 0;
-            self.retry_due = None;
-        }
         let spec = match held.spec() {
             Ok(spec) => spec,
             Err(error) => {
@@ -264,6 +260,16 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
+        let content = Content {
+            uid: held.uid.clone(),
+            generation: held.generation,
+            epoch: spec.epoch,
+            hash: spec.hash.clone(),
+        };
+        if self.applied.as_ref() != Some(&content) && news.intent {
+            self.failures = 0;
+            self.retry_due = None;
+        }
         let sight = Sight::Present {
             uid: &held.uid,
             generation: held.generation,
