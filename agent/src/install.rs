@@ -4,6 +4,7 @@ use crate::error::{CallError, Fault};
 use crate::member::{found, within};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::crds;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
@@ -12,9 +13,13 @@ use std::time::Duration;
 
 /// Makes or updates the definitions that an agent needs; one that is as it should be is not written.
 pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<(), CallError> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for wanted in crds::member() {
-        let name = wanted.name_any();
+    let resource = ApiResource::erase::<CustomResourceDefinition>(&());
+    // As plain JSON: what the member has is compared, not understood.
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    for definition in crds::member() {
+        let name = definition.name_any();
+        let mut wanted = DynamicObject::new(&name, &resource).data(json!({"spec": definition.spec}));
+        wanted.metadata.labels = definition.metadata.labels;
         let Some(live) = found(within(timeout, api.get(&name)).await)? else {
             let params = PostParams {
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -25,7 +30,7 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
                 _ => continue,
             }
         };
-        let value = |definition: &CustomResourceDefinition| json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.spec});
+        let value = |definition: &DynamicObject| json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.data.get("spec")});
         let wanted = value(&wanted);
         if !contains(&value(&live), &wanted) {
             let params = PatchParams {
@@ -51,6 +56,8 @@ fn contains(live: &Value, wanted: &Value) -> bool {
                     .zip(wanted)
                     .all(|(live, wanted)| contains(live, wanted))
         }
+        // A server writes 1 for 1.0.
+        (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),
         _ => live == wanted,
     }
 }
@@ -70,6 +77,7 @@ mod tests {
             (json!({"a": 2, "list": [{"x": 1}]}), false),
             (json!({"a": 1, "list": [{"x": 1}, {"x": 2}]}), false),
             (json!({"list": [{"x": 1}]}), false),
+            (json!({"a": 1.0, "list": [{"x": 1}]}), true),
         ] {
             assert_eq!(contains(&live, &wanted), expected, "{live}");
         }

@@ -1,6 +1,6 @@
 //! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
 
-use crate::apply::unchanged::Version;
+use crate::apply::unchanged::Fingerprint;
 use crate::error::{CallError, Fault};
 use crate::executor::Account;
 use crate::kinds::Kind;
@@ -14,13 +14,15 @@ use roundhouse_patch::PatchType;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What a look at an object that was seen before found.
+/// What a look at an object found.
 #[derive(Debug)]
 pub(crate) enum Sighting {
-    /// The version that was seen.
-    Same,
-    /// Another one, or (`None`) no object.
-    Other(Option<Value>),
+    /// There is none.
+    Missing,
+    /// The answer is the one that was known.
+    Known,
+    /// The object, and its answer.
+    Live(Value, Fingerprint),
 }
 
 /// A member's API.
@@ -91,19 +93,22 @@ impl Member {
         found(self.call(kind, request).await)
     }
 
-    /// The live object, parsed only if it is not the version that was seen.
-    pub(crate) async fn get_unless(
+    /// The live object, parsed only if the answer is not the known one.
+    pub(crate) async fn look(
         &self,
         kind: &Kind,
         key: &ObjectKey,
-        seen: &Version<'_>,
+        known: Option<Fingerprint>,
     ) -> Result<Sighting, CallError> {
         let request = Self::request(kind, key).get(&key.name, &GetParams::default());
-        match found(self.answer(kind, request).await)? {
-            Some(text) if Version::of(&text).as_ref() == Some(seen) => Ok(Sighting::Same),
-            Some(text) => parse(&text).map(Some).map(Sighting::Other),
-            None => Ok(Sighting::Other(None)),
+        let Some(text) = found(self.answer(kind, request).await)? else {
+            return Ok(Sighting::Missing);
+        };
+        let answer = Fingerprint::of(&text);
+        if known == Some(answer) {
+            return Ok(Sighting::Known);
         }
+        Ok(Sighting::Live(parse(&text)?, answer))
     }
 
     /// Makes an object.

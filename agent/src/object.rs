@@ -3,6 +3,7 @@
 use kube::core::GroupVersionKind;
 use roundhouse_api::ledger::LedgerEntry;
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Which object: the API version is no part of it, a change of version is no removal.
@@ -31,10 +32,13 @@ impl ObjectKey {
 
     /// Whether a ledger's entry is of this object.
     pub(crate) fn is_of(&self, entry: &LedgerEntry) -> bool {
-        self.name == entry.name
-            && self.kind == entry.kind
-            && self.namespace == entry.namespace
-            && self.group == entry.group
+        self.order_of(entry).is_eq()
+    }
+
+    /// Where a ledger's entry stands to this object: the order of keys.
+    pub(crate) fn order_of(&self, entry: &LedgerEntry) -> Ordering {
+        let theirs = (&entry.group, &entry.kind, &entry.namespace, &entry.name);
+        theirs.cmp(&(&self.group, &self.kind, &self.namespace, &self.name))
     }
 
     /// The kind at one version.

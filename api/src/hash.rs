@@ -27,7 +27,12 @@ pub fn canonical(value: &Value) -> Vec<u8> {
 
 /// Lower-case hex sha256 of bytes.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    hex(&digest(bytes))
+}
+
+/// sha256 of bytes.
+pub fn digest(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// Lower-case hex sha256 of the canonical form of a value.

@@ -47,6 +47,7 @@ use roundhouse_api::bundle::{ManifestConfig, ResourceMeta, WorkloadStatus};
 use roundhouse_api::ledger::LedgerEntry;
 use std::sync::Arc;
 use std::time::Duration;
+use unchanged::Fingerprint;
 
 /// How long the objects of later waves wait for definitions of the first one to be established.
 const ESTABLISH_TRIES: u32 = 8;
@@ -74,6 +75,8 @@ pub(crate) struct Observation {
     pub(crate) examined: Option<Box<Examined>>,
     /// `resourceVersion` that was looked at last.
     pub(crate) seen: Option<String>,
+    /// The answer of the member that was judged, if it was found unchanged.
+    pub(crate) answer: Option<Fingerprint>,
     /// What differs, and who fights over it.
     pub(crate) differences: Differences,
     /// Digest of a patch that the member refused, and of the object that it was computed on: a field is immutable, and
@@ -236,6 +239,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         workload: None,
         examined: None,
         seen: None,
+        answer: None,
         differences: Differences::default(),
         quiet: None,
     }

@@ -18,7 +18,7 @@ use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::target::{no_kind, target};
-use crate::apply::unchanged::unchanged;
+use crate::apply::unchanged::{Fingerprint, unchanged};
 use crate::apply::{Done, Engine, Order, Task};
 use crate::delay::backoff;
 use crate::drift::{Differences, Look, Written};
@@ -47,6 +47,8 @@ pub(super) struct Ended {
     pub(super) copy: Option<Copy>,
     /// What differs now; `None` if the object was not looked at.
     pub(super) differences: Option<Differences>,
+    /// See [`Observation::answer`].
+    pub(super) answer: Option<Fingerprint>,
     /// See [`Observation::quiet`].
     pub(super) quiet: Option<String>,
     /// What apply-once rules kept, for the ledger; see [`Settled::Ours`].
@@ -60,6 +62,7 @@ impl Ended {
             live,
             copy: None,
             differences: None,
+            answer: None,
             quiet: None,
             kept: None,
         }
@@ -80,6 +83,16 @@ impl Ended {
         Ended { quiet, ..self }
     }
 
+    /// Remembers the answer that was judged, if the object is as wanted and still the version of that answer.
+    fn judged(self, answer: Option<Fingerprint>, version: Option<&str>) -> Self {
+        let same = self.live.as_ref().and_then(object::resource_version) == version;
+        let unchanged = self.outcome == Outcome::Applied(Applied::Unchanged);
+        Ended {
+            answer: answer.filter(|_| same && unchanged),
+            ..self
+        }
+    }
+
     pub(super) fn differing(self, differences: Differences) -> Self {
         Ended {
             differences: Some(differences),
@@ -88,8 +101,8 @@ impl Ended {
     }
 }
 
-/// What a look at an object found: the object, or that there is none.
-type Read = Result<Option<Value>, CallError>;
+/// What a look at an object found.
+type Read = Result<Sighting, CallError>;
 
 /// One manifest and the object that it means, for one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -116,10 +129,9 @@ impl Engine {
             Err(outcome) => return done(task, order, Some(kind), None, Ended::with(outcome, None)),
         };
         let seen = match unchanged(&task, &order, &kind, &target) {
-            Some((known, version)) => match self.member.get_unless(&kind, &target, &version).await {
-                Ok(Sighting::Same) => return again(task, known),
-                Ok(Sighting::Other(live)) => Some(Ok(live)),
-                Err(error) => Some(Err(error)),
+            Some((known, answer)) => match self.member.look(&kind, &target, Some(answer)).await {
+                Ok(Sighting::Known) => return again(task, known),
+                read => Some(read),
             },
             None => None,
         };
@@ -183,20 +195,26 @@ impl Engine {
         } = attempt;
         let read = match seen {
             Some(read) => read,
-            None => self.member.get(attempt.kind, attempt.target).await,
+            None => self.member.look(attempt.kind, attempt.target, None).await,
         };
-        let live = match read {
-            Ok(live) => live,
+        let (live, answer) = match read {
+            Ok(Sighting::Live(live, answer)) => (Some(live), Some(answer)),
+            Ok(Sighting::Missing) => (None, None),
+            Ok(Sighting::Known) => return Ok(None),
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
         };
+        let version = live
+            .as_ref()
+            .and_then(object::resource_version)
+            .map(str::to_owned);
         let mut differences = task.differences.cloned().unwrap_or_default();
         let step = decide(task.manifest, live.as_ref(), task.entry, treatment, order.terms);
-        match (step, live) {
+        let ended = match (step, live) {
             (Step::Done(outcome), live) => {
                 differences.none(look);
                 let ended = looked_at(task, order, treatment, outcome, live);
-                Ok(Some(ended.differing(differences)))
+                Some(ended.differing(differences))
             }
             (Step::Drifted { patch }, Some(live)) => {
                 differences.reported(&patch, &live);
@@ -205,13 +223,14 @@ impl Engine {
                     false => Applied::Drifted,
                 };
                 let ended = looked_at(task, order, treatment, Outcome::Applied(applied), Some(live));
-                Ok(Some(ended.differing(differences)))
+                Some(ended.differing(differences))
             }
-            (Step::Create { object, copy }, _) => self.make(attempt, object, copy, differences).await,
+            (Step::Create { object, copy }, _) => self.make(attempt, object, copy, differences).await?,
             (Step::Apply { config, manner }, live) => {
-                self.apply_over(attempt, live, config, manner, differences).await
+                self.apply_over(attempt, live, config, manner, differences)
+                    .await?
             }
-            (Step::HandOver { patch }, Some(live)) => self.hand_over(attempt, &live, patch).await,
+            (Step::HandOver { patch }, Some(live)) => self.hand_over(attempt, &live, patch).await?,
             (
                 Step::Patch {
                     patch,
@@ -225,10 +244,11 @@ impl Engine {
                     patch_type,
                     copy,
                 };
-                self.change(attempt, live, change, differences).await
+                self.change(attempt, live, change, differences).await?
             }
-            (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => Ok(None),
-        }
+            (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => None,
+        };
+        Ok(ended.map(|ended| ended.judged(answer, version.as_deref())))
     }
 }
 

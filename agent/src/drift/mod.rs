@@ -67,7 +67,7 @@ pub(crate) enum Advice {
 impl Differences {
     /// Whether nothing differs, and nothing is remembered that ends with time.
     pub(crate) fn is_none(&self) -> bool {
-        *self == Differences::default()
+        self.drifted.is_empty() && self.history.is_empty() && self.settled.is_empty()
     }
 
     /// The object is as the bundle wants it, or left alone: fights come to their end.

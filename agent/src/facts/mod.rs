@@ -10,10 +10,13 @@ use crate::error::{CallError, Fault};
 use crate::member::{found, within};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{ListParams, PostParams};
-use kube::{Api, Client};
+use kube::core::Request;
+use kube::{Api, Client, Resource};
 use roundhouse_api::cluster::{ClusterReport, ClusterReportSpec};
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Nodes of one page of a list.
@@ -102,16 +105,38 @@ struct Nodes {
     allocatable: BTreeMap<String, i128>,
 }
 
+/// A page of nodes: of each what counts. The rest, names of images above all, is not kept.
+#[derive(Debug, Deserialize)]
+struct Page {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Vec<SizedNode>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SizedNode {
+    #[serde(default)]
+    status: Size,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Size {
+    capacity: Option<BTreeMap<String, Quantity>>,
+    allocatable: Option<BTreeMap<String, Quantity>>,
+}
+
 async fn nodes(member: &Client, config: &Config) -> Result<Nodes, CallError> {
-    let api: Api<Node> = Api::all(member.clone());
     let mut params = ListParams::default().limit(PAGE);
     let mut sum = Nodes::default();
     loop {
-        let page = within(config.call_timeout, api.list(&params)).await?;
-        for status in page.items.into_iter().map(|node| node.status.unwrap_or_default()) {
+        let request = Request::new(Node::url_path(&(), None)).list(&params);
+        let request = request.map_err(|error| CallError::Kube(kube::Error::BuildRequest(error)))?;
+        let page: Page = within(config.call_timeout, member.request(request)).await?;
+        for node in page.items {
             sum.count = sum.count.saturating_add(1);
-            add(&mut sum.capacity, status.capacity);
-            add(&mut sum.allocatable, status.allocatable);
+            add(&mut sum.capacity, node.status.capacity);
+            add(&mut sum.allocatable, node.status.allocatable);
         }
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),

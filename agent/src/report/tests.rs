@@ -27,6 +27,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         examined: None,
         seen: None,
         differences: Default::default(),
+        answer: None,
         quiet: None,
     }
 }

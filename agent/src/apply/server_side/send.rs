@@ -129,6 +129,7 @@ fn ended(outcome: Outcome, live: Option<Value>, quiet: Option<String>) -> Ended 
         live,
         copy: Some(Copy::OptedOut),
         differences: None,
+        answer: None,
         quiet,
         kept: None,
     }

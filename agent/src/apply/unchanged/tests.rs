@@ -1,12 +1,13 @@
 use super::*;
 use crate::apply::decide::Terms;
 use crate::apply::decode::decode;
-use crate::drift::Differences;
+use crate::drift::{Differences, Look};
 use crate::observe::{Readiness, Rules};
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::bundle::{ApplyOnce, BundleSpec, ResourceMeta};
 use serde_json::json;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// A Deployment (or another kind) that was found unchanged, with what is known of it.
 struct Known {
@@ -37,6 +38,7 @@ fn known(api_version: &str, kind: &str) -> Known {
         workload: None,
         examined: None,
         seen: Some("7".to_owned()),
+        answer: Some(Fingerprint::of("as it is")),
         differences: Differences::default(),
         quiet: None,
     };
@@ -56,8 +58,8 @@ fn known(api_version: &str, kind: &str) -> Known {
     }
 }
 
-/// The version for which the last look holds.
-fn holds_for(known: &Known) -> Option<(String, String)> {
+/// The answer for which the last look holds.
+fn holds_for(known: &Known) -> Option<Fingerprint> {
     let task = Task {
         manifest: &known.manifest,
         entry: known.entry.as_ref(),
@@ -75,15 +77,31 @@ fn holds_for(known: &Known) -> Option<(String, String)> {
         app_namespace: None,
         anew: known.anew,
     };
-    unchanged(&task, &order, &known.kind, &known.target)
-        .map(|(_, version)| (version.uid.into_owned(), version.resource_version.into_owned()))
+    unchanged(&task, &order, &known.kind, &known.target).map(|(_, answer)| answer)
 }
 
 #[test]
 fn an_object_found_as_wanted_is_not_judged_twice() {
-    let version = Some(("u".to_owned(), "7".to_owned()));
-    assert_eq!(holds_for(&known("apps/v1", "Deployment")), version);
-    assert_eq!(holds_for(&known("v1", "ConfigMap")), version);
+    let answer = Some(Fingerprint::of("as it is"));
+    assert_eq!(holds_for(&known("apps/v1", "Deployment")), answer);
+    assert_eq!(holds_for(&known("v1", "ConfigMap")), answer);
+    assert_eq!(holds_for(&known("shop.example/v1", "Widget")), answer);
+    assert_ne!(Some(Fingerprint::of("as it is not")), answer);
+}
+
+#[test]
+fn nor_is_one_that_was_made_by_us() {
+    let mut known = known("apps/v1", "Deployment");
+    let look = Look {
+        manifest: &known.manifest,
+        anew: true,
+        now: Instant::now(),
+    };
+    let mut differences = Differences::default();
+    differences.advise_creation(look);
+    differences.none(look);
+    known.observation.as_mut().unwrap().differences = differences;
+    assert_eq!(holds_for(&known), Some(Fingerprint::of("as it is")));
 }
 
 /// What is changed about what is known.
@@ -116,34 +134,12 @@ fn whatever_else_may_have_changed_is_judged_again() {
         }),
         ("another scope", |known| known.kind.namespaced = false),
         ("not seen", |known| {
-            known.observation.as_mut().unwrap().seen = None
+            known.observation.as_mut().unwrap().answer = None
         }),
     ];
     for (what, change) in cases {
         let mut known = known("apps/v1", "Deployment");
         change(&mut known);
         assert_eq!(holds_for(&known), None, "{what}");
-    }
-}
-
-#[test]
-fn custom_resources_are_judged_each_time() {
-    assert_eq!(holds_for(&known("shop.example/v1", "Widget")), None);
-}
-
-#[test]
-fn versions_are_read_from_the_text() {
-    let text = r#"{"kind":"X","metadata":{"name":"\u00e4","uid":"u","resourceVersion":"7","managedFields":[{"a":{}}]},
-        "data":{"metadata":{"uid":"w","resourceVersion":"8"}}}"#;
-    let version = Version::of(text).unwrap();
-    assert_eq!((&*version.uid, &*version.resource_version), ("u", "7"));
-    for none in [
-        "",
-        "[]",
-        "{}",
-        r#"{"metadata":{"uid":"u"}}"#,
-        r#"{"metadata":{"uid":"u","resourceVersion":"7"}"#,
-    ] {
-        assert_eq!(Version::of(none), None, "{none}");
     }
 }

@@ -63,6 +63,7 @@ pub(super) fn done(
             .as_ref()
             .and_then(object::resource_version)
             .map(str::to_owned),
+        answer: ended.answer,
         differences: ended
             .differences
             .or_else(|| task.differences.cloned())
