@@ -17,6 +17,7 @@ mod executor;
 mod failing;
 mod fighting;
 mod interrupted;
+mod killing;
 mod ledger;
 mod observing;
 mod once;

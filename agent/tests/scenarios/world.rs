@@ -66,6 +66,12 @@ pub(crate) enum Pass {
     Refused(u16),
     /// It goes through, and what is answered is changed on the way back.
     Reworked(fn(&mut Value)),
+    /// The connection breaks before it arrives.
+    Lost,
+    /// It arrives, and the connection breaks before the answer does.
+    Unanswered,
+    /// It arrives, and no answer ever comes.
+    Swallowed,
 }
 
 type Gate = Arc<dyn Fn(&http::Method, &str) -> Pass + Send + Sync>;
@@ -96,6 +102,15 @@ impl Service<http::Request<Body>> for Wire {
                     Pass::Through => return inner.send(request).await,
                     Pass::Refused(code) => return Ok(refusal(code)),
                     Pass::Reworked(rework) => return reworked(inner.send(request).await?, rework).await,
+                    Pass::Lost => return Err(broken()),
+                    Pass::Unanswered => {
+                        let _ = inner.send(request).await;
+                        return Err(broken());
+                    }
+                    Pass::Swallowed => {
+                        let _ = inner.send(request).await;
+                        return std::future::pending().await;
+                    }
                     Pass::Held => tokio::time::sleep(wait).await,
                 }
                 // A cut of an hour is not asked about a hundred times a second.
@@ -104,6 +119,12 @@ impl Service<http::Request<Body>> for Wire {
         }
         .boxed()
     }
+}
+
+/// As the client of a connection that broke.
+fn broken() -> kube::Error {
+    let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    kube::Error::Service(Box::new(reset))
 }
 
 async fn reworked(
