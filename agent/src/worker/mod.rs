@@ -312,7 +312,7 @@ impl Worker {
 
     /// What events and failures ask to be looked at.
     fn extent(&self, news: &News, turn: Turn) -> Extent {
-        let mut keys = news.touched.clone();
+        let mut keys: BTreeSet<ObjectKey> = news.touched.keys().cloned().collect();
         let due = self.observations.values().filter(|observation| {
             let no_kind = observation.outcome.reason() == "NoKind";
             (news.kinds && no_kind)

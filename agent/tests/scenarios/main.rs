@@ -19,6 +19,7 @@ mod fighting;
 mod interrupted;
 mod killing;
 mod ledger;
+mod many;
 mod observing;
 mod once;
 mod owning;
