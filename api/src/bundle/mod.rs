@@ -7,7 +7,7 @@ mod treatment;
 pub use once::{Affect, ApplyOnceRule, ApplyOnceSelector, ApplyOnceStrategy};
 pub use status::{
     BundlePhase, BundleStatus, Counts, FeedbackValue, FieldValue, FieldValueType, ManifestCondition,
-    ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
+    OmittedWorkloads, ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
 };
 pub use treatment::{
     ConditionRule, ConditionRuleType, DeleteOption, Executor, ExecutorSubject, ExecutorType,
