@@ -36,7 +36,7 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
-    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    /// It stays until somebody confirms its removal, or it runs nothing any more.
     pub(crate) refused: bool,
 }
 

@@ -3,7 +3,8 @@
 //! goes wrong, it ends as the undisturbed story did.
 
 use crate::world::{
-    Agent, Pass, Side, World, bundle, config_map, deployment, dispatched, eventually_with, pass_time, spec,
+    Agent, Pass, Side, World, config_map, deployment, dispatched, eventually_with, job, pass_time, spec,
+    treated,
 };
 use futures::StreamExt;
 use kube::api::{DynamicObject, ListParams};
@@ -203,9 +204,7 @@ async fn tell(story: &Story, mishap: Option<(usize, Mishap)>) -> Told {
         world.bundle(name, spec.clone()).await;
     }
     if let Some(name) = story.deleted {
-        let held = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
-        world.merge(Side::Hub, &bundle(name), held).await;
-        world.delete(Side::Hub, &bundle(name)).await;
+        world.tombstone(name, "application-deleted").await;
     }
     let line = Arc::new(Line {
         mishap,
@@ -428,11 +427,6 @@ async fn interrupted(story: Story) {
     }
 }
 
-fn job(image: &str) -> Value {
-    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
-        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": image}]}}}})
-}
-
 fn secret(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": data})
 }
@@ -440,14 +434,6 @@ fn secret(data: Value) -> Value {
 fn service() -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}})
-}
-
-/// A hand-written spec whose objects are all treated so.
-fn treated(manifests: &[Value], strategy: Value) -> Value {
-    let mut content = spec(manifests);
-    content["manifestConfigs"] = json!([{"updateStrategy": strategy,
-        "resourceIdentifier": {"group": "*", "resource": "*", "namespace": "*", "name": "*"}}]);
-    content
 }
 
 #[tokio::test(start_paused = true)]
@@ -629,11 +615,8 @@ async fn f10_a_hand_over_to_server_side_apply_interrupted_at_any_write_is_comple
 async fn f10_a_deletion_on_evidence_interrupted_at_any_write_is_completed() {
     let (a, web) = (config_map("a", "1"), deployment("web", "i:1", 2));
     let content = dispatched(&[a.clone(), web.clone()], "app-v1", 1);
-    let mut told = content.clone();
-    told["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
     let story = Story {
         before: vec![(APP, content)],
-        after: vec![(APP, told)],
         deleted: Some(APP),
         gone: vec![a, web],
         ..Story::new("clean")

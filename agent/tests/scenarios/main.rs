@@ -32,5 +32,6 @@ mod rights;
 mod rows;
 mod sharing;
 mod strategies;
+mod watching;
 mod waves;
 mod world;

@@ -1,8 +1,6 @@
 //! Apply-once (seed: apply-once-only): the modes, what is kept by rules, what was deleted, and what may be removed.
 
-use crate::world::{
-    Side, World, bundle, deployment, dispatched, eventually, eventually_with, pass_time, reason,
-};
+use crate::world::{Side, World, deployment, dispatched, eventually, eventually_with, pass_time, reason};
 use roundhouse_agent::Config;
 use roundhouse_api::bundle::{
     APPLIED, ApplyOnce, BundlePhase,
@@ -641,19 +639,6 @@ async fn a_workload_refused_and_wanted_again_is_simply_there() {
     agent.stop().await;
 }
 
-/// Deletes the Bundle as dispatch does: finalizer and evidence first.
-async fn tombstone(world: &World, confirmed_by: &str) {
-    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
-    world.merge(Side::Hub, &bundle(APP), finalizer).await;
-    confirm(world, confirmed_by).await;
-    world.delete(Side::Hub, &bundle(APP)).await;
-}
-
-async fn confirm(world: &World, confirmed_by: &str) {
-    let evidence = json!({"spec": {"deletion": {"revision": "app-v1", "confirmedBy": confirmed_by}}});
-    world.merge(Side::Hub, &bundle(APP), evidence).await;
-}
-
 async fn phase(world: &World, phase: BundlePhase) -> BundleStatus {
     eventually_with(
         &format!("phase {phase:?}"),
@@ -668,7 +653,7 @@ async fn deleting_the_application_is_a_confirmation() {
     let world = World::new().await;
     let agent = world.agent();
     delivered(&world, in_mode("Force", &[web("i:1", 2, 1), service()])).await;
-    tombstone(&world, "application-deleted").await;
+    world.tombstone(APP, "application-deleted").await;
     phase(&world, Cleaned).await;
     assert!(world.live(Side::Member, &web("", 0, 0)).await.is_none());
     agent.stop().await;
@@ -680,7 +665,7 @@ async fn a_placement_that_moved_away_is_none_until_it_is_approved_or_scaled_to_0
         let world = World::new().await;
         let agent = world.agent();
         delivered(&world, in_mode("Once", &[web("i:1", 2, 1), service(), other()])).await;
-        tombstone(&world, "garbage-collection").await;
+        world.tombstone(APP, "garbage-collection").await;
         refused(&world).await;
         let status = phase(&world, Progressing).await;
         assert_eq!(reason(&status, "Progressing"), "RemovalRefused");
@@ -692,9 +677,9 @@ async fn a_placement_that_moved_away_is_none_until_it_is_approved_or_scaled_to_0
             assert!(world.live(Side::Member, &object).await.is_some());
         }
         match way {
-            "approved" => confirm(&world, "0123456789abcdef").await,
             "scaled" => scale(&world, 0).await,
-            by => confirm(&world, by).await,
+            "approved" => drop(world.confirm(APP, "0123456789abcdef").await),
+            by => drop(world.confirm(APP, by).await),
         }
         pass_time(5).await;
         assert_eq!(world.status(APP).await.phase, Some(Cleaned), "{way}");
@@ -712,23 +697,13 @@ async fn a_bundle_that_vanishes_while_its_removal_is_refused_is_held_and_taken_u
     let agent = world.agent();
     delivered(&world, in_mode("Once", &[web("i:1", 2, 1)])).await;
     let uid = world.live(Side::Member, &web("", 0, 0)).await.unwrap()["metadata"]["uid"].clone();
-    tombstone(&world, "garbage-collection").await;
+    world.tombstone(APP, "garbage-collection").await;
     refused(&world).await;
     // As after an agent that was down meanwhile: only the ledger tells.
     agent.stop().await;
-    let released = json!({"metadata": {"finalizers": null}});
-    world.merge(Side::Hub, &bundle(APP), released).await;
+    world.release(APP).await;
     let agent = world.agent();
-    eventually_with(
-        "it is held",
-        || world.ledger(APP),
-        |ledger| {
-            ledger
-                .as_ref()
-                .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
-        },
-    )
-    .await;
+    world.held(APP).await;
     pass_time(700).await;
     delivered(&world, in_mode("Once", &[web("i:1", 2, 1)])).await;
     let live = world.live(Side::Member, &web("", 0, 0)).await.unwrap();

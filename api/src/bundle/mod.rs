@@ -42,7 +42,7 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: something failed.
 pub const DEGRADED: &str = "Degraded";
-/// Condition reason: a workload that is to be removed still asks for replicas, see [`Deletion`].
+/// Condition reason: a workload that is to be removed still asks for replicas or runs, see [`Deletion`].
 pub const REMOVAL_REFUSED: &str = "RemovalRefused";
 /// Condition type: everything that has an end has come to it.
 pub const COMPLETE: &str = "Complete";
