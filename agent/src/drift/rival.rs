@@ -29,7 +29,7 @@ mod tests {
             {"manager": "hpa", "operation": "Update", "time": "2026-01-01T00:00:02Z", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
             {"manager": "setter", "operation": "Apply", "time": "2026-01-01T00:00:03Z", "fieldsV1": {"f:spec": {
                 "f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {"f:image": {}}}, "f:tolerations": {}}}}}}
-        ]}, "spec": {"replicas": 1, "template": {"spec": {"tolerations": [], "containers": [{"name": "main"}]}}}})
+        ]}, "spec": {"replicas": 1, "template": {"spec": {"tolerations": [], "containers": [{"name": "main", "image": "theirs"}]}}}})
     }
 
     #[test]
