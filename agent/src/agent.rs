@@ -112,10 +112,10 @@ struct Workers {
 impl Workers {
     fn start(&self, worker: Worker) {
         let (stop, kill) = (self.stop.clone(), self.kill.clone());
-        let work = async move {
-            kill.run_until_cancelled(worker.run(stop)).await;
-        };
-        self.tracker.spawn(Box::pin(work));
+        let work = Box::pin(worker.run(stop));
+        self.tracker.spawn(async move {
+            kill.run_until_cancelled(work).await;
+        });
     }
 }
 

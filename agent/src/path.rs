@@ -72,10 +72,10 @@ impl FieldPath {
         for step in &self.0 {
             let is_it = |element: &Value| match step {
                 Step::Field(_) => false,
-                Step::Element { key, value } => {
-                    element.get(&**key).is_some_and(|id| id.to_string() == **value)
-                }
-                Step::Item(value) => element.to_string() == **value,
+                Step::Element { key, .. } => element
+                    .get(&**key)
+                    .is_some_and(|id| Step::element(key, id) == *step),
+                Step::Item(_) => Step::item(element) == *step,
             };
             let part = if let Step::Field(name) = step {
                 at = at.get(&**name)?;

@@ -427,7 +427,7 @@ async fn interrupted(story: Story) {
     }
 }
 
-fn secret(data: Value) -> Value {
+fn secret(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": data})
 }
 
@@ -440,7 +440,7 @@ fn service() -> Value {
 async fn f10_a_creation_interrupted_at_any_write_is_completed() {
     let all = [
         config_map("a", "1"),
-        secret(json!({"k": "djE="})),
+        secret(&json!({"k": "djE="})),
         service(),
         deployment("web", "i:1", 2),
     ];
@@ -527,12 +527,12 @@ async fn f10_a_key_leaves_a_secret_wherever_that_is_interrupted() {
     interrupted(Story {
         before: vec![(
             APP,
-            dispatched(&[secret(json!({"k": "djE=", "old": "djE="}))], "app-v1", 1),
+            dispatched(&[secret(&json!({"k": "djE=", "old": "djE="}))], "app-v1", 1),
         )],
-        edits: vec![(secret(json!({})), json!({"data": {"theirs": "djE="}}))],
-        after: vec![(APP, dispatched(&[secret(json!({"k": "djI="}))], "app-v2", 1))],
-        there: vec![secret(json!({"k": "djI=", "theirs": "djE=", "old": null}))],
-        same: vec![secret(json!({}))],
+        edits: vec![(secret(&json!({})), json!({"data": {"theirs": "djE="}}))],
+        after: vec![(APP, dispatched(&[secret(&json!({"k": "djI="}))], "app-v2", 1))],
+        there: vec![secret(&json!({"k": "djI=", "theirs": "djE=", "old": null}))],
+        same: vec![secret(&json!({}))],
         ..Story::new("secret")
     })
     .await;

@@ -148,7 +148,7 @@ fn an_image_changed_by_hand_is_a_conflict_with_the_name_of_its_owner() {
 }
 
 /// `ignoreFields` of a treatment.
-fn ignoring(paths: Value) -> ManifestConfig {
+fn ignoring(paths: &Value) -> ManifestConfig {
     let config = json!({"resourceIdentifier": {"resource": "*", "name": "*"},
         "updateStrategy": {"type": "Update", "ignoreFields": paths}});
     serde_json::from_value(config).unwrap()
@@ -168,8 +168,8 @@ fn what_ignore_fields_or_an_apply_once_rule_keep_is_once_and_the_rest_is_not() {
     let image =
         "CHANGE spec.template.spec.containers[name=main].image \"i:1\" \"i:1\" \"i:2\" roundhouse-agent";
     let kept = "ONCE spec.replicas 2 9 2 hpa";
-    let ignored = ignoring(json!(["spec.replicas"]));
-    let until_change = ignoring(json!([{"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]}]));
+    let ignored = ignoring(&json!(["spec.replicas"]));
+    let until_change = ignoring(&json!([{"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]}]));
     let rule = |affect: &str| {
         let rules = json!([{"selector": {"resourceTypes": ["Deployment"]},
             "strategy": {"path": ["spec.replicas"], "affect": affect}}]);
