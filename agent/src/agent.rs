@@ -72,12 +72,15 @@ pub async fn run(
         return Ok(());
     };
     tracing::info!(cluster = %config.cluster, hub_id, "serving the hub");
-    // Dropping this future is a kill: the guard ends the tasks that were spawned.
+    // Dropping this future is a kill: the guard ends the tasks that were spawned, wherever they are.
     let kill = CancellationToken::new();
     let _killed_on_drop = kill.clone().drop_guard();
-    let stop = kill.child_token();
-    let tracker = TaskTracker::new();
-    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &stop, &tracker));
+    let workers = Workers {
+        stop: kill.child_token(),
+        kill,
+        tracker: TaskTracker::new(),
+    };
+    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &workers));
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
         biased;
@@ -86,12 +89,34 @@ pub async fn run(
         () = facts => Err(defect(&config, "facts")),
         () = work => Err(defect(&config, "bundles")),
     };
-    stop.cancel();
-    tracker.close();
-    if tokio::time::timeout(config.drain, tracker.wait()).await.is_err() {
+    workers.stop.cancel();
+    workers.tracker.close();
+    if tokio::time::timeout(config.drain, workers.tracker.wait())
+        .await
+        .is_err()
+    {
         tracing::warn!(cluster = %config.cluster, "stopped before every bundle was finished; the next start resumes them");
     }
     result
+}
+
+/// The tasks of an agent's bundles, and how they end.
+struct Workers {
+    /// Ends each of them after the pass that it has begun.
+    stop: CancellationToken,
+    /// Ends them at once.
+    kill: CancellationToken,
+    tracker: TaskTracker,
+}
+
+impl Workers {
+    fn start(&self, worker: Worker) {
+        let (stop, kill) = (self.stop.clone(), self.kill.clone());
+        let work = Box::pin(worker.run(stop));
+        self.tracker.spawn(async move {
+            kill.run_until_cancelled(work).await;
+        });
+    }
 }
 
 fn defect(config: &Config, task: &'static str) -> AgentError {
@@ -138,8 +163,7 @@ async fn serve(
     member: &Client,
     clock: &SharedClock,
     hub_id: &str,
-    stop: &CancellationToken,
-    tracker: &TaskTracker,
+    workers: &Workers,
 ) {
     let timeout = config.call_timeout;
     patiently(
@@ -153,7 +177,7 @@ async fn serve(
         ledger::list(member, hub_id, timeout).await.map(Some)
     })
     .await;
-    let shared = Arc::new(shared(config, hub, member, clock, hub_id, stop));
+    let shared = Arc::new(shared(config, hub, member, clock, hub_id, &workers.stop));
     let policy = |what: String| Steady {
         what,
         min: config.retry_min,
@@ -163,8 +187,7 @@ async fn serve(
     let mut bundles = Bundles::default();
     let start = |name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>| {
         let worker = Worker::new(Arc::clone(&shared), name, inbox, stored);
-        let stop = stop.clone();
-        tracker.spawn(Box::pin(worker.run(stop)));
+        workers.start(worker);
     };
     let begin = || {
         watcher(

@@ -90,6 +90,24 @@ impl CallError {
         }
     }
 
+    /// As [`CallError::message`], with what is behind it: `…: tcp connect error: Connection refused`. It may differ from
+    /// one time to the next; for people at a prompt, not for conditions.
+    pub(crate) fn reasons(&self) -> String {
+        let mut text = self.message();
+        let mut next = match self {
+            CallError::Kube(error) => std::error::Error::source(error),
+            CallError::Timeout(_) => None,
+        };
+        while let Some(error) = next {
+            let behind = error.to_string();
+            if !text.contains(&behind) {
+                text = format!("{text}: {behind}");
+            }
+            next = error.source();
+        }
+        text
+    }
+
     /// What a person should know, without the decoration of the transport.
     pub(crate) fn message(&self) -> String {
         match self {
@@ -111,6 +129,19 @@ fn is_terminating(status: &Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reasons_go_to_the_bottom() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error (Connect)")]
+        struct Connect(#[source] std::io::Error);
+        let refused = std::io::Error::other("connection refused");
+        let error = CallError::Kube(kube::Error::Service(Box::new(Connect(refused))));
+        assert_eq!(
+            error.reasons(),
+            "ServiceError: client error (Connect): connection refused"
+        );
+    }
 
     #[test]
     fn failures_are_sorted_by_code() {

@@ -39,6 +39,7 @@ pub mod measure;
 mod member;
 mod object;
 mod observe;
+mod path;
 pub mod preview;
 mod report;
 mod secrecy;

@@ -10,7 +10,6 @@ mod object;
 mod offline;
 mod owners;
 mod part;
-mod path;
 mod secret;
 mod server_side;
 

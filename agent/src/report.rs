@@ -13,8 +13,8 @@ use crate::apply::Observation;
 use entry::{Entry, listed};
 use jiff::Timestamp;
 use roundhouse_api::bundle::{
-    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_MESSAGE, MAX_WORKLOADS, PROGRESSING,
-    REMOVAL_REFUSED, ResourceMeta,
+    APPLIED, AVAILABLE, BundlePhase, BundleStatus, Counts, DEGRADED, MAX_MESSAGE, MAX_WORKLOADS,
+    OmittedWorkloads, PROGRESSING, REMOVAL_REFUSED, ResourceMeta, WorkloadStatus,
 };
 use roundhouse_api::condition::{self, Status, Verdict};
 use tally::Tally;
@@ -36,7 +36,7 @@ pub(crate) struct Leaving {
     pub(crate) meta: ResourceMeta,
     /// What is waited for.
     pub(crate) message: String,
-    /// It stays until somebody confirms its removal, or it asks for no replicas.
+    /// It stays until somebody confirms its removal, or it runs nothing any more.
     pub(crate) refused: bool,
 }
 
@@ -56,14 +56,15 @@ pub(crate) fn applied<'a>(
 ) -> BundleStatus {
     let mut tally = Tally::default();
     let mut workloads = Vec::new();
+    let mut omitted = None;
     let mut entries = Vec::new();
     let mut said = Vec::new();
     for observation in observations {
         tally.count(observation);
-        if let Some(workload) = &observation.workload
-            && workloads.len() < MAX_WORKLOADS
-        {
-            workloads.push(workload.clone());
+        match &observation.workload {
+            Some(workload) if workloads.len() < MAX_WORKLOADS => workloads.push(workload.clone()),
+            Some(workload) => omit(&mut omitted, workload),
+            None => {}
         }
         entries.extend(Entry::of(observation));
         said.push(observation);
@@ -73,12 +74,20 @@ pub(crate) fn applied<'a>(
     let mut status = base(subject, phase, before);
     status.counts = Some(tally.counts);
     status.workloads = workloads;
+    status.omitted_workloads = omitted;
     status.resource_status = listed(entries, subject.generation, before, now);
     for verdict in tally.verdicts(phase, leaving) {
         condition::set(&mut status.conditions, verdict, Some(subject.generation), now);
     }
     rules::aggregate(&mut status.conditions, &said, subject.generation, now);
     status
+}
+
+fn omit(omitted: &mut Option<OmittedWorkloads>, workload: &WorkloadStatus) {
+    let omitted = omitted.get_or_insert_default();
+    omitted.count += 1;
+    omitted.desired += u64::from(workload.desired);
+    omitted.ready += u64::from(workload.ready_replicas());
 }
 
 /// The report of a bundle of which nothing was applied, for a reason that is about the bundle as a whole.

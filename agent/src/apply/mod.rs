@@ -9,6 +9,7 @@
 //! [`Outcome`](outcome::Outcome).
 
 pub(crate) mod adopt;
+pub(crate) mod busy;
 pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod desired;

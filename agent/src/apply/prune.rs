@@ -1,6 +1,7 @@
 //! Prune: which objects of the ledger go, and how each of them goes. Absence is never evidence by itself: a manifest
 //! must be missing from a bundle that was read whole.
 
+use crate::apply::busy::Busy;
 use crate::apply::decode::PartialIdentity;
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
@@ -67,8 +68,8 @@ pub(crate) enum Removal {
     Delete { uid: String },
     /// It is being deleted and something holds it.
     Waiting { finalizers: String },
-    /// It still asks for replicas, and nobody confirmed its removal: it stays for now.
-    Refused { replicas: i64 },
+    /// It still runs something, and nobody confirmed its removal: it stays for now.
+    Refused(Busy),
 }
 
 /// What the bundle's `deleteOption` says about one object.
@@ -104,7 +105,7 @@ pub(crate) fn is_confirmed(dispatched: bool, deletion: Option<&Deletion>) -> boo
 }
 
 /// Decides how an object goes, on the live object as just read. `guarded`: apply-once is on for it and its removal is not
-/// confirmed; then the annotation `roundhouse.dev/prune: "true"` on the object confirms it, or replicas of 0.
+/// confirmed; then the annotation `roundhouse.dev/prune: "true"` on the object confirms it, or that it runs nothing any more.
 pub(crate) fn removal(
     entry: &LedgerEntry,
     live: Option<&Value>,
@@ -145,13 +146,11 @@ pub(crate) fn removal(
         ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
     );
     let told = object::annotation(live, annotation::PRUNE) == Some("true");
-    let replicas = object::number(live, "/spec/replicas").unwrap_or(0);
-    if precious && policy.is_none() && !told {
-        Removal::Release
-    } else if guarded && replicas > 0 && !told {
-        Removal::Refused { replicas }
-    } else {
-        Removal::Delete { uid: uid.to_owned() }
+    let busy = Busy::of(&entry.group, &entry.kind, live).filter(|_| guarded && !told);
+    match busy {
+        _ if precious && policy.is_none() && !told => Removal::Release,
+        Some(busy) => Removal::Refused(busy),
+        None => Removal::Delete { uid: uid.to_owned() },
     }
 }
 
@@ -313,6 +312,7 @@ mod tests {
             json!({"metadata": {"uid": "1", "annotations": annotations}, "spec": {"replicas": replicas}})
         };
         let entry = LedgerEntry {
+            group: "apps".into(),
             kind: "Deployment".into(),
             uid: Some("1".into()),
             ..LedgerEntry::default()
@@ -321,18 +321,30 @@ mod tests {
         let orphan = Some(PropagationPolicy::Orphan);
         let prune = json!({"roundhouse.dev/prune": "true"});
         for (guarded, replicas, annotations, policy, expected) in [
-            (true, json!(3), json!({}), None, Removal::Refused { replicas: 3 }),
+            (
+                true,
+                json!(3),
+                json!({}),
+                None,
+                Removal::Refused(Busy::Replicas(3)),
+            ),
             (
                 true,
                 json!(3),
                 json!({}),
                 Some(PropagationPolicy::Foreground),
-                Removal::Refused { replicas: 3 },
+                Removal::Refused(Busy::Replicas(3)),
             ),
             (true, json!(3), json!({}), orphan, Removal::Release),
             (true, json!(3), prune, None, delete.clone()),
             (true, json!(0), json!({}), None, delete.clone()),
-            (true, Value::Null, json!({}), None, delete.clone()),
+            (
+                true,
+                Value::Null,
+                json!({}),
+                None,
+                Removal::Refused(Busy::Replicas(1)),
+            ),
             (false, json!(3), json!({}), None, delete),
         ] {
             let live = live(replicas, annotations);

@@ -1,6 +1,7 @@
 //! Remove: one object of the ledger against the member. The shell around [`prune`](crate::apply::prune).
 
 use crate::apply::Engine;
+use crate::apply::busy::Busy;
 use crate::apply::decide::Terms;
 use crate::apply::keep::Rules;
 use crate::apply::order::{WAVES, waves};
@@ -23,6 +24,32 @@ use std::sync::Arc;
 pub(crate) struct Removed {
     pub(crate) released: BTreeSet<ObjectKey>,
     pub(crate) leaving: Vec<Leaving>,
+    /// Whether trying again without any change may help.
+    pub(crate) retry: bool,
+    /// Of those that are still there, the ones whose next change may let them go.
+    pub(crate) waited_for: Vec<Waited>,
+}
+
+/// An object that is still there, as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waited {
+    pub(crate) target: ObjectKey,
+    pub(crate) kind: Arc<Kind>,
+    /// Whether it carries the label that shared watches select by.
+    pub(crate) labelled: bool,
+    /// Its `resourceVersion`.
+    pub(crate) seen: Option<String>,
+}
+
+impl Waited {
+    fn of(target: &ObjectKey, kind: &Arc<Kind>, live: &Value) -> Self {
+        Waited {
+            target: target.clone(),
+            kind: Arc::clone(kind),
+            labelled: object::label(live, label::APP_NAME).is_some(),
+            seen: object::resource_version(live).map(str::to_owned),
+        }
+    }
 }
 
 /// On what terms objects go.
@@ -72,6 +99,10 @@ struct Stays {
     message: String,
     /// Its removal is refused until it is confirmed.
     refused: bool,
+    /// Trying again without any change may help.
+    retry: bool,
+    /// The object, if a change of it is waited for.
+    waited_for: Option<Waited>,
 }
 
 impl Stays {
@@ -79,17 +110,33 @@ impl Stays {
         Stays {
             message: message.into(),
             refused: false,
+            retry: true,
+            waited_for: None,
         }
     }
 
-    fn refused(target: &ObjectKey, replicas: i64) -> Self {
+    fn refused(target: &ObjectKey, busy: Busy) -> Self {
         Stays {
-            message: format!(
-                "{target} still asks for {replicas} replicas and apply-once is on: scale it to 0, or annotate it with \
-                 {}=true, or delete the application",
-                annotation::PRUNE
-            ),
+            message: busy.refusal(target),
             refused: true,
+            retry: false,
+            waited_for: None,
+        }
+    }
+
+    fn with(workload: &ObjectKey) -> Self {
+        Stays {
+            message: format!("stays with {workload}, whose removal is refused"),
+            refused: false,
+            retry: false,
+            waited_for: None,
+        }
+    }
+
+    fn until_changed(self, waited_for: Waited) -> Self {
+        Stays {
+            waited_for: Some(waited_for),
+            ..self
         }
     }
 }
@@ -149,7 +196,14 @@ impl Engine {
                     None => {
                         removed.released.insert(key);
                     }
-                    Some(Stays { message, refused }) => {
+                    Some(Stays {
+                        message,
+                        refused,
+                        retry,
+                        waited_for,
+                    }) => {
+                        removed.retry |= retry;
+                        removed.waited_for.extend(waited_for);
                         let meta = meta(&key, &entry, kind.as_deref(), ordinal);
                         removed.leaving.push(Leaving {
                             meta,
@@ -215,7 +269,9 @@ impl Engine {
             return Ok(None);
         };
         let refused = match farewell.removal(entry, Some(&live), &kind, &target) {
-            Removal::Refused { replicas } => Some(Stays::refused(&target, replicas)),
+            Removal::Refused(busy) => {
+                Some(Stays::refused(&target, busy).until_changed(Waited::of(&target, &kind, &live)))
+            }
             Removal::Delete { .. } => None,
             _ => return Ok(None),
         };
@@ -257,18 +313,23 @@ impl Engine {
 
     async fn take_away(
         &self,
-        kind: &Kind,
+        kind: &Arc<Kind>,
         target: &ObjectKey,
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> Result<Option<Stays>, CallError> {
         let live = self.member.get(kind, target).await?;
+        let until_changed = |stays: Stays, live: Option<&Value>| match live {
+            Some(live) => stays.until_changed(Waited::of(target, kind, live)),
+            None => stays,
+        };
         match farewell.removal(entry, live.as_ref(), kind, target) {
             Removal::Gone | Removal::NotOurs => Ok(None),
-            Removal::Refused { replicas } => Ok(Some(Stays::refused(target, replicas))),
-            Removal::Waiting { finalizers } => Ok(Some(Stays::going(format!(
-                "is being deleted; held by finalizers: {finalizers}"
-            )))),
+            Removal::Refused(busy) => Ok(Some(until_changed(Stays::refused(target, busy), live.as_ref()))),
+            Removal::Waiting { finalizers } => {
+                let stays = Stays::going(format!("is being deleted; held by finalizers: {finalizers}"));
+                Ok(Some(until_changed(stays, live.as_ref())))
+            }
             Removal::Release => {
                 let patch = json!({"metadata": {
                     "resourceVersion": live.as_ref().and_then(crate::object::resource_version),
@@ -281,7 +342,7 @@ impl Engine {
                 self.member.delete(kind, target, &uid).await?;
                 let left = self.member.get(kind, target).await?;
                 let same = left.filter(|left| crate::object::uid(left) == Some(&uid));
-                Ok(same.map(|_| Stays::going("is being deleted")))
+                Ok(same.map(|left| until_changed(Stays::going("is being deleted"), Some(&left))))
             }
         }
     }
@@ -311,8 +372,7 @@ fn held_by_refusals(looks: Vec<Look>) -> BTreeMap<ObjectKey, Stays> {
         .collect();
     let stays = looks.into_iter().filter_map(|look| {
         let workload = refusing.get(&look.component)?;
-        let with = || Stays::going(format!("stays with {workload}, whose removal is refused"));
-        Some((look.key, look.refused.unwrap_or_else(with)))
+        Some((look.key, look.refused.unwrap_or_else(|| Stays::with(workload))))
     });
     stays.collect()
 }
@@ -352,7 +412,7 @@ mod tests {
         let look = |kind: &str, component: Option<&str>, refused: bool| {
             let key = key(kind, component.unwrap_or("none"));
             Look {
-                refused: refused.then(|| Stays::refused(&key, 3)),
+                refused: refused.then(|| Stays::refused(&key, Busy::Replicas(3))),
                 component: component.map(str::to_owned),
                 key,
             }

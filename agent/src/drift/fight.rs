@@ -9,7 +9,7 @@
 //! (1, 2, 4, 8 and 16 minutes after one another) and twice an hour after that. A patch that also repairs a field that is
 //! not fought over is sent at once; each field earns that at most [`REPAIRS`] times in [`WINDOW`].
 
-use crate::drift::paths::FieldPath;
+use crate::path::FieldPath;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;

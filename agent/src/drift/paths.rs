@@ -1,72 +1,9 @@
 //! Paths: which fields of a live object a patch of ours would change. Names only, never a value: they may be secret.
 
 use crate::drift::spelling::same_meaning;
+use crate::path::{FieldPath, Step};
 use roundhouse_patch::schema::{Node, lookup};
 use serde_json::{Map, Value};
-use std::fmt;
-
-/// One step from an object to a field of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Step {
-    /// A field of an object.
-    Field(Box<str>),
-    /// The element of a list that merges by a key: the key, and its value as it is written in JSON.
-    Element { key: Box<str>, value: Box<str> },
-}
-
-/// Where in an object a field is. The empty path is the object itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct FieldPath(pub(crate) Vec<Step>);
-
-impl FieldPath {
-    fn field(&self, name: &str) -> FieldPath {
-        let mut steps = self.0.clone();
-        steps.push(Step::Field(name.into()));
-        FieldPath(steps)
-    }
-
-    fn element(&self, key: &str, value: &Value) -> FieldPath {
-        let mut steps = self.0.clone();
-        steps.push(Step::Element {
-            key: key.into(),
-            value: value.to_string().into(),
-        });
-        FieldPath(steps)
-    }
-
-    /// Its first `steps` steps.
-    pub(crate) fn cut(&self, steps: usize) -> FieldPath {
-        FieldPath(self.0.iter().take(steps).cloned().collect())
-    }
-
-    /// Whether it leads into one of these fields of the object.
-    pub(crate) fn is_below(&self, fields: &[&str]) -> bool {
-        let names = self.0.iter().map(|step| match step {
-            Step::Field(name) => Some(&**name),
-            Step::Element { .. } => None,
-        });
-        let mut wanted = fields.iter().map(|field| Some(*field));
-        let mut names = names;
-        wanted.all(|field| names.next() == Some(field))
-    }
-}
-
-impl fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("the object itself");
-        }
-        for (index, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Field(name) if name.contains(['.', '/', '[']) => write!(f, "[{name:?}]")?,
-                Step::Field(name) if index == 0 => f.write_str(name)?,
-                Step::Field(name) => write!(f, ".{name}")?,
-                Step::Element { key, value } => write!(f, "[{key}={}]", value.trim_matches('"'))?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// One field that a patch would change.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,7 +136,7 @@ impl<'a> Walk<'a> {
         for element in patch {
             let Some(id) = element.get(key) else { continue };
             let theirs = live.iter().find(|live| live.get(key) == Some(id));
-            let path = path.element(key, id);
+            let path = path.then(Step::element(key, id));
             match (element.as_object(), theirs) {
                 (Some(patch), theirs) if patch.get("$patch").is_some_and(|what| what == "delete") => {
                     if theirs.is_some() {
@@ -323,6 +260,5 @@ mod tests {
     fn lists_of_paths_are_bounded() {
         assert_eq!(list(["a", "b"].into_iter(), 2), "a, b");
         assert_eq!(list(["a", "b", "c"].into_iter(), 1), "a and 2 more");
-        assert_eq!(FieldPath::default().to_string(), "the object itself");
     }
 }

@@ -1,8 +1,8 @@
 //! Spelling: whether a server only wrote our value in its own way. Kubernetes keeps quantities in canonical form, times
 //! in UTC, and fills defaults into the elements of lists.
 
-use crate::drift::paths::FieldPath;
 use crate::facts::milli;
+use crate::path::FieldPath;
 use jiff::Timestamp;
 use serde_json::Value;
 

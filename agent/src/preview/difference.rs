@@ -2,8 +2,8 @@
 //!
 //! Lists are walked by the patch metadata of the kind: by merge key, as sets, or whole.
 
+use crate::path::{FieldPath, Step};
 use crate::preview::owners::{Owner, Owners};
-use crate::preview::path::{FieldPath, Step};
 use crate::preview::secret::Veil;
 use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::schema::{Node, PLAIN};
@@ -123,7 +123,7 @@ impl Walk<'_> {
         if !whole && let Some(four) = four.objects() {
             for name in four.names() {
                 let field = schema.field(name);
-                let below = path.then(Step::Field(name.to_owned()));
+                let below = path.field(name);
                 let child = field
                     .and_then(|field| field.child)
                     .or(schema.values)
@@ -262,11 +262,8 @@ impl<'a> Four<'a> {
     fn elements(self, key: Option<&str>) -> Option<(Vec<Step>, Vec<Four<'a>>)> {
         let mut steps: Vec<Step> = Vec::new();
         let step = |element: &Value| match key {
-            Some(key) => Some(Step::Element {
-                key: key.to_owned(),
-                value: element.get(key)?.clone(),
-            }),
-            None => (!element.is_object() && !element.is_array()).then(|| Step::Item(element.clone())),
+            Some(key) => Some(Step::element(key, element.get(key)?)),
+            None => (!element.is_object() && !element.is_array()).then(|| Step::item(element)),
         };
         for state in [self.desired, self.live, self.last, self.after]
             .into_iter()

@@ -81,7 +81,7 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
 }
 
 fn unreadable(error: &CallError) -> PreviewError {
-    PreviewError::Member(error.message())
+    PreviewError::Member(error.reasons())
 }
 
 /// Which hubs a cluster has ledgers of, as the end of a sentence.

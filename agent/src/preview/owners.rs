@@ -1,6 +1,6 @@
 //! Owners: who set a field, by the managedFields of the live object (`FieldsV1` of Kubernetes).
 
-use crate::preview::path::{FieldPath, Step};
+use crate::path::FieldPath;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use roundhouse_patch::managed::owners_at;
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl<'a> Owners<'a> {
 
     /// Who owns the field at a path, or anything below it; the latest first.
     pub(crate) fn of(&self, path: &FieldPath) -> Vec<Owner> {
-        let Some(pointer) = pointer(self.live, path) else {
+        let Some(pointer) = path.pointer(self.live) else {
             return Vec::new();
         };
         let owners = owners_at(self.live, &pointer).into_iter();
@@ -68,39 +68,10 @@ impl<'a> Owners<'a> {
     }
 }
 
-/// The JSON pointer (RFC 6901) of a path in an object; `None` if it leads nowhere there.
-fn pointer(object: &Value, path: &FieldPath) -> Option<String> {
-    let (mut at, mut pointer) = (object, String::new());
-    for step in &path.0 {
-        let is_it = |element: &&Value| match step {
-            Step::Field(_) => false,
-            Step::Element { key, value } => element.get(key) == Some(value),
-            Step::Item(item) => *element == item,
-        };
-        let part = match step {
-            Step::Field(name) => {
-                at = at.get(name)?;
-                name.replace('~', "~0").replace('/', "~1")
-            }
-            Step::Element { .. } | Step::Item(_) => {
-                let (index, element) = at
-                    .as_array()?
-                    .iter()
-                    .enumerate()
-                    .find(|(_, element)| is_it(element))?;
-                at = element;
-                index.to_string()
-            }
-        };
-        pointer.push('/');
-        pointer.push_str(&part);
-    }
-    Some(pointer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Step;
     use serde_json::json;
 
     #[test]
@@ -115,11 +86,8 @@ mod tests {
             {"manager": "kube-controller-manager", "operation": "Update", "subresource": "scale",
              "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}});
         let owners = Owners::new(&live, None);
-        let field = |name: &str| Step::Field(name.to_owned());
-        let main = |name: &str| Step::Element {
-            key: "name".to_owned(),
-            value: json!(name),
-        };
+        let field = |name: &str| Step::Field(name.into());
+        let main = |name: &str| Step::element("name", &json!(name));
         for (steps, expected) in [
             (
                 vec![field("spec"), field("replicas")],
@@ -139,7 +107,7 @@ mod tests {
             ),
             (vec![field("spec"), field("containers"), main("other")], ""),
             (
-                vec![field("metadata"), field("finalizers"), Step::Item(json!("x"))],
+                vec![field("metadata"), field("finalizers"), Step::item(&json!("x"))],
                 "kubectl-edit",
             ),
             (vec![field("spec"), field("paused")], ""),

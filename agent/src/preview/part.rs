@@ -221,10 +221,9 @@ fn farewell(removal: &Removal) -> Forecast {
             let message = "it is no longer in the bundle, and not the object that was applied: it stays";
             Forecast::of(Action::Forget, "NotOurs", message)
         }
-        Removal::Refused { replicas } => {
+        Removal::Refused(busy) => {
             let message = format!(
-                "it is no longer in the bundle, but asks for {replicas} replicas, and apply-once is on: it stays until \
-                 its removal is confirmed"
+                "it is no longer in the bundle, but {busy}, and apply-once is on: it stays until its removal is confirmed"
             );
             Forecast::of(Action::Refuse, "RemovalRefused", message)
         }

@@ -1,7 +1,7 @@
 //! Secret values are never shown: a salted digest stands for each, so that equal values look equal within one preview.
 
+use crate::path::FieldPath;
 use crate::preview::difference::Shown;
-use crate::preview::path::FieldPath;
 use roundhouse_api::hash;
 use serde_json::Value;
 

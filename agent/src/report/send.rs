@@ -63,6 +63,7 @@ fn status_patch(status: &BundleStatus, resource_version: &str) -> Value {
             "phase",
             "counts",
             "workloads",
+            "omittedWorkloads",
             "conditions",
             "resourceStatus",
         ] {

@@ -488,3 +488,29 @@ fn d08_conditions_of_manifests_add_up_to_those_of_the_bundle() {
         4 + 16
     );
 }
+
+#[test]
+fn workloads_beyond_the_limit_are_summed_up() {
+    let observations: Vec<Observation> = (0..60)
+        .map(|ordinal| Observation {
+            workload: Some(WorkloadStatus {
+                desired: 3,
+                // A surge of an older revision is not ready for this one.
+                updated: if ordinal == 59 { 1 } else { 3 },
+                ready: 4,
+                ..WorkloadStatus::default()
+            }),
+            ..fine(ordinal)
+        })
+        .collect();
+    let status = report(&observations, None, 1);
+    assert_eq!(status.workloads.len(), MAX_WORKLOADS);
+    let expected = OmittedWorkloads {
+        count: 10,
+        desired: 30,
+        ready: 28,
+    };
+    assert_eq!(status.omitted_workloads, Some(expected));
+    let few = report(&observations[..50], None, 1);
+    assert_eq!((few.workloads.len(), few.omitted_workloads), (50, None));
+}

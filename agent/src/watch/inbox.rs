@@ -3,7 +3,7 @@
 use crate::bundle::Presence;
 use crate::object::ObjectKey;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use tokio::sync::Notify;
 
 /// What there is to look at.
@@ -13,8 +13,8 @@ pub(crate) struct News {
     pub(crate) intent: bool,
     /// Its status on the hub is not what was reported.
     pub(crate) status: bool,
-    /// Objects that were touched.
-    pub(crate) touched: BTreeSet<ObjectKey>,
+    /// Objects that were touched, and at which version they were seen last; `None` if they were gone.
+    pub(crate) touched: BTreeMap<ObjectKey, Option<Box<str>>>,
     /// A definition came or went: what had no kind may have one.
     pub(crate) kinds: bool,
     /// Its ledger is at a version that it did not write, or (the inner `None`) gone.
@@ -52,10 +52,18 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    /// An object was touched.
-    pub(crate) fn touch(&self, key: ObjectKey) {
-        self.pending.lock().1.touched.insert(key);
+    /// An object was seen at a version, or (`None`) gone.
+    pub(crate) fn touch(&self, key: ObjectKey, version: Option<&str>) {
+        self.pending.lock().1.touched.insert(key, version.map(Into::into));
         self.wake.notify_one();
+    }
+
+    /// An object was looked at in this version: that it is there is no news any more.
+    pub(crate) fn saw(&self, key: &ObjectKey, version: &str) {
+        let touched = &mut self.pending.lock().1.touched;
+        if touched.get(key).and_then(Option::as_deref) == Some(version) {
+            touched.remove(key);
+        }
     }
 
     /// A definition came or went.

@@ -42,6 +42,8 @@ struct Part {
 struct Claim {
     bundle: Arc<str>,
     seen: Option<Box<str>>,
+    /// Whether the bundle has it; if not, it waits for it to be gone.
+    wanted: bool,
 }
 
 /// What the other parts of an application have.
@@ -122,21 +124,32 @@ impl Registry {
     /// Records which objects the bundle of this uid and generation wants, as the manifests name them.
     pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
         self.drop_claims(bundle, keys);
-        {
-            let mut claims = self.claims.lock();
-            let name: Arc<str> = bundle.into();
-            for key in keys {
-                let claims = claims.entry(key.clone()).or_default();
-                if !claims.iter().any(|claim| *claim.bundle == *bundle) {
-                    claims.push(Claim {
-                        bundle: Arc::clone(&name),
-                        seen: None,
-                    });
-                }
-            }
+        for key in keys {
+            self.claim(bundle, key, None, true);
         }
         if let Some(seat) = self.seats.lock().get_mut(bundle) {
             seat.declared = Some((held.uid.clone(), held.generation));
+        }
+    }
+
+    /// Records that a bundle waits for an object to be gone, which it looked at in this version: events about it are news,
+    /// but no other part of its application takes it for wanted. Forgotten with the next [`Registry::declare`].
+    pub(crate) fn await_end(&self, bundle: &str, key: &ObjectKey, version: Option<&str>) {
+        self.claim(bundle, key, version, false);
+    }
+
+    fn claim(&self, bundle: &str, key: &ObjectKey, seen: Option<&str>, wanted: bool) {
+        let mut claims = self.claims.lock();
+        let claims = claims.entry(key.clone()).or_default();
+        match claims.iter_mut().find(|claim| *claim.bundle == *bundle) {
+            // Wanted again: it is what it was.
+            Some(claim) if wanted => claim.wanted = true,
+            Some(claim) => claim.seen = seen.map(Into::into),
+            None => claims.push(Claim {
+                bundle: bundle.into(),
+                seen: seen.map(Into::into),
+                wanted,
+            }),
         }
     }
 
@@ -146,6 +159,10 @@ impl Registry {
             for claim in claims.iter_mut().filter(|claim| *claim.bundle == *bundle) {
                 claim.seen = version.map(Into::into);
             }
+        }
+        // The watch may have told of our own write before it was answered.
+        if let (Some(version), Some(seat)) = (version, self.seats.lock().get(bundle)) {
+            seat.inbox.saw(key, version);
         }
     }
 
@@ -162,7 +179,7 @@ impl Registry {
         };
         let seats = self.seats.lock();
         for seat in to_wake.iter().filter_map(|bundle| seats.get(&**bundle)) {
-            seat.inbox.touch(key.clone());
+            seat.inbox.touch(key.clone(), version);
         }
     }
 
@@ -238,9 +255,9 @@ impl Registry {
             return Siblings::Read(BTreeSet::new());
         }
         let claims = self.claims.lock();
-        let theirs = claims
-            .iter()
-            .filter(|(_, claims)| claims.iter().any(|claim| others.contains(&*claim.bundle)));
+        let theirs = claims.iter().filter(|(_, claims)| {
+            (claims.iter()).any(|claim| claim.wanted && others.contains(&*claim.bundle))
+        });
         Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
     }
 
@@ -306,7 +323,11 @@ mod tests {
         registry.touched(&key("other"), Some("9"));
         assert!(!inbox.has_news());
         registry.touched(&key("mine"), Some("8"));
-        assert_eq!(inbox.take().1.touched, BTreeSet::from([key("mine")]));
+        registry.saw("a", &key("mine"), Some("8"));
+        assert!(!inbox.has_news(), "told before it was looked at");
+        registry.touched(&key("mine"), Some("9"));
+        registry.saw("a", &key("mine"), Some("8"));
+        assert!(inbox.take().1.touched.contains_key(&key("mine")));
         registry.touched(&key("mine"), None);
         assert!(inbox.has_news());
         assert_eq!(
@@ -318,10 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_is_to_go_wakes_its_bundle_until_the_next_declaration() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        registry.declare("a", &a, &BTreeSet::new());
+        registry.await_end("a", &key("going"), Some("7"));
+        registry.touched(&key("going"), Some("7"));
+        assert!(!inbox.has_news());
+        registry.touched(&key("going"), None);
+        assert!(inbox.take().1.touched.contains_key(&key("going")));
+        registry.declare("a", &a, &BTreeSet::new());
+        registry.touched(&key("going"), None);
+        assert!(!inbox.has_news());
+    }
+
+    #[test]
     fn a_bundle_with_news_does_not_leave() {
         let registry = Registry::default();
         let inbox = join(&registry, &held("a", "app", "v1", 1));
-        inbox.touch(key("mine"));
+        inbox.touch(key("mine"), None);
         assert!(!registry.leave("a"));
         inbox.take();
         assert!(registry.leave("a"));
@@ -347,6 +384,12 @@ mod tests {
         assert_eq!(
             registry.siblings("d.a"),
             Siblings::Read(BTreeSet::from([key("moved")]))
+        );
+        registry.await_end("d.a.2", &key("left"), Some("3"));
+        assert_eq!(
+            registry.siblings("d.a"),
+            Siblings::Read(BTreeSet::from([key("moved")])),
+            "what the other part waits for is not what it has"
         );
         assert_eq!(registry.siblings("d.b"), Siblings::Read(BTreeSet::new()));
     }

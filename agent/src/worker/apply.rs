@@ -11,6 +11,7 @@ use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::Held;
 use crate::drift::fight;
 use crate::error::CallError;
+use crate::kinds::Kind;
 use crate::ledger::{Intentions, Settled, check, intend, is_leaving, settle};
 use crate::object::ObjectKey;
 use crate::observe;
@@ -315,6 +316,8 @@ impl Worker {
         let removed = engine.remove(entries, farewell).await;
         self.released = removed.released;
         self.leaving = removed.leaving;
+        self.removal_retried = removed.retry;
+        self.waited_for = removed.waited_for;
     }
 
     async fn settle(
@@ -349,6 +352,7 @@ impl Worker {
                     .saw(&self.name, target, observation.seen.as_deref());
             }
         }
+        scopes.extend(self.await_ends());
         let waits_for_kind = self
             .observations
             .values()
@@ -357,6 +361,19 @@ impl Worker {
             scopes.insert(Scope::definitions(), Arc::clone(&self.shared.definitions));
         }
         self.shared.objects.want(&self.name, scopes);
+    }
+
+    /// Says that changes of objects on their way out are news; answers what is to be watched for it.
+    pub(super) fn await_ends(&self) -> BTreeMap<Scope, Arc<Kind>> {
+        let mut scopes = BTreeMap::new();
+        for waited in &self.waited_for {
+            self.shared
+                .registry
+                .await_end(&self.name, &waited.target, waited.seen.as_deref());
+            let scope = Scope::of(&waited.target, &waited.kind, waited.labelled);
+            scopes.insert(scope, Arc::clone(&waited.kind));
+        }
+        scopes
     }
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
@@ -371,7 +388,8 @@ impl Worker {
             self.failures = 0;
             self.retry_due = None;
         }
-        if retry || self.postponed || !self.leaving.is_empty() {
+        // What is refused waits for somebody: its next change is news.
+        if retry || self.postponed || self.removal_retried {
             Next::Retry
         } else {
             Next::Resync

@@ -6,6 +6,7 @@ mod removal;
 
 use crate::agent::Shared;
 use crate::apply::intent::{Intent, Sight, intent};
+use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
 use crate::bundle::{Held, Presence};
 use crate::delay::{backoff, spread};
@@ -86,6 +87,10 @@ pub(crate) struct Worker {
     rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
     leaving: Vec<Leaving>,
+    /// Whether their removal is tried again without any event.
+    removal_retried: bool,
+    /// Of the objects on their way out, those whose next change is news.
+    waited_for: Vec<Waited>,
     /// Whether something could go, but the other parts were not read at this revision yet.
     postponed: bool,
     /// Objects that the last removal let go of, on their way into the ledger.
@@ -132,6 +137,8 @@ impl Worker {
             rules: Arc::default(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
+            removal_retried: false,
+            waited_for: Vec::new(),
             postponed: false,
             released: BTreeSet::new(),
             cleaned: false,
@@ -305,7 +312,7 @@ impl Worker {
 
     /// What events and failures ask to be looked at.
     fn extent(&self, news: &News, turn: Turn) -> Extent {
-        let mut keys = news.touched.clone();
+        let mut keys: BTreeSet<ObjectKey> = news.touched.keys().cloned().collect();
         let due = self.observations.values().filter(|observation| {
             let no_kind = observation.outcome.reason() == "NoKind";
             (news.kinds && no_kind)

@@ -42,7 +42,6 @@ impl Worker {
         };
         self.applied = None;
         self.observations.clear();
-        self.shared.objects.want(&self.name, BTreeMap::new());
         let rules = Rules::new(&spec.apply_once_rules);
         let guard = self.guard(spec, &rules);
         let owner = self.owner_of_ledger(spec);
@@ -73,6 +72,9 @@ impl Worker {
             .map(|key| (key, Settled::Released))
             .collect();
         let left = !removed.leaving.is_empty();
+        let retry = removed.retry;
+        self.waited_for = removed.waited_for;
+        self.shared.objects.want(&self.name, self.await_ends());
         self.cleaned = !left;
         if left {
             let next = settle(self.ledger.spec(), &outcomes, false);
@@ -100,7 +102,9 @@ impl Worker {
             );
         }
         Ok(match (left, held) {
-            (true, _) => Next::Retry,
+            (true, _) if retry => Next::Retry,
+            // What is refused waits for somebody: its next change is news.
+            (true, _) => Next::Resync,
             // The Bundle is dispatch's to finish; until it is gone there is nothing to do.
             (false, Some(_)) => Next::Resync,
             (false, None) => Next::End,

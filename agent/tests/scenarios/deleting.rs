@@ -84,7 +84,7 @@ async fn an_object_with_a_finalizer_is_waited_for_and_listed() {
     let content = dispatched(&[a.clone()], "app-v1", 1);
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
-    tombstone(&world, content).await;
+    world.tombstone("default.app", "application-deleted").await;
     let status = crate::world::eventually_with(
         "it waits",
         || world.status("default.app"),
@@ -112,7 +112,7 @@ async fn a_bundle_deleted_with_a_tombstone_is_cleaned_and_reported() {
     let content = dispatched(&[a.clone()], "app-v1", 1);
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
-    let generation = tombstone(&world, content).await;
+    let generation = world.tombstone("default.app", "application-deleted").await;
     let status = crate::world::eventually_with(
         "cleaned",
         || world.status("default.app"),
@@ -149,7 +149,7 @@ async fn a_bundle_that_vanishes_without_a_tombstone_leaves_its_objects_and_re_at
     world.reported("default.app", first, Ready).await;
     let uid = world.live(Side::Member, &a).await.unwrap()["metadata"]["uid"].clone();
     world.delete(Side::Hub, &bundle("default.app")).await;
-    held(&world, "default.app").await;
+    world.held("default.app").await;
     pass_time(700).await;
     let again = world.bundle("default.app", content).await;
     world.reported("default.app", again, Ready).await;
@@ -177,8 +177,8 @@ async fn removing_the_bundles_namespace_on_the_hub_deletes_nothing() {
     world.reported("plain", plain, Ready).await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     world.delete(Side::Hub, &namespace).await;
-    held(&world, "default.app").await;
-    held(&world, "plain").await;
+    world.held("default.app").await;
+    world.held("plain").await;
     // It comes back empty: that is no evidence either.
     world.create(Side::Hub, namespace).await;
     world.make_lease(crate::world::HUB_ID).await;
@@ -206,8 +206,8 @@ async fn what_vanished_while_the_agent_was_down_is_held() {
         world.delete(Side::Hub, &bundle(name)).await;
     }
     let agent = world.agent();
-    held(&world, "default.app").await;
-    held(&world, "plain").await;
+    world.held("default.app").await;
+    world.held("plain").await;
     for object in [&a, &b] {
         assert!(world.live(Side::Member, object).await.is_some());
     }
@@ -239,7 +239,7 @@ async fn orphan_leaves_the_objects_without_our_marker() {
     content["deleteOption"] = json!({"propagationPolicy": "Orphan"});
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
-    tombstone(&world, content).await;
+    world.tombstone("default.app", "application-deleted").await;
     crate::world::eventually_with(
         "cleaned",
         || world.status("default.app"),
@@ -333,7 +333,7 @@ async fn a_bundle_that_goes_moments_before_its_namespace_is_held() {
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "agent", "namespace": NAMESPACE}});
     world.delete(Side::Hub, &lease).await;
-    held(&world, "plain").await;
+    world.held("plain").await;
     pass_time(700).await;
     assert!(world.live(Side::Member, &a).await.is_some());
     agent.stop().await;
@@ -347,7 +347,7 @@ async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
     let content = dispatched(&[config_map("a", "1")], "app-v1", 1);
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
-    tombstone(&world, content).await;
+    world.tombstone("default.app", "application-deleted").await;
     eventually("it is clean", || async {
         world.status("default.app").await.phase == Some(Cleaned)
     })
@@ -363,27 +363,4 @@ async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
     );
     assert!(world.ledger("default.app").await.is_none());
     agent.stop().await;
-}
-
-/// Deletes a dispatched bundle as dispatch does: finalizer and tombstone first.
-async fn tombstone(world: &World, mut content: serde_json::Value) -> i64 {
-    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
-    world.merge(Side::Hub, &bundle("default.app"), finalizer).await;
-    content["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
-    let generation = world.bundle("default.app", content).await;
-    world.delete(Side::Hub, &bundle("default.app")).await;
-    generation
-}
-
-async fn held(world: &World, name: &str) {
-    crate::world::eventually_with(
-        "the ledger says so",
-        || world.ledger(name),
-        |ledger| {
-            ledger
-                .as_ref()
-                .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
-        },
-    )
-    .await;
 }

@@ -15,6 +15,8 @@ use roundhouse_apiserver::{ApiBody, ApiService};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
 use tower::Service;
 
 /// What an agent may write to one object in the first hour of a fight, at most (`agent/src/drift/fight.rs`: 3 + 5).
@@ -94,45 +96,9 @@ async fn fighting(world: &World, bundle: &str, name: &str) -> String {
     message(&status, name, FIGHTING).unwrap()
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_are_bounded() {
-    let world = World::embedded().await;
-    let agent = world.agent();
-    let web = deployment("web", "i:1", 2);
-    let generation = world
-        .bundle("default.app", dispatched(&[web.clone()], "app-v1", 1))
-        .await;
-    world.reported("default.app", generation, Progressing).await;
-    world.roll_out(&web).await;
-    world.reported("default.app", generation, Ready).await;
-    let before = stored(&world, "deployments.apps", "web");
-    let theirs = autoscale(&world, &web, 240).await;
-    let ours = stored(&world, "deployments.apps", "web") - before - theirs;
-    assert!(
-        (4..=WRITES_IN_AN_HOUR).contains(&ours),
-        "{ours} writes in an hour"
-    );
-    let said = fighting(&world, "default.app", "web").await;
-    for part in [
-        "Deployment.apps default/web",
-        "spec.replicas",
-        "ignoreFields",
-        "apply-once",
-    ] {
-        assert!(said.contains(part), "{said}");
-    }
-    let status = world.status("default.app").await;
-    assert_eq!(reason(&status, "Degraded"), FIGHTING);
-    assert_eq!(reason(&status, "Applied"), "Applied");
-    assert_eq!(status.phase, Some(Ready), "readiness decides, not the fight");
-    assert_eq!(status.counts.unwrap().failed, 0);
-    agent.stop().await;
-}
-
-/// An hour of autoscaling under a bundle that does not mind the replicas: the agent writes nothing to the member.
-async fn unminded(treatment: Value) {
-    let world = World::embedded().await;
-    let agent = world.agent();
+/// A dispatched Deployment with more fields in its spec, rolled out, and then autoscaled for an hour; answers how often the
+/// agent wrote to it in that hour.
+async fn autoscaled_for_an_hour(world: &World, treatment: &Value) -> u64 {
     let web = deployment("web", "i:1", 2);
     let mut content = dispatched(&[web.clone()], "app-v1", 1);
     for (field, value) in treatment.as_object().unwrap() {
@@ -143,23 +109,85 @@ async fn unminded(treatment: Value) {
     world.roll_out(&web).await;
     world.reported("default.app", generation, Ready).await;
     pass_time(5).await;
-    let before = world.member.counter().total_stored();
-    let theirs = autoscale(&world, &web, 240).await;
-    assert_eq!(
-        world.member.counter().total_stored() - before,
-        theirs,
-        "{treatment}"
+    let (before, began) = (stored(world, "deployments.apps", "web"), Instant::now());
+    let theirs = autoscale(world, &web, 240).await;
+    assert!(
+        began.elapsed() >= Duration::from_secs(3600),
+        "an hour by the clock of the agent"
     );
+    stored(world, "deployments.apps", "web") - before - theirs
+}
+
+fn on_the_server_side(force: bool) -> Value {
+    json!({"manifestConfigs": [{
+        "resourceIdentifier": {"group": "apps", "resource": "deployments", "namespace": "*", "name": "*"},
+        "updateStrategy": {"type": "ServerSideApply", "serverSideApply": {"force": force}}}]})
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_changes_replicas_for_an_hour_is_reported_and_writes_are_bounded() {
+    for treatment in [json!({}), on_the_server_side(true)] {
+        let world = World::embedded().await;
+        let agent = world.agent();
+        let ours = autoscaled_for_an_hour(&world, &treatment).await;
+        assert!(
+            (4..=WRITES_IN_AN_HOUR).contains(&ours),
+            "{ours} writes in an hour: {treatment}"
+        );
+        let said = fighting(&world, "default.app", "web").await;
+        for part in [
+            "Deployment.apps default/web: spec.replicas is rewritten again and again by field manager \
+             horizontal-pod-autoscaler;",
+            "ignoreFields",
+            "apply-once",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let status = world.status("default.app").await;
+        assert_eq!(reason(&status, "Degraded"), FIGHTING);
+        assert_eq!(reason(&status, "Applied"), "Applied");
+        assert_eq!(status.phase, Some(Ready), "readiness decides, not the fight");
+        assert_eq!(status.counts.unwrap().failed, 0);
+        agent.stop().await;
+    }
+}
+
+/// Without force the autoscaler owns the field from its first write on: there is no fight, but a conflict that names it.
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_against_server_side_apply_without_force_is_a_conflict_and_no_fight() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let ours = autoscaled_for_an_hour(&world, &on_the_server_side(false)).await;
+    assert_eq!(ours, 0, "writes that a conflict let through");
+    let status = world.status("default.app").await;
+    let condition = &entry(&status, "web").unwrap().conditions[0];
+    assert_eq!(condition.reason, "ApplyConflict");
+    assert!(
+        condition
+            .message
+            .contains(".spec.replicas (of horizontal-pod-autoscaler)"),
+        "{}",
+        condition.message
+    );
+    assert_ne!(reason(&status, "Degraded"), FIGHTING);
+    let live = world.live(Side::Member, &deployment("web", "", 0)).await.unwrap();
+    assert_eq!(live["spec"]["replicas"], 8, "theirs stands");
+    agent.stop().await;
+}
+
+/// An hour of autoscaling under a bundle that does not mind the replicas: the agent writes nothing to the member.
+async fn unminded(treatment: Value) {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    assert_eq!(autoscaled_for_an_hour(&world, &treatment).await, 0, "{treatment}");
     let status = world.status("default.app").await;
     assert_eq!(
         (status.phase, status.resource_status),
         (Some(Ready), None),
         "{treatment}"
     );
-    assert_eq!(
-        world.live(Side::Member, &web).await.unwrap()["spec"]["replicas"],
-        8
-    );
+    let live = world.live(Side::Member, &deployment("web", "", 0)).await.unwrap();
+    assert_eq!(live["spec"]["replicas"], 8);
     agent.stop().await;
 }
 

@@ -1,10 +1,8 @@
 //! Agents, hubs and members that are away, at whatever moment.
 
-use crate::world::{
-    Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
-};
+use crate::world::{Pass, Side, World, bundle, config_map, dispatched, eventually, pass_time, reason, spec};
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -204,21 +202,11 @@ async fn a_removal_that_was_begun_is_finished_without_the_bundle() {
     });
     let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
     let map = config_map("a", "1");
-    let mut content = dispatched(&[map.clone()], "app-v1", 1);
+    let content = dispatched(&[map.clone()], "app-v1", 1);
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
     cut.store(true, Ordering::Release);
-    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
-    world
-        .merge(
-            Side::Hub,
-            &bundle("default.app"),
-            finalizers(json!(["roundhouse.dev/dispatch"])),
-        )
-        .await;
-    content["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
-    world.bundle("default.app", content).await;
-    world.delete(Side::Hub, &bundle("default.app")).await;
+    world.tombstone("default.app", "application-deleted").await;
     eventually("the ledger has the evidence", || async {
         let ledger = world.ledger("default.app").await.unwrap();
         ledger["spec"]["objects"][0]["outcome"] == "Removing"
@@ -226,9 +214,7 @@ async fn a_removal_that_was_begun_is_finished_without_the_bundle() {
     .await;
     agent.kill().await;
     assert!(world.live(Side::Member, &map).await.is_some());
-    world
-        .merge(Side::Hub, &bundle("default.app"), finalizers(Value::Null))
-        .await;
+    world.release("default.app").await;
     let agent = world.agent();
     eventually("the removal is finished", || async {
         world.live(Side::Member, &map).await.is_none() && world.ledger("default.app").await.is_none()
@@ -250,16 +236,7 @@ async fn a_bundle_that_returns_changed_is_attached_and_applied() {
     world.reported("default.app", first, Ready).await;
     let uid = world.live(Side::Member, &a).await.unwrap()["metadata"]["uid"].clone();
     world.delete(Side::Hub, &bundle("default.app")).await;
-    eventually_with(
-        "it is held",
-        || world.ledger("default.app"),
-        |ledger| {
-            ledger
-                .as_ref()
-                .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
-        },
-    )
-    .await;
+    world.held("default.app").await;
     // Also over a restart.
     agent.stop().await;
     let agent = world.agent();
@@ -388,14 +365,10 @@ async fn a_deletion_means_the_object_that_was_looked_at() {
 async fn a_cleaned_bundle_stays_cleaned_over_a_restart() {
     let world = World::new().await;
     let agent = world.agent();
-    let mut content = dispatched(&[config_map("a", "1")], "app-v1", 1);
+    let content = dispatched(&[config_map("a", "1")], "app-v1", 1);
     let first = world.bundle("default.app", content.clone()).await;
     world.reported("default.app", first, Ready).await;
-    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
-    world.merge(Side::Hub, &bundle("default.app"), finalizer).await;
-    content["deletion"] = json!({"revision": "app-v1", "confirmedBy": "application-deleted"});
-    world.bundle("default.app", content).await;
-    world.delete(Side::Hub, &bundle("default.app")).await;
+    world.tombstone("default.app", "application-deleted").await;
     let cleaned = || async { world.status("default.app").await.phase == Some(Cleaned) };
     eventually("it is clean", cleaned).await;
     pass_time(5).await;

@@ -1,8 +1,6 @@
 //! Apply-once (seed: apply-once-only): the modes, what is kept by rules, what was deleted, and what may be removed.
 
-use crate::world::{
-    Side, World, bundle, deployment, dispatched, eventually, eventually_with, pass_time, reason,
-};
+use crate::world::{Side, World, deployment, dispatched, eventually, eventually_with, pass_time, reason};
 use roundhouse_agent::Config;
 use roundhouse_api::bundle::{
     APPLIED, ApplyOnce, BundlePhase,
@@ -547,13 +545,65 @@ async fn a_workload_with_replicas_that_left_the_bundle_goes_only_at_0_or_when_to
                 world.merge(Side::Member, &web("", 0, 0), told).await;
             }
         }
-        pass_time(300).await;
+        // Its change is news: no back-off is waited for.
+        pass_time(5).await;
         for object in [web("", 0, 0), service()] {
             assert!(world.live(Side::Member, &object).await.is_none(), "{mode} {way}");
         }
         assert_eq!(reason(&world.status(APP).await, DEGRADED), "NoFailure");
         agent.stop().await;
     }
+}
+
+/// Given workloads without replicas of their own that left the bundle under apply-once, when they still run something,
+/// then they stay; when the Job has ended and the DaemonSet is told, they go.
+#[tokio::test(start_paused = true)]
+async fn a_job_or_daemon_set_that_runs_goes_only_when_it_has_ended_or_when_told() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let pods = json!({"metadata": {"labels": {"app": "web"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "i:1"}]}});
+    let labelled = |mut object: Value, component: &str| {
+        object["metadata"]["labels"] = json!({"app.oam.dev/name": "app"});
+        let mut object = stamped(object, "WORKLOAD", "i:1", 1);
+        object["metadata"]["labels"]["app.oam.dev/component"] = json!(component);
+        object
+    };
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
+        "spec": {"template": pods}});
+    let mut daemons = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node", "namespace":
+        "default"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": pods}});
+    daemons["spec"]["template"]["spec"]["restartPolicy"] = json!("Always");
+    let (job, daemons) = (labelled(job, "once"), labelled(daemons, "node"));
+    delivered(&world, in_mode("Once", &[job.clone(), daemons.clone(), other()])).await;
+    world
+        .merge_status(
+            Side::Member,
+            &job,
+            json!({"active": 1, "startTime": "2026-01-01T00:00:00Z"}),
+        )
+        .await;
+    let scheduled = json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 2, "numberMisscheduled": 0,
+        "numberReady": 2});
+    world.merge_status(Side::Member, &daemons, scheduled).await;
+    delivered(&world, in_mode("Once", &[other()])).await;
+    pass_time(700).await;
+    let status = world.status(APP).await;
+    assert_eq!(reason(&status, DEGRADED), "RemovalRefused");
+    let said = format!("{:?}", status.resource_status);
+    for part in ["once still runs 1 pods", "node still runs on 2 nodes"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let ended = json!({"active": null, "succeeded": 1});
+    world.merge_status(Side::Member, &job, ended).await;
+    pass_time(5).await;
+    assert!(world.live(Side::Member, &job).await.is_none());
+    assert!(world.live(Side::Member, &daemons).await.is_some());
+    let told = json!({"metadata": {"annotations": {"roundhouse.dev/prune": "true"}}});
+    world.merge(Side::Member, &daemons, told).await;
+    pass_time(5).await;
+    assert!(world.live(Side::Member, &daemons).await.is_none());
+    agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -589,19 +639,6 @@ async fn a_workload_refused_and_wanted_again_is_simply_there() {
     agent.stop().await;
 }
 
-/// Deletes the Bundle as dispatch does: finalizer and evidence first.
-async fn tombstone(world: &World, confirmed_by: &str) {
-    let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
-    world.merge(Side::Hub, &bundle(APP), finalizer).await;
-    confirm(world, confirmed_by).await;
-    world.delete(Side::Hub, &bundle(APP)).await;
-}
-
-async fn confirm(world: &World, confirmed_by: &str) {
-    let evidence = json!({"spec": {"deletion": {"revision": "app-v1", "confirmedBy": confirmed_by}}});
-    world.merge(Side::Hub, &bundle(APP), evidence).await;
-}
-
 async fn phase(world: &World, phase: BundlePhase) -> BundleStatus {
     eventually_with(
         &format!("phase {phase:?}"),
@@ -616,7 +653,7 @@ async fn deleting_the_application_is_a_confirmation() {
     let world = World::new().await;
     let agent = world.agent();
     delivered(&world, in_mode("Force", &[web("i:1", 2, 1), service()])).await;
-    tombstone(&world, "application-deleted").await;
+    world.tombstone(APP, "application-deleted").await;
     phase(&world, Cleaned).await;
     assert!(world.live(Side::Member, &web("", 0, 0)).await.is_none());
     agent.stop().await;
@@ -628,7 +665,7 @@ async fn a_placement_that_moved_away_is_none_until_it_is_approved_or_scaled_to_0
         let world = World::new().await;
         let agent = world.agent();
         delivered(&world, in_mode("Once", &[web("i:1", 2, 1), service(), other()])).await;
-        tombstone(&world, "garbage-collection").await;
+        world.tombstone(APP, "garbage-collection").await;
         refused(&world).await;
         let status = phase(&world, Progressing).await;
         assert_eq!(reason(&status, "Progressing"), "RemovalRefused");
@@ -640,11 +677,11 @@ async fn a_placement_that_moved_away_is_none_until_it_is_approved_or_scaled_to_0
             assert!(world.live(Side::Member, &object).await.is_some());
         }
         match way {
-            "approved" => confirm(&world, "0123456789abcdef").await,
             "scaled" => scale(&world, 0).await,
-            by => confirm(&world, by).await,
+            "approved" => drop(world.confirm(APP, "0123456789abcdef").await),
+            by => drop(world.confirm(APP, by).await),
         }
-        pass_time(300).await;
+        pass_time(5).await;
         assert_eq!(world.status(APP).await.phase, Some(Cleaned), "{way}");
         for object in [web("", 0, 0), service(), other()] {
             assert!(world.live(Side::Member, &object).await.is_none(), "{way}");
@@ -660,23 +697,13 @@ async fn a_bundle_that_vanishes_while_its_removal_is_refused_is_held_and_taken_u
     let agent = world.agent();
     delivered(&world, in_mode("Once", &[web("i:1", 2, 1)])).await;
     let uid = world.live(Side::Member, &web("", 0, 0)).await.unwrap()["metadata"]["uid"].clone();
-    tombstone(&world, "garbage-collection").await;
+    world.tombstone(APP, "garbage-collection").await;
     refused(&world).await;
     // As after an agent that was down meanwhile: only the ledger tells.
     agent.stop().await;
-    let released = json!({"metadata": {"finalizers": null}});
-    world.merge(Side::Hub, &bundle(APP), released).await;
+    world.release(APP).await;
     let agent = world.agent();
-    eventually_with(
-        "it is held",
-        || world.ledger(APP),
-        |ledger| {
-            ledger
-                .as_ref()
-                .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
-        },
-    )
-    .await;
+    world.held(APP).await;
     pass_time(700).await;
     delivered(&world, in_mode("Once", &[web("i:1", 2, 1)])).await;
     let live = world.live(Side::Member, &web("", 0, 0)).await.unwrap();

@@ -1,6 +1,6 @@
 //! An application in several Bundles: objects that move between them stay.
 
-use crate::world::{Side, World, bundle, config_map, dispatched, eventually, pass_time};
+use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Ready};
 use serde_json::{Value, json};
 
@@ -29,26 +29,12 @@ async fn an_object_that_moved_to_another_part_survives_the_removal_of_its_former
         .bundle("default.app", dispatched(&[a.clone(), c.clone()], "app-v2", 1))
         .await;
     world.reported("default.app", one, Ready).await;
-    world
-        .merge(
-            Side::Hub,
-            &bundle("default.app.2"),
-            json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]},
-                "spec": {"deletion": {"revision": "app-v2", "confirmedBy": "garbage-collection"}}}),
-        )
-        .await;
-    world.delete(Side::Hub, &bundle("default.app.2")).await;
+    world.tombstone("default.app.2", "garbage-collection").await;
     eventually("the second part is clean", || async {
         world.status("default.app.2").await.phase == Some(Cleaned)
     })
     .await;
-    world
-        .merge(
-            Side::Hub,
-            &bundle("default.app.2"),
-            json!({"metadata": {"finalizers": null}}),
-        )
-        .await;
+    world.release("default.app.2").await;
     pass_time(60).await;
     assert_eq!(uid(&world, &c).await, Some(before), "c was never deleted");
     assert_eq!(uid(&world, &b).await, None, "b is pruned");
@@ -68,15 +54,7 @@ async fn an_object_that_is_in_no_other_part_goes_with_its_own() {
     }
     // The whole application goes, part by part.
     for name in ["default.app.2", "default.app"] {
-        world
-            .merge(
-                Side::Hub,
-                &bundle(name),
-                json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]},
-                    "spec": {"deletion": {"revision": "app-v1", "confirmedBy": "application-deleted"}}}),
-            )
-            .await;
-        world.delete(Side::Hub, &bundle(name)).await;
+        world.tombstone(name, "application-deleted").await;
     }
     for name in ["default.app.2", "default.app"] {
         eventually("both are clean", || async {

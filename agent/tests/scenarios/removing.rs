@@ -162,7 +162,7 @@ async fn c02_a_finalizer_keeps_a_removed_manifest_listed_and_a_deleted_bundle_wa
     world
         .merge(Side::Member, &a, json!({"metadata": {"finalizers": null}}))
         .await;
-    pass_time(200).await;
+    pass_time(5).await;
     assert!(world.ledger(NAME).await.is_none() && world.live(Side::Member, &a).await.is_none());
     agent.stop().await;
 }
@@ -237,7 +237,7 @@ async fn removal_runs_the_waves_backwards() {
     world
         .merge(Side::Member, &web, json!({"metadata": {"finalizers": null}}))
         .await;
-    pass_time(200).await;
+    pass_time(5).await;
     assert!(world.live(Side::Member, &settings).await.is_none());
     agent.stop().await;
 }

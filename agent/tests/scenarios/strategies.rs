@@ -6,21 +6,11 @@ mod recreating;
 mod seeds;
 
 use crate::world::{
-    Side, World, config_map, deployment, eventually, eventually_with, pass_time, reason, spec,
+    Side, World, config_map, deployment, eventually, eventually_with, pass_time, reason, spec, treated,
 };
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use roundhouse_api::bundle::{BundleStatus, ManifestCondition};
 use serde_json::{Value, json};
-
-/// A hand-written spec whose objects are all treated so.
-fn treated(manifests: &[Value], strategy: Value) -> Value {
-    let everything = json!({"group": "*", "resource": "*", "namespace": "*", "name": "*"});
-    let mut config = json!({"resourceIdentifier": everything});
-    config["updateStrategy"] = strategy;
-    let mut content = spec(manifests);
-    content["manifestConfigs"] = json!([config]);
-    content
-}
 
 /// What is reported of the manifest with this ordinal.
 fn entry(status: &BundleStatus, ordinal: u32) -> Option<ManifestCondition> {

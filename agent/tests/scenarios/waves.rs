@@ -348,3 +348,36 @@ async fn a_renamed_service_account_replaces_the_old_one() {
     world.reported("plain", generation, Ready).await;
     agent.stop().await;
 }
+
+/// Given a member that does not answer about one object, then the others of its wave are made, and those of the next wave
+/// wait.
+#[tokio::test(start_paused = true)]
+async fn a_wave_is_worked_on_in_parallel_and_the_next_one_waits_for_all_of_it() {
+    let world = World::new().await;
+    let (member, cut) = world.wire(Side::Member, |_, path| path.ends_with("/configmaps/slow"));
+    cut.store(true, Ordering::Release);
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let [slow, quick] = ["slow", "quick"].map(|name| config_map(name, "1"));
+    let web = deployment("web", "i:1", 1);
+    world
+        .bundle("plain", spec(&[slow.clone(), quick.clone(), web.clone()]))
+        .await;
+    eventually("its sibling is made", || async {
+        world.live(Side::Member, &quick).await.is_some()
+    })
+    .await;
+    assert_eq!(world.live(Side::Member, &slow).await, None);
+    assert_eq!(
+        world.live(Side::Member, &web).await,
+        None,
+        "it is of the next wave"
+    );
+    cut.store(false, Ordering::Release);
+    for object in [&slow, &web] {
+        eventually("all is made", || async {
+            world.live(Side::Member, object).await.is_some()
+        })
+        .await;
+    }
+    agent.stop().await;
+}

@@ -66,6 +66,12 @@ pub(crate) enum Pass {
     Refused(u16),
     /// It goes through, and what is answered is changed on the way back.
     Reworked(fn(&mut Value)),
+    /// The connection breaks before it arrives.
+    Lost,
+    /// It arrives, and the connection breaks before the answer does.
+    Unanswered,
+    /// It arrives, and no answer ever comes.
+    Swallowed,
 }
 
 type Gate = Arc<dyn Fn(&http::Method, &str) -> Pass + Send + Sync>;
@@ -96,6 +102,15 @@ impl Service<http::Request<Body>> for Wire {
                     Pass::Through => return inner.send(request).await,
                     Pass::Refused(code) => return Ok(refusal(code)),
                     Pass::Reworked(rework) => return reworked(inner.send(request).await?, rework).await,
+                    Pass::Lost => return Err(broken()),
+                    Pass::Unanswered => {
+                        let _ = inner.send(request).await;
+                        return Err(broken());
+                    }
+                    Pass::Swallowed => {
+                        let _ = inner.send(request).await;
+                        return std::future::pending().await;
+                    }
                     Pass::Held => tokio::time::sleep(wait).await,
                 }
                 // A cut of an hour is not asked about a hundred times a second.
@@ -104,6 +119,12 @@ impl Service<http::Request<Body>> for Wire {
         }
         .boxed()
     }
+}
+
+/// As the client of a connection that broke.
+fn broken() -> kube::Error {
+    let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    kube::Error::Service(Box::new(reset))
 }
 
 async fn reworked(
@@ -414,6 +435,42 @@ impl World {
         live["metadata"]["generation"].as_i64().unwrap()
     }
 
+    /// Writes the evidence for the removal of a Bundle; answers its generation.
+    pub(crate) async fn confirm(&self, name: &str, confirmed_by: &str) -> i64 {
+        let evidence = json!({"spec": {"deletion": {"revision": "app-v1", "confirmedBy": confirmed_by}}});
+        let live = self.merge(Side::Hub, &bundle(name), evidence).await;
+        live["metadata"]["generation"].as_i64().unwrap()
+    }
+
+    /// Deletes a Bundle as dispatch does, finalizer and evidence first; answers the generation before the deletion.
+    pub(crate) async fn tombstone(&self, name: &str, confirmed_by: &str) -> i64 {
+        let finalizer = json!({"metadata": {"finalizers": ["roundhouse.dev/dispatch"]}});
+        self.merge(Side::Hub, &bundle(name), finalizer).await;
+        let generation = self.confirm(name, confirmed_by).await;
+        self.delete(Side::Hub, &bundle(name)).await;
+        generation
+    }
+
+    /// Takes dispatch's finalizer off.
+    pub(crate) async fn release(&self, name: &str) {
+        let released = json!({"metadata": {"finalizers": null}});
+        self.merge(Side::Hub, &bundle(name), released).await;
+    }
+
+    /// Waits until the ledger says that the objects of a Bundle that vanished are held.
+    pub(crate) async fn held(&self, name: &str) {
+        eventually_with(
+            "its objects are held",
+            || self.ledger(name),
+            |ledger| {
+                ledger
+                    .as_ref()
+                    .is_some_and(|ledger| ledger["spec"]["state"] == "Orphaned")
+            },
+        )
+        .await;
+    }
+
     pub(crate) async fn status(&self, name: &str) -> BundleStatus {
         let live = self.live(Side::Hub, &bundle(name)).await.unwrap_or_default();
         serde_json::from_value(live["status"].clone()).unwrap_or_default()
@@ -501,6 +558,22 @@ pub(crate) fn deployment(name: &str, image: &str, replicas: u32) -> Value {
         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}},
                 "spec": {"containers": [{"name": "main", "image": image}]}}}})
+}
+
+/// A Job.
+pub(crate) fn job(image: &str) -> Value {
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": image}]}}}})
+}
+
+/// A hand-written spec whose objects are all treated so.
+pub(crate) fn treated(manifests: &[Value], strategy: Value) -> Value {
+    let everything = json!({"group": "*", "resource": "*", "namespace": "*", "name": "*"});
+    let mut config = json!({"resourceIdentifier": everything});
+    config["updateStrategy"] = strategy;
+    let mut content = spec(manifests);
+    content["manifestConfigs"] = json!([config]);
+    content
 }
 
 /// A hand-written spec.

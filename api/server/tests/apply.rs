@@ -279,6 +279,13 @@ async fn what_is_refused() {
             500,
             "failed to create typed patch object (default/c; /v1, Kind=ConfigMap): .bogus: field not declared in schema",
         ),
+        (
+            path.clone(),
+            with("data", json!({"a": 1})),
+            500,
+            "failed to create typed patch object (default/c; /v1, Kind=ConfigMap): .data.a: expected string, got \
+             &value.valueUnstructured{Value:1}",
+        ),
         (path.clone(), json!([]), 400, "must be an object"),
         (
             "/api/v1/namespaces/nowhere/configmaps/c?fieldManager=one".to_owned(),

@@ -7,7 +7,7 @@ mod treatment;
 pub use once::{Affect, ApplyOnceRule, ApplyOnceSelector, ApplyOnceStrategy};
 pub use status::{
     BundlePhase, BundleStatus, Counts, FeedbackValue, FieldValue, FieldValueType, ManifestCondition,
-    ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
+    OmittedWorkloads, ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
 };
 pub use treatment::{
     ConditionRule, ConditionRuleType, DeleteOption, Executor, ExecutorSubject, ExecutorType,
@@ -42,7 +42,7 @@ pub const AVAILABLE: &str = "Available";
 pub const PROGRESSING: &str = "Progressing";
 /// Condition type: something failed.
 pub const DEGRADED: &str = "Degraded";
-/// Condition reason: a workload that is to be removed still asks for replicas, see [`Deletion`].
+/// Condition reason: a workload that is to be removed still asks for replicas or runs, see [`Deletion`].
 pub const REMOVAL_REFUSED: &str = "RemovalRefused";
 /// Condition type: everything that has an end has come to it.
 pub const COMPLETE: &str = "Complete";

@@ -32,6 +32,9 @@ pub struct BundleStatus {
     /// Workloads, at most [`MAX_WORKLOADS`](super::MAX_WORKLOADS).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadStatus>,
+    /// The workloads that are not listed, summed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted_workloads: Option<OmittedWorkloads>,
     /// `Applied`, `Available`, `Progressing`, `Degraded`, and those that `conditionRules` make: `Complete` above all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -84,6 +87,25 @@ pub struct WorkloadStatus {
     pub updated: u32,
     /// Ready replicas.
     pub ready: u32,
+}
+
+impl WorkloadStatus {
+    /// Replicas that are ready and of the present revision, at most as many as asked for.
+    pub fn ready_replicas(&self) -> u32 {
+        self.ready.min(self.updated).min(self.desired)
+    }
+}
+
+/// Workloads beyond [`MAX_WORKLOADS`](super::MAX_WORKLOADS).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OmittedWorkloads {
+    /// How many.
+    pub count: u32,
+    /// Replicas that they ask for, together.
+    pub desired: u64,
+    /// Of those, the ready ones of the present revision.
+    pub ready: u64,
 }
 
 /// Manifests that are not as they should be, and manifests that rules are about.

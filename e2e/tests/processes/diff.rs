@@ -257,7 +257,7 @@ async fn failures_name_the_thing_and_what_to_try() -> Result<()> {
     failed(
         &diff(&yard, &east, &["web", "--cluster", "east-1"]).await?,
         "E-MEMBER",
-        "east-1",
+        "onnection refused",
     );
     Ok(())
 }

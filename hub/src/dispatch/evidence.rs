@@ -8,7 +8,7 @@ use super::{Observed, Wanted, plan::Todo};
 use crate::workflow::{ClusterEvidence, ClusterState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::{
-    bundle::{APPLIED, AVAILABLE, BundlePhase, BundleStatus},
+    bundle::{APPLIED, AVAILABLE, BundlePhase, BundleStatus, PROGRESSING},
     condition,
 };
 
@@ -88,10 +88,8 @@ fn judge(wanted: &Wanted, observed: Option<&Observed>) -> (ClusterState, String)
 
 fn report(observed: &Observed) -> (ClusterState, String) {
     let Some(status) = observed.own_report() else {
-        return (
-            ClusterState::Waiting,
-            "the agent has not reported on this content".to_owned(),
-        );
+        let unknown = || "the agent has not reported on this content".to_owned();
+        return (ClusterState::Waiting, held_back(observed).unwrap_or_else(unknown));
     };
     match status.phase {
         Some(BundlePhase::Ready) => (ClusterState::Ready, String::new()),
@@ -123,14 +121,23 @@ fn report(observed: &Observed) -> (ClusterState, String) {
     }
 }
 
+/// Why the agent does not act on the present generation, if it says so: paused, an older hub's, unreadable, ….
+fn held_back(observed: &Observed) -> Option<String> {
+    let status = observed.status.as_ref()?;
+    let condition = condition::get(&status.conditions, PROGRESSING)?;
+    let held = condition.status == "False"
+        && condition.observed_generation == Some(observed.generation)
+        && !["Ready", "Failed", "Cleaned"].contains(&condition.reason.as_str());
+    held.then(|| cut(format!("{}: {}", condition.reason, condition.message)))
+}
+
 /// `1/2 ready`: replicas where there are workloads, objects otherwise.
 fn readiness(status: &BundleStatus) -> String {
+    let omitted = status.omitted_workloads.unwrap_or_default();
     let desired: u64 = status.workloads.iter().map(|w| u64::from(w.desired)).sum();
-    let ready: u64 = status
-        .workloads
-        .iter()
-        .map(|w| u64::from(w.ready.min(w.desired)))
-        .sum();
+    let desired = desired + omitted.desired;
+    let ready = status.workloads.iter().map(|w| u64::from(w.ready.min(w.desired)));
+    let ready = ready.sum::<u64>() + omitted.ready;
     let counts = status.counts.unwrap_or_default();
     match ready < desired {
         true => format!("{ready}/{desired} ready"),
@@ -138,9 +145,16 @@ fn readiness(status: &BundleStatus) -> String {
     }
 }
 
-/// The first failure, by name.
+/// The first failure, by name; of a bundle that was refused as a whole, why.
 fn failure(status: &BundleStatus) -> String {
-    let counts = status.counts.unwrap_or_default();
+    let Some(counts) = status.counts else {
+        let applied = condition::get(&status.conditions, APPLIED);
+        let refused = applied.filter(|condition| condition.status == "False");
+        return refused.map_or_else(
+            || "the agent says that it failed, not why".to_owned(),
+            |condition| cut(format!("{}: {}", condition.reason, condition.message)),
+        );
+    };
     let manifests = status.resource_status.iter().flat_map(|r| &r.manifests);
     // A manifest may be listed for its feedback alone; what its rules say is in `Available` already.
     let broken = |c: &Condition| {
@@ -169,8 +183,120 @@ fn failure(status: &BundleStatus) -> String {
             condition.reason, condition.message
         );
     }
+    cut(text)
+}
+
+fn cut(text: String) -> String {
     match text.char_indices().nth(MAX_MESSAGE) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use roundhouse_api::bundle::{BundleSpec, Counts, OmittedWorkloads, WorkloadStatus};
+    use roundhouse_api::condition::{Status, Verdict};
+
+    /// A Bundle at generation 2 of which the agent reported generation `generation` so.
+    fn observed(generation: i64, phase: BundlePhase, said: &[(&'static str, &'static str)]) -> Observed {
+        let mut status = BundleStatus {
+            hash: Some("h".to_owned()),
+            observed_generation: Some(generation),
+            phase: Some(phase),
+            ..BundleStatus::default()
+        };
+        for (type_, reason) in said {
+            let verdict = Verdict {
+                type_,
+                status: Status::False,
+                reason,
+                message: format!("why {reason}"),
+            };
+            condition::set(&mut status.conditions, verdict, Some(2), Timestamp::UNIX_EPOCH);
+        }
+        Observed {
+            generation: 2,
+            spec: BundleSpec {
+                hash: Some("h".to_owned()),
+                ..BundleSpec::default()
+            },
+            status: Some(status),
+            ..Observed::default()
+        }
+    }
+
+    fn said(observed: &Observed) -> String {
+        let evidence = held_evidence("c1", std::slice::from_ref(observed), None);
+        format!("{:?}: {}", evidence.state, evidence.message)
+    }
+
+    #[test]
+    fn why_an_agent_does_not_act_is_said() {
+        let silent = "Waiting: the agent has not reported on this content";
+        for (generation, phase, conditions, expected) in [
+            (1, BundlePhase::Ready, &[][..], silent),
+            (
+                1,
+                BundlePhase::Ready,
+                &[(PROGRESSING, "Paused")],
+                "Waiting: Paused: why Paused",
+            ),
+            (
+                1,
+                BundlePhase::Failed,
+                &[(PROGRESSING, "OldEpoch")],
+                "Waiting: OldEpoch: why OldEpoch",
+            ),
+            (1, BundlePhase::Ready, &[(PROGRESSING, "Ready")], silent),
+            (
+                2,
+                BundlePhase::Failed,
+                &[(APPLIED, "LedgerTooLarge"), (PROGRESSING, "LedgerTooLarge")],
+                "Failed: LedgerTooLarge: why LedgerTooLarge",
+            ),
+        ] {
+            assert_eq!(said(&observed(generation, phase, conditions)), expected);
+        }
+        // A spec that this agent cannot read has no hash that it could repeat.
+        let mut unread = observed(2, BundlePhase::Failed, &[(PROGRESSING, "InvalidSpec")]);
+        if let Some(status) = &mut unread.status {
+            status.hash = None;
+        }
+        assert_eq!(said(&unread), "Waiting: InvalidSpec: why InvalidSpec");
+        // What was said of an earlier generation is no news of this one.
+        let mut later = observed(1, BundlePhase::Ready, &[(PROGRESSING, "Paused")]);
+        later.generation = 3;
+        assert_eq!(said(&later), silent);
+    }
+
+    #[test]
+    fn workloads_that_are_not_listed_count() {
+        let mut observed = observed(2, BundlePhase::Progressing, &[]);
+        let status = observed.status.get_or_insert_default();
+        status.counts = Some(Counts {
+            total: 60,
+            applied: 60,
+            ready: 59,
+            failed: 0,
+        });
+        status.workloads = vec![
+            WorkloadStatus {
+                desired: 2,
+                updated: 2,
+                ready: 2,
+                ..WorkloadStatus::default()
+            };
+            50
+        ];
+        status.omitted_workloads = Some(OmittedWorkloads {
+            count: 10,
+            desired: 20,
+            ready: 19,
+        });
+        assert_eq!(said(&observed), "Applied: 119/120 ready");
+        assert_eq!(crate::dispatch::rollup::ready_replicas(&[observed], 120), 119);
     }
 }

@@ -40,9 +40,10 @@ pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
         .iter()
         .filter(|b| !b.deleting)
         .filter_map(Observed::own_report);
-    let ready = reports
-        .flat_map(|r| &r.workloads)
-        .map(|w| u64::from(w.ready.min(w.updated).min(w.desired)));
+    let ready = reports.map(|report| {
+        let listed = report.workloads.iter().map(|w| u64::from(w.ready_replicas()));
+        listed.sum::<u64>() + report.omitted_workloads.map_or(0, |omitted| omitted.ready)
+    });
     ready.sum::<u64>().min(placed)
 }
 

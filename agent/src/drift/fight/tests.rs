@@ -1,5 +1,5 @@
 use super::*;
-use crate::drift::paths::Step;
+use crate::path::Step;
 
 fn path(name: &str) -> FieldPath {
     FieldPath(vec![Step::Field("spec".into()), Step::Field(name.into())])

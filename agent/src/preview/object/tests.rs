@@ -2,7 +2,7 @@ use super::*;
 use crate::apply::decode::decode;
 use crate::apply::keep::Rules;
 use crate::preview::difference::Shown;
-use roundhouse_api::bundle::{Adopt, ApplyOnce};
+use roundhouse_api::bundle::{Adopt, ApplyOnce, ManifestConfig};
 use serde_json::json;
 
 fn terms() -> Terms {
@@ -144,6 +144,102 @@ fn an_image_changed_by_hand_is_a_conflict_with_the_name_of_its_owner() {
         "CONFLICT spec.template.spec.containers[name=main].image \"i:1\" \"i:hand\" \"i:2\" kubectl-edit";
     for terms in [once, report] {
         check(&next, &live, &terms, &["Change", line]);
+    }
+}
+
+/// `ignoreFields` of a treatment.
+fn ignoring(paths: &Value) -> ManifestConfig {
+    let config = json!({"resourceIdentifier": {"resource": "*", "name": "*"},
+        "updateStrategy": {"type": "Update", "ignoreFields": paths}});
+    serde_json::from_value(config).unwrap()
+}
+
+#[test]
+fn what_ignore_fields_or_an_apply_once_rule_keep_is_once_and_the_rest_is_not() {
+    let before = deployment("i:1", json!({}));
+    let next = deployment("i:2", json!({}));
+    let mut live = applied(&before);
+    live["spec"]["replicas"] = json!(9);
+    live["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("f:replicas");
+    owned_by(&mut live, "hpa", &json!({"f:spec": {"f:replicas": {}}}));
+    let image =
+        "CHANGE spec.template.spec.containers[name=main].image \"i:1\" \"i:1\" \"i:2\" roundhouse-agent";
+    let kept = "ONCE spec.replicas 2 9 2 hpa";
+    let ignored = ignoring(&json!(["spec.replicas"]));
+    let until_change = ignoring(&json!([{"condition": "OnSpokeChange", "jsonPaths": [".spec.replicas"]}]));
+    let rule = |affect: &str| {
+        let rules = json!([{"selector": {"resourceTypes": ["Deployment"]},
+            "strategy": {"path": ["spec.replicas"], "affect": affect}}]);
+        let rules: Vec<_> = serde_json::from_value(rules).unwrap();
+        Terms {
+            rules: Rules::new(&rules),
+            ..terms()
+        }
+    };
+    let undone = "CONFLICT spec.replicas 2 9 2 hpa";
+    for (name, config, terms, manifest, expected) in [
+        ("none", None, terms(), &before, &["Change", undone][..]),
+        ("ignored", Some(&ignored), terms(), &before, &["Nothing", kept]),
+        (
+            "ignored",
+            Some(&ignored),
+            terms(),
+            &next,
+            &["Change", kept, image],
+        ),
+        (
+            "until change",
+            Some(&until_change),
+            terms(),
+            &before,
+            &["Nothing", kept],
+        ),
+        (
+            "until change",
+            Some(&until_change),
+            terms(),
+            &next,
+            &["Change", undone, image],
+        ),
+        ("always", None, rule("always"), &before, &["Nothing", kept]),
+        ("always", None, rule("always"), &next, &["Change", kept, image]),
+        (
+            "onStateKeep",
+            None,
+            rule("onStateKeep"),
+            &before,
+            &["Nothing", kept],
+        ),
+        (
+            "onStateKeep",
+            None,
+            rule("onStateKeep"),
+            &next,
+            &["Change", undone, image],
+        ),
+        (
+            "onUpdate",
+            None,
+            rule("onUpdate"),
+            &next,
+            &["Change", kept, image],
+        ),
+    ] {
+        let forecast = forecast(Sight {
+            manifest,
+            live: Some(&live),
+            entry: None,
+            treatment: Treatment {
+                config,
+                ..Treatment::default()
+            },
+            terms: &terms,
+            salt: b"salt",
+        });
+        assert_eq!(text(&forecast), expected, "{name}");
     }
 }
 

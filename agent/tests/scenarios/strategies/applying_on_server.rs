@@ -1,6 +1,7 @@
 //! Server-side apply.
 
 use super::*;
+use crate::world::job;
 use kube::api::{Patch, PatchParams};
 
 fn content(manifests: &[Value], force: bool) -> Value {
@@ -396,11 +397,6 @@ async fn an_existing_object_is_adopted_by_server_side_apply_on_the_same_terms() 
 async fn an_immutable_field_is_recreated_under_server_side_apply_where_it_is_listed() {
     let world = World::new().await;
     let agent = world.agent();
-    let job = |image: &str| {
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never",
-                "containers": [{"name": "main", "image": image}]}}}})
-    };
     let listed = |image: &str, fields: Value| {
         let mut content = content(&[job(image)], false);
         content["manifestConfigs"][0]["updateStrategy"]["recreateFields"] = fields;

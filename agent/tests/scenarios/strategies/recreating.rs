@@ -1,12 +1,8 @@
 //! Fields that the member does not let change.
 
 use super::*;
+use crate::world::job;
 use std::sync::atomic::Ordering;
-
-fn job(image: &str) -> Value {
-    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once", "namespace": "default"},
-        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": image}]}}}})
-}
 
 fn image(job: &Value) -> &Value {
     &job["spec"]["template"]["spec"]["containers"][0]["image"]

@@ -37,8 +37,8 @@ pub fn owners(managed_fields: &Value, path: &[Step]) -> Vec<Owner> {
 }
 
 /// [`owners`] of the value at a JSON pointer (RFC 6901) of a live object: list elements are found in the managed
-/// fields by their keys, by their value or by their index, whichever the managers used. Nobody, if the pointer leads
-/// nowhere.
+/// fields by their keys, by their value or by their index, whichever the managers used. The empty pointer is the object
+/// itself: whoever owns anything of it. Nobody, if the pointer leads nowhere.
 ///
 /// ```
 /// # use serde_json::json;
@@ -70,6 +70,9 @@ enum Place<'a> {
 fn trail<'a>(live: &'a Value, pointer: &str) -> Option<Vec<Place<'a>>> {
     let mut at = live;
     let mut out = vec![];
+    if pointer.is_empty() {
+        return Some(out);
+    }
     for part in pointer.strip_prefix('/')?.split('/') {
         let part = part.replace("~1", "/").replace("~0", "~");
         match at {

@@ -1,13 +1,15 @@
 //! From a body to an object of the kind the path asks for.
 
+use roundhouse_patch::managed::BuiltIn;
 use serde_json::Value;
 
 use crate::{
     error::ApiError,
     kinds::Resource,
+    managed::topology,
     object,
     request::{FieldValidation, Noted, parse_object},
-    schema::{Definitions, TypeMismatch, builtin, normalize, prune},
+    schema::{Definitions, TypeMismatch, builtin, misfit, normalize, prune},
 };
 
 /// Definition name of `metadata`.
@@ -118,6 +120,26 @@ pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<V
         }
     }
     Ok(dropped)
+}
+
+/// The first value of a configuration that has not the type of its field, as server-side apply says it.
+pub(crate) fn mistyped(resource: &Resource, config: &Value) -> Option<String> {
+    let schemas = builtin();
+    match &resource.custom {
+        None => {
+            let schema = schemas.schema(&resource.api_version(), &resource.kind)?;
+            misfit(config, schema, &schemas.definitions, topology(resource))
+        }
+        Some(custom) => {
+            let metadata = || {
+                let metadata = config.get("metadata")?;
+                let schema = schemas.definitions.get(OBJECT_META)?;
+                misfit(metadata, schema, &schemas.definitions, BuiltIn::metadata())
+                    .map(|misfit| format!(".metadata{misfit}"))
+            };
+            misfit(config, &custom.schema, &Definitions::new(), topology(resource)).or_else(metadata)
+        }
+    }
 }
 
 /// Prunes a custom resource; its type and metadata are not the schema's business.

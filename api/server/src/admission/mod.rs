@@ -11,7 +11,7 @@ mod pod;
 mod rules;
 mod workload;
 
-pub(crate) use decode::{check_kind, decode, sanitize, unknown_fields};
+pub(crate) use decode::{check_kind, decode, mistyped, sanitize, unknown_fields};
 pub(crate) use defaults::set_defaults;
 pub(crate) use generation::next_generation;
 pub(crate) use immutable::check_immutable;

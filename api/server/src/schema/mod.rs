@@ -8,6 +8,7 @@ mod model;
 mod normalize;
 mod prune;
 mod structural;
+mod typed;
 mod validate;
 
 pub(crate) use builtin::{builtin, builtin_json};
@@ -17,6 +18,7 @@ pub(crate) use model::{Definitions, ListType, Schema, Type};
 pub(crate) use normalize::{TypeMismatch, normalize};
 pub(crate) use prune::prune;
 pub(crate) use structural::check_structural;
+pub(crate) use typed::misfit;
 pub(crate) use validate::validate;
 
 /// `a` + `b` -> `a.b`, as Kubernetes writes field paths.

@@ -13,7 +13,7 @@ use super::{
     update::{Part, Refusal, TRIES, check_name, check_version, store_update},
 };
 use crate::{
-    admission::{check_kind, sanitize, unknown_fields},
+    admission::{check_kind, mistyped, sanitize, unknown_fields},
     clock::rfc3339,
     error::{ApiError, Cause},
     kinds::{Resource, ScalePaths},
@@ -178,6 +178,9 @@ fn configuration(resource: &Resource, body: &[u8]) -> Result<Value, ApiError> {
 
 /// The configuration must fit the kind as a whole: what it does not know cannot be owned.
 fn fits(call: &Call, config: &Value) -> Result<(), ApiError> {
+    if let Some(misfit) = mistyped(&call.resource, config) {
+        return Err(untyped(call, &misfit));
+    }
     let mut copy = config.clone();
     let unknown = unknown_fields(&call.resource, &mut copy).map_err(|error| untyped(call, &error.message))?;
     match unknown.first() {

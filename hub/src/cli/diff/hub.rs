@@ -6,9 +6,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, Error, ResourceExt, api::ListParams};
 use roundhouse_agent::preview::Part;
 use roundhouse_api::{
-    application::Application,
+    application::{ACCEPTED, Application},
     bundle::{ApplyOnce, Bundle},
     cluster::{Cluster, ClusterReport},
+    condition,
     names::{AGENT_LEASE, annotation, bundle_name, label},
 };
 
@@ -122,7 +123,8 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
         };
     }
     let applications: Api<Application> = Api::namespaced(hub.clone(), namespace);
-    if let Ok(None) = applications.get_opt(application).await {
+    let found = applications.get_opt(application).await;
+    if let Ok(None) = found {
         return Failure::new(
             "E-APPLICATION",
             format!("there is no application {namespace}/{application}"),
@@ -151,15 +153,35 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
     } else {
         format!("it has Bundles on {}", listed(&names))
     };
-    Failure::new(
+    let failure = Failure::new(
         "E-NOT-PLACED",
         format!("application {namespace}/{application} has no Bundle on cluster {cluster}"),
     )
-    .because(cause)
-    .advise(format!(
-        "kubectl -n {namespace} get decisions -l {}={application}",
-        label::APP_NAME
-    ))
+    .because(cause);
+    match found.ok().flatten().as_ref().and_then(not_accepted) {
+        // Nothing is decided for it, so that there is no Decision to look at.
+        Some(why) => failure.because(why).advise(format!(
+            "kubectl -n {namespace} get application {application} -o yaml shows all that is wrong with it; correct it"
+        )),
+        None => failure.advise(format!(
+            "kubectl -n {namespace} get decisions -l {}={application}",
+            label::APP_NAME
+        )),
+    }
+}
+
+/// Why the hub does not act on an application as it is now, if so.
+fn not_accepted(application: &Application) -> Option<String> {
+    let status = application.status.as_ref()?;
+    let accepted = condition::get(&status.conditions, ACCEPTED)?;
+    let says_no =
+        accepted.status == "False" && accepted.observed_generation == application.metadata.generation;
+    says_no.then(|| {
+        format!(
+            "the application is not accepted as it is: {}: {}",
+            accepted.reason, accepted.message
+        )
+    })
 }
 
 /// Names in a line; a long list says how many more there are.
@@ -195,6 +217,25 @@ mod tests {
              cause: bundles are not known here\n\
              try:   kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one"
         );
+    }
+
+    #[test]
+    fn an_application_that_is_not_accepted_says_why_and_an_older_verdict_does_not_count() {
+        let application = |generation: i64, status: &str| -> Application {
+            let object = serde_json::json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+                "metadata": {"name": "web", "namespace": "shop", "generation": generation},
+                "spec": {"components": []},
+                "status": {"conditions": [{"type": "Accepted", "status": status, "reason": "Invalid",
+                    "message": "spec.components: name one", "observedGeneration": 2,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+            serde_json::from_value(object).unwrap()
+        };
+        assert_eq!(
+            not_accepted(&application(2, "False")).as_deref(),
+            Some("the application is not accepted as it is: Invalid: spec.components: name one")
+        );
+        assert_eq!(not_accepted(&application(3, "False")), None);
+        assert_eq!(not_accepted(&application(2, "True")), None);
     }
 
     #[test]

@@ -112,7 +112,8 @@ fn who_owns_what() {
         ("/metadata/name", ""),
         ("/spec/containers/1", ""),
         ("/nowhere", ""),
-        ("", ""),
+        // The object itself.
+        ("", "one two"),
     ];
     for (pointer, want) in table {
         assert_eq!(names(pointer), want, "{pointer}");
