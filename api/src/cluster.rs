@@ -16,6 +16,9 @@ pub const AVAILABLE: &str = "Available";
 pub const TAINT_UNAVAILABLE: &str = "roundhouse.dev/unavailable";
 /// Taint of a cluster whose Lease is not renewed.
 pub const TAINT_UNREACHABLE: &str = "roundhouse.dev/unreachable";
+/// Taint that `roundhouse cordon` puts into the spec, with the effect `NoSchedule`: the cluster keeps what it has and gets
+/// nothing more.
+pub const TAINT_CORDONED: &str = "roundhouse.dev/cordoned";
 
 /// A member cluster. Placement selects clusters by the labels of this object.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -8,6 +8,7 @@ pub mod cli;
 pub mod cluster;
 pub mod dispatch;
 pub mod endpoint;
+pub mod explain;
 pub mod placement;
 pub mod render;
 pub mod run;

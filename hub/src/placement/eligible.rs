@@ -96,6 +96,10 @@ pub(super) struct Selection {
     pub(super) holders: ClusterSet,
     /// Clusters not chosen, by reason.
     pub(super) excluded: BTreeMap<NotChosen, u32>,
+    /// Why each cluster is not chosen; `None` for those that are.
+    pub(super) verdicts: Vec<Option<NotChosen>>,
+    /// The clusters as `maxClusters` takes them, best first; empty without a limit.
+    pub(super) order: Vec<usize>,
 }
 
 /// The clusters of one rule.
@@ -194,11 +198,12 @@ fn select_step(
             }
         };
     }
+    let mut order = Vec::new();
     if let Some(limit) = step.spec.max_clusters {
-        let order = preferred(request, step, fleet, matched, &verdicts);
+        order = preferred(request, step, fleet, matched, &verdicts);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        for cluster in order.into_iter().skip(limit) {
-            let (Some(facts), Some(verdict)) = (fleet.clusters.get(cluster), verdicts.get_mut(cluster))
+        for cluster in order.iter().skip(limit) {
+            let (Some(facts), Some(verdict)) = (fleet.clusters.get(*cluster), verdicts.get_mut(*cluster))
             else {
                 continue;
             };
@@ -222,6 +227,8 @@ fn select_step(
         no_additional,
         holders,
         excluded,
+        verdicts,
+        order,
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
 //! | `holders`, `membership` | which clusters have a bundle, and which get one |
 //! | `reasons` | what people read |
+//! | `verdict` | the same of one cluster, for those who ask about it |
 //!
 //! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
 //! same bytes in whatever order it comes; feeding a decision back as [`Previous`] changes nothing.
@@ -29,14 +30,16 @@ mod previous;
 mod reasons;
 mod rule;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod ties;
 mod totals;
+mod verdict;
 mod webster;
 
 pub use content::decision_hash;
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
+pub use verdict::{Place, Standing, standing};
 
 use roundhouse_api::{
     decision::{Exclusion, WorkloadDecision, WorkloadRef},

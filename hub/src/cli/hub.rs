@@ -1,0 +1,133 @@
+//! What a hub has, read once: for the verbs that ask placement about it.
+
+use super::{Failure, kubeconfig};
+use crate::application::Snapshot;
+use kube::{
+    Api, Client, Error, Resource, ResourceExt,
+    api::{DynamicObject, ListParams},
+    core::ApiResource,
+};
+use roundhouse_api::{
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision, revision::ApplicationRevision,
+};
+use serde::de::DeserializeOwned;
+use std::{fmt::Debug, path::Path};
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+/// Names that an error lists at most.
+const NAMES: usize = 8;
+
+/// What a hub has.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// All of it, as the controller sees it.
+    pub(super) snapshot: Snapshot,
+    /// The clusters, sorted by name.
+    pub(super) clusters: Vec<Cluster>,
+    /// Namespace and name of the Applications that are not being deleted, sorted.
+    pub(super) applications: Vec<(String, String)>,
+}
+
+/// A client for the hub.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
+    let config = kubeconfig::config(file).await?;
+    Client::try_from(config).map_err(|error| {
+        let name = file.map_or_else(|| "the kubeconfig".to_owned(), |file| file.display().to_string());
+        Failure::new("E-KUBECONFIG", format!("{name} cannot be used"))
+            .because(error)
+            .advise("kubectl with this kubeconfig, to see what it says")
+    })
+}
+
+/// Reads clusters, Applications, their revisions, Decisions and Bundles.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
+    let mut known = Known::default();
+    let resource = ApiResource::erase::<Application>(&());
+    let applications: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    pages(&applications, "Applications", |application| {
+        if application.metadata.deletion_timestamp.is_none() {
+            let namespace = application.namespace().unwrap_or_default();
+            known.applications.push((namespace, application.name_any()));
+        }
+        known.snapshot.put_application(application);
+    })
+    .await?;
+    known.applications.sort();
+    pages(&Api::<Cluster>::all(client.clone()), "Clusters", |cluster| {
+        known.snapshot.put_cluster(&cluster);
+        known.clusters.push(cluster);
+    })
+    .await?;
+    known.clusters.sort_by_cached_key(ResourceExt::name_any);
+    let snapshot = &known.snapshot;
+    pages(&Api::<Decision>::all(client.clone()), "Decisions", |decision| {
+        snapshot.put_decision(decision);
+    })
+    .await?;
+    pages(&Api::<ApplicationRevision>::all(client.clone()), "ApplicationRevisions", |revision| {
+        snapshot.put_revision(revision);
+    })
+    .await?;
+    pages(&Api::<Bundle>::all(client.clone()), "Bundles", |bundle| snapshot.put_bundle(bundle)).await?;
+    Ok(known)
+}
+
+/// Takes every object of a kind, page by page.
+async fn pages<K>(api: &Api<K>, what: &str, mut take: impl FnMut(K)) -> Result<(), Failure>
+where
+    K: Resource + Clone + DeserializeOwned + Debug,
+{
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = api.list(&params).await.map_err(|error| unreadable(what, error))?;
+        page.items.into_iter().for_each(&mut take);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// There is no such cluster.
+pub(super) fn no_cluster(name: &str, there: &[String], advice: &str) -> Failure {
+    let failure = Failure::new("E-CLUSTER", format!("there is no cluster {name}"));
+    match there.is_empty() {
+        true => failure
+            .because("there are no clusters at all")
+            .advise("another --kubeconfig, of the right hub"),
+        false => failure
+            .because(format!("the clusters are {}", listed(there)))
+            .advise(advice),
+    }
+}
+
+/// Names in a line; a long list says how many more there are.
+pub(super) fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES {
+        text.push_str(&format!(", … and {} more", names.len() - NAMES));
+    }
+    text
+}
+
+/// The hub refuses, or does not answer.
+pub(super) fn unreadable(what: &str, error: Error) -> Failure {
+    refused(Failure::new("E-HUB", format!("the hub cannot be read: {what}")), error)
+        .advise("kubectl get with the same kubeconfig; --kubeconfig F if it is the wrong one")
+}
+
+/// A failure with what the hub says.
+pub(super) fn refused(failure: Failure, error: Error) -> Failure {
+    match error {
+        // Its own text adds the whole answer as a debug print.
+        Error::Api(answer) => failure.because(answer.message),
+        error => failure.because(error),
+    }
+}
