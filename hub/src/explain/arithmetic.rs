@@ -4,7 +4,7 @@ use super::{Setting, words};
 use crate::placement::StepDecision;
 use roundhouse_api::{
     decision::{Exclusion, Unplaced, WorkloadDecision, WorkloadRef},
-    placement::Rule,
+    placement::{Rule, WeightBy},
 };
 
 /// The division of one workload in one step.
@@ -52,8 +52,8 @@ pub struct RuleArithmetic {
 pub struct RowArithmetic {
     /// Cluster name.
     pub cluster: String,
-    /// Its weight.
-    pub weight: u32,
+    /// Its weight; absent for a rule that gives every cluster the full count.
+    pub weight: Option<u64>,
     /// Its exact share as a reduced fraction; absent for duplicates.
     pub quota: Option<String>,
     /// Replicas.
@@ -89,7 +89,7 @@ pub fn arithmetic(setting: &Setting, decision: &StepDecision) -> Vec<Arithmetic>
         unplaced: workload.unplaced.clone(),
         rules: rules
             .iter()
-            .map(|(name, rule)| of_rule(name, rule, workload))
+            .map(|(name, rule)| of_rule(setting, decision, (name, rule), workload))
             .collect(),
         held: workload
             .rules
@@ -100,7 +100,12 @@ pub fn arithmetic(setting: &Setting, decision: &StepDecision) -> Vec<Arithmetic>
     decision.workloads.iter().map(of_workload).collect()
 }
 
-fn of_rule(name: &str, rule: &Rule, workload: &WorkloadDecision) -> RuleArithmetic {
+fn of_rule(
+    setting: &Setting,
+    decision: &StepDecision,
+    (name, rule): (&str, &Rule),
+    workload: &WorkloadDecision,
+) -> RuleArithmetic {
     let total = workload
         .rules
         .iter()
@@ -109,7 +114,7 @@ fn of_rule(name: &str, rule: &Rule, workload: &WorkloadDecision) -> RuleArithmet
     let rows = workload.clusters.iter().filter(|row| row.rule == name);
     let rows = rows.map(|row| RowArithmetic {
         cluster: row.name.clone(),
-        weight: rule.weights.get(&row.name).copied().unwrap_or(1),
+        weight: weight(setting, decision, (name, rule), &row.name),
         quota: row.quota.clone(),
         replicas: row.replicas,
         bound: row
@@ -131,6 +136,24 @@ fn of_rule(name: &str, rule: &Rule, workload: &WorkloadDecision) -> RuleArithmet
         total: total.total,
         tie: total.tie,
         rows: rows.collect(),
+    }
+}
+
+/// The weight of a cluster in a rule.
+fn weight(
+    setting: &Setting,
+    decision: &StepDecision,
+    (name, rule): (&str, &Rule),
+    cluster: &str,
+) -> Option<u64> {
+    rule.replicas?;
+    match &rule.weight_by {
+        None => Some(rule.weights.get(cluster).copied().unwrap_or(1).into()),
+        Some(WeightBy::Label(key)) => setting.cluster(cluster)?.labels.get(key)?.parse().ok(),
+        Some(WeightBy::Allocatable(_)) => {
+            let frozen = decision.frozen_weights.iter().find(|frozen| frozen.rule == name);
+            frozen?.weights.get(cluster).copied()
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::placement::{ClusterFacts, NotChosen, Standing};
 use roundhouse_api::{
     names::is_bookkeeping,
-    placement::{ClusterSelector, Operator, Rebalance, ReplicaShare, Rule, Taint, TaintEffect},
+    placement::{ClusterSelector, Operator, Rebalance, ReplicaShare, Rule, Taint, TaintEffect, WeightBy},
 };
 use std::collections::BTreeMap;
 
@@ -82,7 +82,9 @@ pub(super) fn to_exclude(subject: &Subject<'_>) -> Vec<Candidate> {
         effect: TaintEffect::NoExecute,
         time_added: None,
     })));
-    let weights = subject.rules().filter(|(_, rule)| rule.replicas.is_some());
+    let weights = subject
+        .own_rules()
+        .filter(|(_, rule)| rule.replicas.is_some() && rule.weight_by.is_none());
     all.extend(weights.map(|(rule, _)| Candidate::one(Change::Weight { rule, weight: 0 })));
     all
 }
@@ -200,7 +202,7 @@ impl Subject<'_> {
             }
         }
         if values.is_empty() && free {
-            let others = self.setting.inventory.clusters.iter();
+            let others = self.setting.inventory.clusters().iter();
             let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
             for value in others.filter_map(|facts| facts.labels.get(key)) {
                 *counted.entry(value).or_default() += 1;
@@ -219,7 +221,7 @@ impl Subject<'_> {
         let Some(step) = self.setting.steps.get(self.step) else {
             return Vec::new();
         };
-        let open = |taint: &&Taint| !step.spec.tolerations.iter().any(|t| t.tolerates(taint));
+        let open = |taint: &&Taint| !conditions::tolerates(&step.spec, taint, self.setting.now);
         let mut taints: Vec<&Taint> = self.facts.taints.iter().filter(open).collect();
         // The strongest decides, so it goes first.
         taints.sort_by_key(|taint| std::cmp::Reverse(taint.effect));
@@ -261,14 +263,35 @@ impl Subject<'_> {
     }
 
     fn weights(&self) -> Vec<Candidate> {
-        let own = self.own_rules();
-        own.map(|(rule, spec)| {
-            let weight = spec.weights.get(&self.facts.name).copied().unwrap_or(1);
-            Candidate::least(weight.saturating_add(1), MAX_WEIGHT, move |weight| {
-                Change::Weight { rule, weight }
-            })
-        })
-        .collect()
+        let of_rule = |(rule, spec): ((usize, usize), &Rule)| match &spec.weight_by {
+            None => {
+                let weight = spec.weights.get(&self.facts.name).copied().unwrap_or(1);
+                Some(Candidate::least(
+                    weight.saturating_add(1),
+                    MAX_WEIGHT,
+                    move |weight| Change::Weight { rule, weight },
+                ))
+            }
+            Some(WeightBy::Label(key)) if !is_bookkeeping(key) => {
+                let weight = self
+                    .facts
+                    .labels
+                    .get(key)
+                    .and_then(|value| value.parse::<u32>().ok());
+                let key = key.clone();
+                Some(Candidate::least(
+                    weight.unwrap_or(0).saturating_add(1),
+                    MAX_WEIGHT,
+                    move |weight| Change::SetLabel {
+                        key: key.clone(),
+                        value: weight.to_string(),
+                    },
+                ))
+            }
+            // Nobody sets what a cluster can allocate.
+            Some(_) => None,
+        };
+        self.own_rules().filter_map(of_rule).collect()
     }
 
     /// A larger claim, a larger total, a wider bound.

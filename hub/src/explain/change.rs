@@ -142,9 +142,9 @@ impl Change {
         }
     }
 
-    /// Applies it to a setting; `at` is the place of the cluster. What it names and is not there stays as it is.
-    pub fn apply(&self, setting: &mut Setting, at: usize) {
-        if self.apply_to_step(setting, at).is_some() {
+    /// Applies it to a setting. What it names and is not there stays as it is.
+    pub fn apply(&self, setting: &mut Setting, cluster: &str) {
+        if self.apply_to_step(setting, cluster).is_some() {
             return;
         }
         if let Change::Replicas { workload, replicas } = self {
@@ -152,8 +152,10 @@ impl Change {
             if let Some(found) = found {
                 found.replicas = *replicas;
             }
-        } else if let Some(facts) = setting.inventory.clusters.get_mut(at) {
-            self.apply_to_cluster(facts);
+        } else if let Some(facts) = setting.cluster(cluster) {
+            let mut facts = facts.clone();
+            self.apply_to_cluster(&mut facts);
+            setting.inventory.put(facts);
         }
     }
 
@@ -187,7 +189,7 @@ impl Change {
     }
 
     /// `None` if it is not about a step.
-    fn apply_to_step(&self, setting: &mut Setting, at: usize) -> Option<()> {
+    fn apply_to_step(&self, setting: &mut Setting, cluster: &str) -> Option<()> {
         let (step, rule) = match self {
             Change::Tolerate { step, .. }
             | Change::MaxClusters { step, .. }
@@ -199,23 +201,22 @@ impl Change {
             | Change::Max { rule, .. } => (rule.0, Some(rule.1)),
             _ => return None,
         };
-        let cluster = setting.inventory.clusters.get(at).map(|facts| facts.name.clone());
         let spec = &mut setting.steps.get_mut(step)?.spec;
         match self {
             Change::Tolerate { taint, .. } => spec.tolerations.push(toleration(taint)),
             Change::MaxClusters { clusters, .. } => spec.max_clusters = Some(*clusters),
             Change::RebalanceOnChange { .. } => spec.rebalance = Rebalance::OnChange,
-            _ => self.apply_to_rule(spec.placement.get_mut(rule?)?, cluster?),
+            _ => self.apply_to_rule(spec.placement.get_mut(rule?)?, cluster),
         }
         Some(())
     }
 
-    fn apply_to_rule(&self, rule: &mut Rule, cluster: String) {
+    fn apply_to_rule(&self, rule: &mut Rule, cluster: &str) {
         let bounds = rule.per_cluster.unwrap_or_default();
         match self {
-            Change::AddName { .. } => rule.clusters.get_or_insert_default().push(cluster),
+            Change::AddName { .. } => rule.clusters.get_or_insert_default().push(cluster.to_owned()),
             Change::Weight { weight, .. } => {
-                rule.weights.insert(cluster, *weight);
+                rule.weights.insert(cluster.to_owned(), *weight);
             }
             Change::Share { share, .. } => rule.replicas = Some(*share),
             Change::Min { min, .. } => {

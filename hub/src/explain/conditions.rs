@@ -4,7 +4,8 @@
 //! the decision); here it is only found among the conditions.
 
 use super::{Setting, change::is_the_hubs, words};
-use crate::placement::{ClusterFacts, NotChosen, Standing, StepDecision};
+use crate::placement::{ClusterFacts, Eligibility, NotChosen, Standing, StepDecision, eligibility};
+use jiff::Timestamp;
 use roundhouse_api::{
     decision::WorkloadRef,
     placement::{PlacementSpec, Rule, Taint, TaintEffect},
@@ -117,6 +118,7 @@ pub fn conditions(setting: &Setting, decisions: &[StepDecision], cluster: &str) 
     let steps = setting.steps.iter().zip(standings).zip(decisions);
     let answers = steps.map(|((step, standing), decision)| {
         let asked = Asked {
+            now: setting.now,
             facts,
             spec: &step.spec,
             standing,
@@ -142,6 +144,7 @@ pub(super) fn reason(
 ) -> Option<(Reason, Standing)> {
     let decision = decisions.get(step)?;
     let asked = Asked {
+        now: setting.now,
         facts: setting.cluster(cluster)?,
         spec: &setting.steps.get(step)?.spec,
         standing: setting.standing(cluster)?.into_iter().nth(step)?,
@@ -235,8 +238,21 @@ fn listed(names: &[String]) -> String {
     text
 }
 
+/// Whether a taint alone would not keep a cluster away, by placement's own rule.
+pub(super) fn tolerates(spec: &PlacementSpec, taint: &Taint, now: Timestamp) -> bool {
+    let facts = ClusterFacts {
+        taints: vec![taint.clone()],
+        joined: true,
+        accepted: true,
+        reachable: true,
+        ..ClusterFacts::default()
+    };
+    eligibility(&facts, &spec.tolerations, false, now) == Eligibility::Open
+}
+
 /// All that is asked of one cluster in one step.
 struct Asked<'a> {
+    now: Timestamp,
     facts: &'a ClusterFacts,
     spec: &'a PlacementSpec,
     standing: Standing,
@@ -411,6 +427,9 @@ impl Asked<'_> {
     }
 
     fn tolerating(&self, taint: &Taint) -> Option<String> {
+        if !tolerates(self.spec, taint, self.now) {
+            return None;
+        }
         let mut all = self.spec.tolerations.iter();
         all.find(|toleration| toleration.tolerates(taint))
             .map(words::toleration)

@@ -65,17 +65,13 @@ pub struct Search {
 
 /// Looks for the smallest changes that flip a cluster in a step. `None` if there is no such cluster or step.
 pub fn search(setting: &Setting, cluster: &str, step: usize, aim: Aim) -> Option<Search> {
-    let at = setting
-        .inventory
-        .clusters
-        .iter()
-        .position(|facts| facts.name == cluster)?;
+    setting.cluster(cluster)?;
     setting.steps.get(step)?;
     let before = setting.place();
     let mut trial = Trial {
         base: setting,
         scratch: setting.clone(),
-        at,
+        cluster,
         questions: 0,
     };
     let goal = Goal { cluster, step, aim };
@@ -95,7 +91,7 @@ pub fn search(setting: &Setting, cluster: &str, step: usize, aim: Aim) -> Option
         let Some(now) = goal.stage(&trial.scratch, &decisions) else {
             continue;
         };
-        let Some(facts) = trial.scratch.inventory.clusters.get(at) else {
+        let Some(facts) = trial.scratch.cluster(cluster) else {
             continue;
         };
         let subject = Subject {
@@ -291,8 +287,7 @@ fn least(from: u32, to: u32, mut does: impl FnMut(u32) -> bool) -> Option<u32> {
 struct Trial<'a> {
     base: &'a Setting,
     scratch: Setting,
-    /// Place of the cluster.
-    at: usize,
+    cluster: &'a str,
     questions: usize,
 }
 
@@ -303,12 +298,11 @@ impl Trial<'_> {
         // Only these are ever changed.
         self.scratch.steps.clone_from(&self.base.steps);
         self.scratch.workloads.clone_from(&self.base.workloads);
-        let facts = self.base.inventory.clusters.get(self.at);
-        if let (Some(scratch), Some(facts)) = (self.scratch.inventory.clusters.get_mut(self.at), facts) {
-            scratch.clone_from(facts);
+        if let Some(facts) = self.base.inventory.get(self.cluster) {
+            self.scratch.inventory.put(facts.clone());
         }
         for change in changes {
-            change.apply(&mut self.scratch, self.at);
+            change.apply(&mut self.scratch, self.cluster);
         }
         self.scratch.place()
     }

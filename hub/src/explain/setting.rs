@@ -4,6 +4,7 @@ use crate::placement::{
     ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload, place,
     standing,
 };
+use jiff::Timestamp;
 use roundhouse_api::placement::PlacementSpec;
 
 /// An application, the fleet, and what was decided before.
@@ -19,6 +20,8 @@ pub struct Setting {
     pub inventory: Inventory,
     /// What was decided before.
     pub previous: Previous,
+    /// The moment of the decision.
+    pub now: Timestamp,
 }
 
 /// A placing step.
@@ -43,7 +46,7 @@ impl Setting {
 
     /// The facts of a cluster.
     pub fn cluster(&self, name: &str) -> Option<&ClusterFacts> {
-        self.inventory.clusters.iter().find(|facts| facts.name == name)
+        self.inventory.get(name).map(AsRef::as_ref)
     }
 
     fn ask<T>(&self, question: impl FnOnce(&Request<'_>) -> T) -> T {
@@ -61,6 +64,7 @@ impl Setting {
             workloads: &self.workloads,
             inventory: &self.inventory,
             previous: &self.previous,
+            now: self.now,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The arithmetic, as it is read off a decision.
 
-use super::fixture::{cluster, setting, settled};
+use super::fixture::{cluster, facing, setting, settled};
 use crate::explain::{arithmetic, by_frequency, words};
 use serde_json::json;
 
@@ -10,8 +10,8 @@ fn rows_have_weight_quota_bound_previous_and_delta() {
         {"name": "west", "replicas": "20%", "clusterSelector": {"region": "west"}, "weights": {"c1": 3, "c2": 2},
             "perCluster": {"min": 1, "max": 1020}}]});
     let west = ["c1", "c2", "c3"].map(|name| cluster(name, "region=west"));
-    let mut setting = settled(setting(&[("deploy", spec)], 10_000, west));
-    setting.inventory.clusters[2].capacity = Some(300);
+    let setting = settled(setting(&[("deploy", spec)], 10_000, west));
+    let setting = facing(setting, "c3", |facts| facts.capacity = Some(300));
     let decisions = setting.place();
     let all = arithmetic(&setting, &decisions[0]);
     assert_eq!(
@@ -30,7 +30,7 @@ fn rows_have_weight_quota_bound_previous_and_delta() {
             let quota = words::decimal(row.quota.as_deref().unwrap());
             (
                 row.cluster.as_str(),
-                row.weight,
+                row.weight.unwrap(),
                 quota,
                 row.replicas,
                 row.bound.as_deref(),

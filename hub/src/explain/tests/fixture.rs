@@ -2,7 +2,7 @@
 
 use crate::{
     explain::{Aim, Change, Reason, Search, Setting, Step, StepAnswer, conditions, search},
-    placement::{ClusterFacts, Inventory, Previous, Workload},
+    placement::{ClusterFacts, Previous, Workload},
 };
 use roundhouse_api::{
     decision::WorkloadRef,
@@ -57,12 +57,17 @@ pub(super) fn setting(
             })
             .collect(),
         workloads: vec![Workload { key: web(), replicas }],
-        inventory: Inventory {
-            clusters: clusters.into_iter().collect(),
-            ..Inventory::default()
-        },
-        previous: Previous::default(),
+        inventory: clusters.into_iter().collect(),
+        ..Setting::default()
     }
+}
+
+/// The same with other facts of a cluster.
+pub(super) fn facing(mut setting: Setting, cluster: &str, change: impl FnOnce(&mut ClusterFacts)) -> Setting {
+    let mut facts = setting.cluster(cluster).unwrap().clone();
+    change(&mut facts);
+    setting.inventory.put(facts);
+    setting
 }
 
 /// The same after what it decides now was carried out.
@@ -94,13 +99,9 @@ pub(super) fn flips(setting: &Setting, cluster: &str) -> Search {
 /// What a person who takes the advice makes of the setting.
 pub(super) fn with(setting: &Setting, cluster: &str, changes: &[Change]) -> Setting {
     let mut changed = setting.clone();
-    let at = changed
-        .inventory
-        .clusters
+    changes
         .iter()
-        .position(|facts| facts.name == cluster)
-        .unwrap();
-    changes.iter().for_each(|change| change.apply(&mut changed, at));
+        .for_each(|change| change.apply(&mut changed, cluster));
     changed
 }
 

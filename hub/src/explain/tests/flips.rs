@@ -1,6 +1,6 @@
 //! For every reason for which a cluster has nothing: the reason is named, and a change that does flip it.
 
-use super::fixture::{check, cluster, flips, has_replicas, setting, settled, taint, web, with};
+use super::fixture::{check, cluster, facing, flips, has_replicas, setting, settled, taint, web, with};
 use crate::{
     explain::{Aim, Change, Consequence, Moved, Reason, Setting, search},
     placement::{ClusterFacts, NotChosen, Previous},
@@ -396,12 +396,11 @@ fn a_cluster_that_keeps_nothing_gets_nothing_more() {
         .previous
         .members
         .insert("deploy".to_owned(), vec!["c1".to_owned()]);
-    setting.inventory.clusters[0].taints = vec![cordon.clone()];
     let reason = Reason::ZeroShare("NoAdditional");
-    check(&setting, "c1", reason, "taint", &[Change::RemoveTaint(cordon)]);
-    setting.inventory.clusters[0].taints.clear();
-    setting.inventory.clusters[0].reachable = false;
-    check(&setting, "c1", reason, "reachable", &[Change::Reconnect]);
+    let cordoned = facing(setting.clone(), "c1", |facts| facts.taints = vec![cordon.clone()]);
+    check(&cordoned, "c1", reason, "taint", &[Change::RemoveTaint(cordon)]);
+    let silent = facing(setting, "c1", |facts| facts.reachable = false);
+    check(&silent, "c1", reason, "reachable", &[Change::Reconnect]);
 }
 
 #[test]

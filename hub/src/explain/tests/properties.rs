@@ -15,7 +15,7 @@ proptest! {
     fn the_decisive_reason_is_the_engines(setting in any_setting()) {
         let decisions = setting.place();
         let mut counted: Vec<BTreeMap<String, u32>> = vec![BTreeMap::new(); decisions.len()];
-        for facts in &setting.inventory.clusters {
+        for facts in setting.inventory.clusters() {
             let answers = conditions(&setting, &decisions, &facts.name).unwrap();
             for (step, answer) in answers.iter().enumerate() {
                 let placed = has_replicas(&setting, &facts.name, step);
@@ -54,10 +54,10 @@ proptest! {
 
     #[test]
     fn what_is_said_to_flip_does_flip(setting in any_setting(), which in any::<prop::sample::Index>()) {
-        if setting.inventory.clusters.is_empty() {
+        if setting.inventory.is_empty() {
             return Ok(());
         }
-        let cluster = setting.inventory.clusters[which.index(setting.inventory.clusters.len())].name.clone();
+        let cluster = setting.inventory.clusters()[which.index(setting.inventory.len())].name.clone();
         for step in 0..setting.steps.len() {
             let placed = has_replicas(&setting, &cluster, step);
             let aim = if placed { Aim::Exclude } else { Aim::Include };
@@ -70,10 +70,10 @@ proptest! {
 
     #[test]
     fn what_applies_in_full_is_needed_in_full(setting in any_setting(), which in any::<prop::sample::Index>()) {
-        if setting.inventory.clusters.is_empty() {
+        if setting.inventory.is_empty() {
             return Ok(());
         }
-        let cluster = setting.inventory.clusters[which.index(setting.inventory.clusters.len())].name.clone();
+        let cluster = setting.inventory.clusters()[which.index(setting.inventory.len())].name.clone();
         if has_replicas(&setting, &cluster, 0) {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! The one decisive reason, and the order in which conditions are asked.
 
-use super::fixture::{answer, cluster, decisive, setting, settled, taint};
+use super::fixture::{answer, cluster, decisive, facing, setting, settled, taint};
 use crate::explain::{Mark, Reason, StepAnswer};
 use crate::placement::NotChosen;
 use roundhouse_api::placement::TaintEffect;
@@ -102,13 +102,13 @@ fn of_several_rules_the_closest_one_decides() {
 #[test]
 fn a_cordoned_cluster_that_holds_something_keeps_it() {
     let spec = json!({"placement": [{"replicas": "100%"}]});
-    let mut setting = settled(setting(
+    let setting = settled(setting(
         &[("deploy", spec)],
         4,
         [cluster("c1", ""), cluster("c2", "")],
     ));
-    setting.inventory.clusters[0].taints =
-        vec![taint("roundhouse.dev/cordoned", "", TaintEffect::NoSchedule)];
+    let cordon = taint("roundhouse.dev/cordoned", "", TaintEffect::NoSchedule);
+    let setting = facing(setting, "c1", |facts| facts.taints = vec![cordon]);
     let placed = answer(&setting, "c1");
     assert_eq!((placed.reason, placed.replicas()), (Reason::Placed, 2));
     let taint = placed.conditions.iter().find(|c| c.about == "taint").unwrap();

@@ -32,7 +32,8 @@ pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::
             .map(|(name, spec)| crate::explain::Step { name, spec })
             .collect(),
         workloads: case.workloads,
-        inventory: case.inventory,
+        inventory: case.clusters.into_iter().collect(),
         previous: case.previous,
+        now: case.now,
     })
 }
