@@ -10,6 +10,7 @@ pub mod dispatch;
 pub mod endpoint;
 pub mod explain;
 pub mod placement;
+pub mod plan;
 pub mod render;
 pub mod run;
 pub mod simulate;

@@ -7,6 +7,7 @@
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
 //! | `revisions` | which revision a spec is, and its record |
+//! | `foresee` | what a run would come to: the same functions over a snapshot, without a write |
 //! | `placing` | the decisions of the placing steps; pure |
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
@@ -25,6 +26,7 @@ mod controller;
 mod error;
 mod expiring;
 mod feed;
+mod foresee;
 mod lifecycle;
 mod pass;
 mod placing;
@@ -37,6 +39,7 @@ mod view;
 
 pub use controller::{ApplicationOptions, run};
 pub use error::PassError;
+pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, foresee};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
