@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod dispatch;
 pub mod endpoint;
 pub mod explain;
+pub mod fleet;
 pub mod placement;
 pub mod plan;
 pub mod render;

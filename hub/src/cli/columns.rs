@@ -40,5 +40,7 @@ pub(super) fn plain(text: &str) -> String {
 
 /// Every line behind `margin`.
 pub(super) fn indented(text: &str, margin: &str) -> String {
-    text.lines().map(|line| format!("{margin}{line}").trim_end().to_owned() + "\n").collect()
+    text.lines()
+        .map(|line| format!("{margin}{line}").trim_end().to_owned() + "\n")
+        .collect()
 }

@@ -8,10 +8,11 @@ use kube::{
     core::ApiResource,
 };
 use roundhouse_api::{
-    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision, revision::ApplicationRevision,
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
+    revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, path::Path};
+use std::{collections::BTreeSet, fmt::Debug, path::Path};
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
@@ -48,6 +49,25 @@ pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
 /// # Errors
 /// A list is refused; the message names the kind.
 pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
+    let known = read_decided(client).await?;
+    let snapshot = &known.snapshot;
+    let revisions = Api::<ApplicationRevision>::all(client.clone());
+    pages(&revisions, "ApplicationRevisions", |revision| {
+        snapshot.put_revision(revision)
+    })
+    .await?;
+    pages(&Api::<Bundle>::all(client.clone()), "Bundles", |bundle| {
+        snapshot.put_bundle(bundle)
+    })
+    .await?;
+    Ok(known)
+}
+
+/// Reads clusters, Applications and Decisions: what says where everything is meant to be.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
     let mut known = Known::default();
     let resource = ApiResource::erase::<Application>(&());
     let applications: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
@@ -71,11 +91,6 @@ pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
         snapshot.put_decision(decision);
     })
     .await?;
-    pages(&Api::<ApplicationRevision>::all(client.clone()), "ApplicationRevisions", |revision| {
-        snapshot.put_revision(revision);
-    })
-    .await?;
-    pages(&Api::<Bundle>::all(client.clone()), "Bundles", |bundle| snapshot.put_bundle(bundle)).await?;
     Ok(known)
 }
 
@@ -93,6 +108,28 @@ where
             None => return Ok(()),
         }
     }
+}
+
+/// The names of the clusters that a label selector of Kubernetes matches.
+///
+/// # Errors
+/// The hub refuses, the selector for one.
+pub(super) async fn selected(client: &Client, selector: &str) -> Result<BTreeSet<String>, Failure> {
+    let clusters = Api::<Cluster>::all(client.clone());
+    let matched = clusters
+        .list_metadata(&ListParams::default().labels(selector))
+        .await;
+    let matched = matched.map_err(|error| {
+        refused(
+            Failure::new(
+                "E-SELECTOR",
+                format!("no clusters can be selected by {selector:?}"),
+            ),
+            error,
+        )
+        .advise("a label selector as kubectl get -l takes it, such as region=east or 'tier notin (lab)'")
+    })?;
+    Ok(matched.items.iter().map(ResourceExt::name_any).collect())
 }
 
 /// There is no such cluster.
@@ -119,8 +156,11 @@ pub(super) fn listed(names: &[String]) -> String {
 
 /// The hub refuses, or does not answer.
 pub(super) fn unreadable(what: &str, error: Error) -> Failure {
-    refused(Failure::new("E-HUB", format!("the hub cannot be read: {what}")), error)
-        .advise("kubectl get with the same kubeconfig; --kubeconfig F if it is the wrong one")
+    refused(
+        Failure::new("E-HUB", format!("the hub cannot be read: {what}")),
+        error,
+    )
+    .advise("kubectl get with the same kubeconfig; --kubeconfig F if it is the wrong one")
 }
 
 /// A failure with what the hub says.

@@ -3,17 +3,26 @@
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
 mod apiserver;
+mod clusters;
+mod columns;
+mod cordon;
 mod crds;
 mod demo;
 mod diff;
 mod documents;
+mod explain;
 mod failure;
+mod format;
+mod hub;
 mod inventory;
 mod kubeconfig;
+mod label;
 mod logging;
 mod merge;
+mod reshape;
 mod serve;
 mod signal;
+mod taint;
 mod terminal;
 mod version;
 
@@ -41,6 +50,12 @@ enum Verb {
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
+    Explain(explain::Args),
+    Clusters(clusters::Args),
+    Cordon(cordon::Args),
+    Uncordon(cordon::UncordonArgs),
+    Taint(taint::Args),
+    Label(label::Args),
     Version(version::Args),
 }
 
@@ -103,7 +118,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
+            _ => "warn",
         }
     }
 
@@ -115,6 +130,12 @@ impl Verb {
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),
+            Verb::Explain(args) => block_on(explain::run(args)),
+            Verb::Clusters(args) => block_on(clusters::run(args)),
+            Verb::Cordon(args) => block_on(cordon::run(args)),
+            Verb::Uncordon(args) => block_on(cordon::uncordon(args)),
+            Verb::Taint(args) => block_on(taint::run(args)),
+            Verb::Label(args) => block_on(label::run(args)),
             Verb::Version(args) => version::run(&args),
         }
     }

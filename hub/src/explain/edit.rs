@@ -168,7 +168,12 @@ impl Source {
     /// says it is not known.
     pub fn command(&self, change: &Change, setting: &Setting, cluster: &str) -> Option<String> {
         let command = match change {
-            Change::SetLabel { key, value } => format!("roundhouse label {cluster} {key}={value}"),
+            Change::SetLabel { key, value } => {
+                let facts = setting.cluster(cluster);
+                let is_there = facts.is_some_and(|facts| facts.labels.contains_key(key));
+                let overwrite = if is_there { " --overwrite" } else { "" };
+                format!("roundhouse label {cluster} {key}={value}{overwrite}")
+            }
             Change::RemoveLabel { key } => format!("roundhouse label {cluster} {key}-"),
             Change::RemoveTaint(taint) if taint.key == TAINT_CORDONED => {
                 format!("roundhouse uncordon {cluster}")

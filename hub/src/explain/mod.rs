@@ -30,4 +30,4 @@ pub use change::Change;
 pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, conditions};
 pub use edit::{Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
-pub use setting::{Setting, Step};
+pub use setting::{InForce, Setting, Step, in_force};

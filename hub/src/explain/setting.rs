@@ -1,11 +1,20 @@
 //! All that a decision depends on, owned: so that a change can be tried out.
 
-use crate::placement::{
-    ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload, place,
-    standing,
+use crate::{
+    placement::{
+        ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload,
+        decision_hash, place, standing,
+    },
+    render,
 };
 use jiff::Timestamp;
-use roundhouse_api::placement::PlacementSpec;
+use roundhouse_api::{
+    application::{StepKind, Violation, validate},
+    decision::Decision,
+    placement::PlacementSpec,
+};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// An application, the fleet, and what was decided before.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +42,69 @@ pub struct Step {
     pub spec: PlacementSpec,
 }
 
+/// A decision, and how it stands to what the hub has stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InForce {
+    /// The stored one if placement answers the same today: it still knows what it was decided against. Otherwise what
+    /// placement answers.
+    pub decision: StepDecision,
+    /// Whether it is stored as it is; `None` if nothing is stored.
+    pub stored: Option<bool>,
+}
+
+/// Compares what placement answers with the stored Decisions, by step.
+pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decision>>) -> Vec<InForce> {
+    let compare = |mut decision: StepDecision| {
+        let Some(kept) = stored.get(&decision.step) else {
+            return InForce {
+                decision,
+                stored: None,
+            };
+        };
+        let same = kept.spec.hash == decision_hash(&decision);
+        if same {
+            decision.workloads.clone_from(&kept.spec.workloads);
+        }
+        InForce {
+            decision,
+            stored: Some(same),
+        }
+    };
+    answers.into_iter().map(compare).collect()
+}
+
 impl Setting {
+    /// The setting of an application: its spec, the fleet, and its stored Decisions.
+    ///
+    /// # Errors
+    /// What the controller would refuse the spec for.
+    pub fn of(
+        namespace: &str,
+        name: &str,
+        spec: &Value,
+        fleet: Vec<ClusterFacts>,
+        stored: &BTreeMap<String, Arc<Decision>>,
+        now: Timestamp,
+    ) -> Result<Setting, Vec<Violation>> {
+        let valid = validate(spec)?;
+        let workloads = render::workloads(&render::render(namespace, name, &valid));
+        let steps = valid.steps.into_iter().filter_map(|step| match step.kind {
+            StepKind::Deploy(deploy) => Some(Step {
+                name: step.name,
+                spec: deploy.placement,
+            }),
+            StepKind::Suspend(_) => None,
+        });
+        Ok(Setting {
+            application: format!("{namespace}/{name}"),
+            steps: steps.collect(),
+            workloads,
+            inventory: fleet.into_iter().collect(),
+            previous: Previous::from_decisions(stored.values().map(|decision| &decision.spec)),
+            now,
+        })
+    }
+
     /// What placement answers.
     pub fn place(&self) -> Vec<StepDecision> {
         self.ask(place)

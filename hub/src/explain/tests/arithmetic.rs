@@ -8,7 +8,7 @@ use serde_json::json;
 fn rows_have_weight_quota_bound_previous_and_delta() {
     let spec = json!({"placement": [
         {"name": "west", "replicas": "20%", "clusterSelector": {"region": "west"}, "weights": {"c1": 3, "c2": 2},
-            "perCluster": {"min": 1, "max": 1020}}]});
+            "perCluster": {"min": 1, "max": 1000}}]});
     let west = ["c1", "c2", "c3"].map(|name| cluster(name, "region=west"));
     let setting = settled(setting(&[("deploy", spec)], 10_000, west));
     let setting = facing(setting, "c3", |facts| facts.capacity = Some(300));
@@ -39,8 +39,8 @@ fn rows_have_weight_quota_bound_previous_and_delta() {
         })
         .collect();
     let expected = [
-        ("c1", 3, "1,000".to_owned(), 1020, Some("max 1020"), 20),
-        ("c2", 2, "666.67".to_owned(), 680, None, 13),
+        ("c1", 3, "1,000".to_owned(), 1000, Some("max 1000"), 0),
+        ("c2", 2, "666.67".to_owned(), 700, None, 33),
         ("c3", 1, "333.33".to_owned(), 300, Some("capacity 300"), -33),
     ];
     assert_eq!(rows, expected);

@@ -10,7 +10,7 @@ fn spec() -> Value {
         "components": [
             {"name": "side", "type": "worker", "properties": {"image": "x"}},
             {"name": "web", "type": "k8s-objects", "properties": {"objects": [
-                {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 10}}]}}],
+                {"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 10}}]}}],
         "policies": [
             {"name": "p", "type": "placement", "properties": {"placement": [{"name": "b", "replicas": "10%"}]}}],
         "workflow": {"steps": [

@@ -222,25 +222,17 @@ fn others_come_first() {
     spec["placement"][0]["weights"] = json!({"c2": 3, "c3": 3, "c4": 3});
     let setting = one(spec, 12, cluster("c1", ""));
     let reason = not_chosen(NotChosen::MaxClusters);
-    check(
-        &setting,
-        "c1",
-        reason,
-        "maxClusters",
-        &[Change::MaxClusters { step: 0, clusters: 4 }],
-    );
-    let found = flips(&setting, "c1");
+    // As heavy as the others it wins the tie with one of them, whose place it takes.
     let weight = Change::Weight {
         rule: (0, 0),
-        weight: 4,
+        weight: 3,
     };
-    let other = found
-        .flips
-        .iter()
-        .find(|flip| flip.changes == [weight.clone()])
-        .unwrap();
-    // It takes the place of another cluster.
-    assert_eq!(other.consequence.leaving.len(), 1, "{other:?}");
+    check(&setting, "c1", reason, "maxClusters", &[weight]);
+    let found = flips(&setting, "c1");
+    assert_eq!(found.flips[0].consequence.leaving.len(), 1, "{found:?}");
+    let longer = [Change::MaxClusters { step: 0, clusters: 4 }];
+    let longer = found.flips.iter().find(|flip| flip.changes == longer).unwrap();
+    assert!(longer.consequence.leaving.is_empty(), "{longer:?}");
 }
 
 #[test]
@@ -318,12 +310,19 @@ fn a_share_of_zero_by_a_bound() {
         rule: (0, 0),
         weight: 1,
     };
+    let unweighted = one(spec, 12, cluster("c1", ""));
+    // It takes fewer replicas from others than a weight of 1, which asks for a quarter of them.
     check(
-        &one(spec, 12, cluster("c1", "")),
+        &unweighted,
         "c1",
         Reason::ZeroShare("ZeroWeight"),
         "share",
-        &[weight],
+        &[Change::Min { rule: (0, 0), min: 1 }],
+    );
+    let found = flips(&unweighted, "c1");
+    assert!(
+        found.flips.iter().any(|flip| flip.changes == [weight.clone()]),
+        "{found:?}"
     );
 
     let full = ClusterFacts {
@@ -444,7 +443,7 @@ fn what_takes_a_placed_cluster_out() {
     assert!(has_replicas(&setting, "c1", 0));
     let found = search(&setting, "c1", 0, Aim::Exclude).unwrap();
     let kinds: Vec<_> = found.flips.iter().map(|flip| flip.changes[0].kind()).collect();
-    assert_eq!(kinds, ["removeLabel", "addTaint", "weight"]);
+    assert_eq!(kinds, ["addTaint", "removeLabel", "weight"]);
     for flip in &found.flips {
         assert!(
             !has_replicas(&with(&setting, "c1", &flip.changes), "c1", 0),
