@@ -10,6 +10,8 @@
 
 mod impact;
 mod load;
+#[cfg(test)]
+mod tests;
 
 pub use impact::{ApplicationImpact, Impact, Moved, impact};
 pub use load::{Load, load};
