@@ -7,12 +7,14 @@ mod overrides;
 mod selector;
 mod share;
 mod spread;
+mod variables;
 mod weight;
 
 pub use overrides::{Change, Override, OverrideTarget};
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
 pub use spread::{Spread, WhenUnsatisfiable};
+pub use variables::{Piece, VariableError, pieces};
 pub use weight::WeightBy;
 
 use schemars::JsonSchema;

@@ -8,7 +8,7 @@ use super::{
 use crate::placement::{ClusterFacts, NotChosen, Standing};
 use roundhouse_api::{
     names::is_bookkeeping,
-    placement::{ClusterSelector, Operator, Rebalance, ReplicaShare, Rule, Taint, TaintEffect, WeightBy},
+    placement::{ClusterSelector, Operator, PlacementSpec, Rebalance, ReplicaShare, Rule, Taint, TaintEffect, WeightBy},
 };
 use std::collections::BTreeMap;
 
@@ -57,6 +57,13 @@ pub(super) fn to_include(subject: &Subject<'_>, reason: Reason, standing: &Stand
         Reason::NotChosen(NotChosen::Tainted) => subject.untaint(),
         Reason::NotChosen(NotChosen::Unreachable) => vec![Candidate::one(Change::Reconnect)],
         Reason::NotChosen(NotChosen::MaxClusters) => subject.rank(standing),
+        Reason::NotChosen(NotChosen::Skewed) => {
+            let mut all = subject.topology(standing);
+            all.extend(subject.skew(standing));
+            all.extend(subject.weights());
+            all
+        }
+        Reason::NotChosen(NotChosen::NoTopologyLabel) => subject.topology(standing),
         Reason::ZeroShare("NoAdditional") => {
             let mut all = subject.untaint();
             if !subject.facts.reachable {
@@ -247,6 +254,7 @@ impl Subject<'_> {
     /// Further up in the order of `maxClusters`, or a longer order.
     fn rank(&self, standing: &Standing) -> Vec<Candidate> {
         let mut all = self.weights();
+        all.extend(self.rebalance());
         let limit = self
             .setting
             .steps
@@ -260,6 +268,40 @@ impl Subject<'_> {
             }));
         }
         all
+    }
+
+    /// Another value of the label that the spread goes by.
+    fn topology(&self, standing: &Standing) -> Vec<Candidate> {
+        let spread = self.spec().and_then(|spec| spec.spread.as_ref());
+        let Some(key) = spread.map(|spread| &spread.topology_key).filter(|key| !is_bookkeeping(key)) else {
+            return Vec::new();
+        };
+        let values = standing.groups.keys().filter(|value| self.facts.labels.get(key) != Some(value));
+        let label = |value: &String| Change::SetLabel {
+            key: key.clone(),
+            value: value.clone(),
+        };
+        values.take(MAX_MATCHES).map(|value| Candidate::one(label(value))).collect()
+    }
+
+    /// A larger skew.
+    fn skew(&self, standing: &Standing) -> Option<Candidate> {
+        let step = self.step;
+        let spread = self.spec()?.spread.as_ref()?;
+        let all: u32 = standing.groups.values().map(|(_, could)| *could).sum();
+        Some(Candidate::least(spread.max_skew.saturating_add(1), all, move |skew| {
+            Change::MaxSkew { step, skew }
+        }))
+    }
+
+    /// What was placed before may move.
+    fn rebalance(&self) -> Option<Candidate> {
+        let never = self.spec()?.rebalance == Rebalance::Never;
+        never.then(|| Candidate::one(Change::RebalanceOnChange { step: self.step }))
+    }
+
+    fn spec(&self) -> Option<&PlacementSpec> {
+        self.setting.steps.get(self.step).map(|step| &step.spec)
     }
 
     fn weights(&self) -> Vec<Candidate> {
@@ -351,15 +393,7 @@ impl Subject<'_> {
             let to = capacity.saturating_add(MAX_MORE);
             all.push(Candidate::least(capacity.saturating_add(1), to, Change::Capacity));
         }
-        let step = self.step;
-        if self
-            .setting
-            .steps
-            .get(step)
-            .is_some_and(|s| s.spec.rebalance == Rebalance::Never)
-        {
-            all.push(Candidate::one(Change::RebalanceOnChange { step }));
-        }
+        all.extend(self.rebalance());
         for workload in &self.setting.workloads {
             let (key, now) = (workload.key.clone(), workload.replicas);
             all.push(Candidate::least(

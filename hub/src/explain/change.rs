@@ -64,6 +64,13 @@ pub enum Change {
         /// How many.
         clusters: u32,
     },
+    /// A step chooses clusters with this skew.
+    MaxSkew {
+        /// Place of the step.
+        step: usize,
+        /// The skew.
+        skew: u32,
+    },
     /// A rule claims this share.
     Share {
         /// Place of the step and of the rule in it.
@@ -116,6 +123,7 @@ impl Change {
             Change::AddName { .. } => "addName",
             Change::Weight { .. } => "weight",
             Change::MaxClusters { .. } => "maxClusters",
+            Change::MaxSkew { .. } => "maxSkew",
             Change::Share { .. } => "share",
             Change::Min { .. } => "min",
             Change::Max { .. } => "max",
@@ -136,7 +144,7 @@ impl Change {
             | Change::Reconnect => 0,
             Change::AddName { .. } | Change::Weight { .. } => 1,
             Change::Capacity(_) | Change::Tolerate { .. } | Change::RebalanceOnChange { .. } => 2,
-            Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } => 3,
+            Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } | Change::MaxSkew { .. } => 3,
             Change::Share { .. } => 4,
             Change::Replicas { .. } => 5,
         }
@@ -193,6 +201,7 @@ impl Change {
         let (step, rule) = match self {
             Change::Tolerate { step, .. }
             | Change::MaxClusters { step, .. }
+            | Change::MaxSkew { step, .. }
             | Change::RebalanceOnChange { step } => (*step, None),
             Change::AddName { rule }
             | Change::Weight { rule, .. }
@@ -205,6 +214,11 @@ impl Change {
         match self {
             Change::Tolerate { taint, .. } => spec.tolerations.push(toleration(taint)),
             Change::MaxClusters { clusters, .. } => spec.max_clusters = Some(*clusters),
+            Change::MaxSkew { skew, .. } => {
+                if let Some(spread) = &mut spec.spread {
+                    spread.max_skew = *skew;
+                }
+            }
             Change::RebalanceOnChange { .. } => spec.rebalance = Rebalance::OnChange,
             _ => self.apply_to_rule(spec.placement.get_mut(rule?)?, cluster),
         }

@@ -11,6 +11,9 @@ use roundhouse_api::{
     placement::{PlacementSpec, Rule, Taint, TaintEffect},
 };
 
+/// Values of a topology that a condition names.
+const GROUPS: usize = 5;
+
 /// How a condition turned out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
@@ -29,7 +32,7 @@ pub struct Condition {
     pub mark: Mark,
     /// Whether it is the one reason.
     pub decisive: bool,
-    /// What it is about: `clusters`, `clusterSelector`, `accepted`, `joined`, `taint`, `reachable`, `maxClusters`,
+    /// What it is about: `clusters`, `clusterSelector`, `accepted`, `joined`, `taint`, `reachable`, `maxClusters`, `spread`,
     /// `capacity`, `share`.
     pub about: &'static str,
     /// The rule that asks; absent for what the step asks.
@@ -297,6 +300,7 @@ impl Asked<'_> {
         self.membership(&mut list, reason);
         self.taints(&mut list, reason);
         self.order(&mut list, reason);
+        self.spread(&mut list, reason);
         self.division(&mut list, reason);
         list.conditions
     }
@@ -457,6 +461,23 @@ impl Asked<'_> {
             found.push_str(&format!(", behind {}", place.ahead.join(", ")));
         }
         list.add("maxClusters", Some(!decisive), decisive, &asks, &found);
+    }
+
+    fn spread(&self, list: &mut Listing, reason: Reason) {
+        let unlabelled = reason == Reason::NotChosen(NotChosen::NoTopologyLabel);
+        let decisive = unlabelled || reason == Reason::NotChosen(NotChosen::Skewed);
+        let Some(spread) = &self.spec.spread else { return };
+        let asks = format!("a skew of {} of at most {}", spread.topology_key, spread.max_skew);
+        let mut found = words::label(&self.facts.labels, &spread.topology_key);
+        if !self.standing.groups.is_empty() {
+            let chosen = self.standing.groups.iter().take(GROUPS);
+            let chosen: Vec<String> = chosen.map(|(value, (chosen, _))| format!("{value} {chosen}")).collect();
+            found.push_str(&format!("; chosen: {}", chosen.join(", ")));
+            if self.standing.groups.len() > GROUPS {
+                found.push_str(&format!(", … and {} more values", self.standing.groups.len() - GROUPS));
+            }
+        }
+        list.add("spread", Some(!decisive), decisive, &asks, &found);
     }
 
     fn division(&self, list: &mut Listing, reason: Reason) {

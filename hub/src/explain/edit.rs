@@ -138,6 +138,11 @@ impl Source {
                 let now = now.map_or_else(String::new, |now| format!(" (now {now})"));
                 format!("maxClusters {clusters}{now}")
             }
+            Change::MaxSkew { step: at, skew } => {
+                let spread = setting.steps.get(*at).and_then(|step| step.spec.spread.as_ref());
+                let now = spread.map_or_else(String::new, |spread| format!(" (now {})", spread.max_skew));
+                format!("spread.maxSkew {skew}{now}")
+            }
             Change::Share { rule: at, share } => {
                 let now = now(*at).and_then(|rule| rule.replicas);
                 let now = now.map_or_else(String::new, |now| format!(" (now {now})"));
@@ -243,6 +248,14 @@ impl Source {
                     .maps
                     .iter()
                     .map(|map| add(format!("{map}/maxClusters"), json!(clusters)));
+                (source, each.collect())
+            }
+            Change::MaxSkew { step, skew } => {
+                let (source, _) = step_at(*step)?;
+                let each = source
+                    .maps
+                    .iter()
+                    .map(|map| add(format!("{map}/spread/maxSkew"), json!(skew)));
                 (source, each.collect())
             }
             Change::RebalanceOnChange { step } => {

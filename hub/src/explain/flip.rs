@@ -153,6 +153,7 @@ fn amount(change: &Change, setting: &Setting) -> u64 {
     match change {
         Change::Weight { weight, .. } => u64::from(*weight),
         Change::MaxClusters { clusters, .. } => u64::from(*clusters),
+        Change::MaxSkew { skew, .. } => u64::from(*skew),
         Change::Max { max, .. } => u64::from(*max),
         Change::Capacity(capacity) => u64::from(*capacity),
         Change::Replicas { workload, replicas } => {
@@ -209,7 +210,7 @@ impl Goal<'_> {
             Reason::NotChosen(NotChosen::NotJoined) => 2,
             Reason::NotChosen(NotChosen::Tainted) => 3,
             Reason::NotChosen(NotChosen::Unreachable) => 4,
-            Reason::NotChosen(NotChosen::MaxClusters) => 5,
+            Reason::NotChosen(NotChosen::MaxClusters | NotChosen::Skewed | NotChosen::NoTopologyLabel) => 5,
             Reason::ZeroShare(_) => 6,
             Reason::Placed | Reason::Member => 7,
         };

@@ -113,7 +113,7 @@ pub fn tie(code: &str) -> &str {
 
 /// Why clusters are not chosen, in words; a reason that is new keeps its name.
 pub fn not_chosen(code: &str) -> &str {
-    const ALL: [(NotChosen, &str); 6] = [
+    const ALL: [(NotChosen, &str); 8] = [
         (NotChosen::NotMatched, "no rule of the step selects it"),
         (NotChosen::NotAccepted, "no administrator has accepted it"),
         (NotChosen::NotJoined, "its agent has never reported"),
@@ -123,6 +123,8 @@ pub fn not_chosen(code: &str) -> &str {
             "its agent is out of reach and it holds nothing yet",
         ),
         (NotChosen::MaxClusters, "maxClusters others come first"),
+        (NotChosen::Skewed, "choosing it would exceed the skew of spread"),
+        (NotChosen::NoTopologyLabel, "it lacks the label that spread goes by"),
     ];
     ALL.iter()
         .find(|(reason, _)| reason.as_str() == code)

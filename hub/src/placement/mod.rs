@@ -5,14 +5,18 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
-//! | `fleet`, `labels` | the inventory sorted and indexed |
-//! | `eligible` | which clusters a step may use, and why the others are not chosen |
+//! | `inventory`, `labels`, `fleet` | the fleet sorted and indexed, change by change |
+//! | `eligible`, `tolerance` | which clusters a step may use, until when, and why the others are not chosen |
+//! | `weights` | what clusters weigh in a rule, and which weights are frozen |
+//! | `spread` | which clusters `maxClusters` and `spread` choose |
 //! | `totals` | how many replicas each rule divides |
 //! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
 //! | `holders`, `membership` | which clusters have a bundle, and which get one |
+//! | `overrides` | which overrides are for which members |
 //! | `reasons` | what people read |
 //! | `verdict` | the same of one cluster, for those who ask about it |
+//! | `sight` | which changes of a cluster a placement can see at all |
 //!
 //! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
 //! same bytes in whatever order it comes; feeding a decision back as [`Previous`] changes nothing.
@@ -27,10 +31,12 @@ mod holders;
 mod inventory;
 mod labels;
 mod membership;
+mod overrides;
 mod previous;
 mod reasons;
 mod rule;
 mod sight;
+mod spread;
 #[cfg(test)]
 pub(crate) mod tests;
 mod ties;
@@ -38,11 +44,13 @@ mod tolerance;
 mod totals;
 mod verdict;
 mod webster;
+mod weights;
 
-pub use content::decision_hash;
+pub use content::{decision_hash, hash_of};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
 pub use inventory::Inventory;
+pub use overrides::error_line;
 pub use sight::Sight;
 pub use tolerance::next_change;
 pub use verdict::{Place, Standing, standing};

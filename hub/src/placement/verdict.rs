@@ -1,6 +1,7 @@
 //! What a placement makes of one cluster before it divides: for those who ask why.
 
 use super::{Request, eligible::NotChosen, eligible::select, fleet::Fleet};
+use std::collections::BTreeMap;
 
 /// How a cluster stands in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Standing {
     pub holds: bool,
     /// Its place in the order of `maxClusters`, if the step has a limit and the cluster got that far.
     pub place: Option<Place>,
+    /// Value of the label that `spread` goes by -> clusters chosen, clusters that could be; empty without a spread.
+    pub groups: BTreeMap<String, (u32, u32)>,
 }
 
 /// A place in the order of `maxClusters`.
@@ -38,6 +41,7 @@ pub fn standing(request: &Request<'_>, cluster: &str) -> Option<Vec<Standing>> {
         not_chosen: selection.verdicts.get(index).copied().flatten(),
         no_additional: selection.no_additional.contains(index),
         holds: selection.holders.contains(index),
+        groups: selection.choice.as_ref().map(|choice| choice.groups.clone()).unwrap_or_default(),
         place: selection.order.iter().position(|c| *c == index).map(|at| Place {
             rank: at + 1,
             of: selection.order.len(),

@@ -2,12 +2,12 @@
 
 use super::{
     node::{Node, Shape, choice},
-    placement::{self, NO_OVERRIDES, NO_SPREAD},
+    placement,
     policy::Policies,
 };
 use crate::{
     application::{DeployStep, WaitFor},
-    placement::{PlacementSpec, ReplicaShare},
+    placement::{PlacementSpec, ReplicaShare, Rule},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -19,13 +19,13 @@ const DEPLOY: Shape = Shape {
         "rebalance",
         "tolerations",
         "maxClusters",
+        "spread",
+        "overrides",
         "policies",
         "wait",
         "auto",
     ],
     refused: &[
-        ("overrides", NO_OVERRIDES),
-        ("spread", NO_SPREAD),
         (
             "placementRef",
             "placementRef is not supported yet: use policies, or an inline placement",
@@ -137,7 +137,18 @@ fn named(node: &Node<'_>, policies: &Policies<'_>) -> Option<PlacementSpec> {
                 for field in differences(all, &spec) {
                     entry.refuse(format!("policies {first:?} and {name:?} differ in {field}: within one step they have to agree"));
                 }
+                let (mut overrides, first) = (spec.overrides, all.placement.len());
+                for change in &mut overrides {
+                    // A rule without a name is called by its place, which is another one in the joint list.
+                    let unnamed = |(index, rule): (usize, &Rule)| {
+                        let named_so = rule.name.is_none() && change.rule == Some(rule.name_or_index(index));
+                        named_so.then(|| rule.name_or_index(first + index))
+                    };
+                    let moved = spec.placement.iter().enumerate().find_map(unnamed);
+                    change.rule = moved.or(change.rule.take());
+                }
                 all.placement.extend(spec.placement);
+                all.overrides.extend(overrides);
             }
         }
     }
@@ -160,6 +171,7 @@ fn differences(a: &PlacementSpec, b: &PlacementSpec) -> Vec<&'static str> {
         ("rebalance", a.rebalance != b.rebalance),
         ("tolerations", a.tolerations != b.tolerations),
         ("maxClusters", a.max_clusters != b.max_clusters),
+        ("spread", a.spread != b.spread),
     ];
     differs
         .iter()

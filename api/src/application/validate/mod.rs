@@ -9,6 +9,7 @@ mod deploy;
 mod kubernetes;
 mod node;
 mod once;
+mod overrides;
 mod path;
 mod placement;
 mod policy;

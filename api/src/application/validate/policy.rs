@@ -14,10 +14,7 @@ const POLICY: Shape = Shape {
 };
 const PLACEMENT: Shape = Shape {
     known: &placement::FIELDS,
-    refused: &[
-        ("overrides", placement::NO_OVERRIDES),
-        ("spread", placement::NO_SPREAD),
-    ],
+    refused: &[],
 };
 /// Policy types that are built in.
 const TYPES: [&str; 2] = ["placement", "apply-once"];

@@ -236,6 +236,34 @@ fn others_come_first() {
 }
 
 #[test]
+fn a_spread_keeps_it_out() {
+    let mut spec = everywhere();
+    spec["maxClusters"] = json!(3);
+    spec["spread"] = json!({"topologyKey": "region", "maxSkew": 1});
+    spec["placement"][0]["weights"] = json!({"c2": 3, "c3": 3, "c4": 3});
+    // Three in the east, none in the west: the west has the fewest, so one of the east has to wait.
+    let mut unlabelled = one(spec.clone(), 12, cluster("c1", ""));
+    unlabelled.inventory.put(cluster("w1", "region=west"));
+    let reason = not_chosen(NotChosen::NoTopologyLabel);
+    let answer = super::fixture::answer(&unlabelled, "c1");
+    assert_eq!(answer.reason, reason, "{answer:#?}");
+    assert_eq!(super::fixture::decisive(&answer)[0], "spread");
+
+    spec["maxClusters"] = json!(4);
+    let skewed = one(spec, 12, cluster("c1", "region=east"));
+    let mut skewed = skewed;
+    skewed.inventory.put(cluster("w1", "region=west"));
+    let answer = super::fixture::answer(&skewed, "c1");
+    assert_eq!(answer.reason, not_chosen(NotChosen::Skewed), "{answer:#?}");
+    assert_eq!(super::fixture::decisive(&answer)[0], "spread");
+    let found = flips(&skewed, "c1");
+    assert!(found.flips.iter().any(|flip| flip.changes == [label("region", "west")]), "{found:#?}");
+    for flip in &found.flips {
+        assert!(has_replicas(&with(&skewed, "c1", &flip.changes), "c1", 0), "{flip:?}");
+    }
+}
+
+#[test]
 fn several_reasons_are_answered_together() {
     let c1 = ClusterFacts {
         accepted: false,

@@ -30,6 +30,7 @@ proptest! {
                             "NotJoined" => &["joined"],
                             "Tainted" => &["taint"],
                             "Unreachable" => &["reachable"],
+                            "Skewed" | "NoTopologyLabel" => &["spread"],
                             _ => &["maxClusters"],
                         }
                     }
