@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod dispatch;
 pub mod endpoint;
 pub mod placement;
+pub mod plan;
 pub mod render;
 pub mod run;
 pub mod simulate;

@@ -180,7 +180,7 @@ pub fn foresee(
         former: BTreeMap::new(),
     };
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
-    let placed = place(cache, &delivery, &decisions);
+    let placed = place(cache, &delivery, &decisions, now);
     let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
     let shares = dispatch::shares(&layers);
     let plan = dispatch::plan(&dispatch::Request {
@@ -224,6 +224,7 @@ fn place(
     cache: &Cache,
     delivery: &Delivery<'_>,
     stored: &BTreeMap<String, Arc<Decision>>,
+    now: Timestamp,
 ) -> Vec<placing::Placed> {
     let reach = delivery.valid.steps.iter().map(|step| match step.kind {
         StepKind::Deploy(_) => Some(Reach::Live),
@@ -239,6 +240,7 @@ fn place(
         workloads: &delivery.workloads,
         fleet: &cache.clusters(),
         stored,
+        now,
     };
     placing::decide(&request, &placing::place(&request))
 }
