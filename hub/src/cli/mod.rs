@@ -12,8 +12,11 @@ mod inventory;
 mod kubeconfig;
 mod logging;
 mod merge;
+mod plan;
+mod proposals;
 mod serve;
 mod signal;
+mod snapshot;
 mod terminal;
 mod version;
 
@@ -38,6 +41,7 @@ enum Verb {
     Demo(demo::Args),
     Serve(serve::Args),
     Apiserver(apiserver::Args),
+    Plan(plan::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -103,7 +107,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
+            Verb::Plan(_) | Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
         }
     }
 
@@ -112,6 +116,7 @@ impl Verb {
             Verb::Demo(args) => block_on(demo::run(args)),
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
+            Verb::Plan(args) => block_on(plan::run(args)),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),

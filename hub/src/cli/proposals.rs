@@ -58,7 +58,10 @@ pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Vec<Pro
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn of_documents(documents: Vec<Document>, namespace: Option<&str>) -> Result<Vec<Proposed>, Failure> {
+pub(super) fn of_documents(
+    documents: Vec<Document>,
+    namespace: Option<&str>,
+) -> Result<Vec<Proposed>, Failure> {
     let mut proposed: BTreeMap<(String, String), Proposed> = BTreeMap::new();
     for document in documents {
         let one = of_document(document, namespace)?;
@@ -74,11 +77,16 @@ pub(super) fn of_documents(documents: Vec<Document>, namespace: Option<&str>) ->
     Ok(proposed.into_values().collect())
 }
 
-fn of_document(Document { mut value, place }: Document, namespace: Option<&str>) -> Result<Proposed, Failure> {
+fn of_document(
+    Document { mut value, place }: Document,
+    namespace: Option<&str>,
+) -> Result<Proposed, Failure> {
     let (namespace, name) = identify(&value, namespace).map_err(|reason| {
         Failure::new("E-INPUT", format!("{place} is no Application"))
             .because(reason)
-            .advise("a document with apiVersion core.oam.dev/v1beta1, kind Application, metadata.name and spec")
+            .advise(
+                "a document with apiVersion core.oam.dev/v1beta1, kind Application, metadata.name and spec",
+            )
     })?;
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
@@ -132,7 +140,10 @@ fn identify(value: &Value, namespace: Option<&str>) -> Result<(String, String), 
     }
     const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
     if let Some(unknown) = map.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        return Err(format!("it has no field {unknown} (known: {})", FIELDS.join(", ")));
+        return Err(format!(
+            "it has no field {unknown} (known: {})",
+            FIELDS.join(", ")
+        ));
     }
     let name = text("/metadata/name").ok_or("it has no metadata.name: give it one")?;
     let own = text("/metadata/namespace").filter(|own| !own.is_empty());
@@ -144,7 +155,8 @@ fn identify(value: &Value, namespace: Option<&str>) -> Result<(String, String), 
         ));
     }
     let namespace = own.or(namespace).unwrap_or(DEFAULT_NAMESPACE);
-    check_dns_label("namespace", namespace, MAX_NAMESPACE).map_err(|error| format!("metadata.namespace: {error}"))?;
+    check_dns_label("namespace", namespace, MAX_NAMESPACE)
+        .map_err(|error| format!("metadata.namespace: {error}"))?;
     Ok((namespace.to_owned(), name.to_owned()))
 }
 
@@ -168,7 +180,10 @@ spec:
 
     #[test]
     fn applications_are_sorted_and_have_a_namespace() {
-        let text = format!("{VALID}---{}", VALID.replace("{name: web}", "{name: app, namespace: shop}"));
+        let text = format!(
+            "{VALID}---{}",
+            VALID.replace("{name: web}", "{name: app, namespace: shop}")
+        );
         let proposed = of(&text, None).unwrap();
         let titles: Vec<String> = proposed.iter().map(Proposed::title).collect();
         assert_eq!(titles, ["Application default/web", "Application shop/app"]);
@@ -210,6 +225,9 @@ spec:
         }
         let named = VALID.replace("{name: web}", "{name: web, namespace: a}");
         let failure = of(&named, Some("b")).unwrap_err();
-        assert!(failure.contains("its namespace is a, and --namespace says b: leave one of them out"), "{failure}");
+        assert!(
+            failure.contains("its namespace is a, and --namespace says b: leave one of them out"),
+            "{failure}"
+        );
     }
 }

@@ -20,7 +20,10 @@ use roundhouse_api::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{collections::{BTreeMap, BTreeSet}, fmt::Debug};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
 
 /// Objects of one answer: Bundles are large, and only one copy of equal contents is kept.
 const PAGE: u32 = 250;
@@ -44,9 +47,14 @@ pub(super) struct Seen {
 /// The hub cannot be read.
 pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>) -> Result<Seen, Failure> {
     let mut seen = Seen::default();
-    pages::<Cluster>(&Api::all(hub.clone()), "clusters", &ListParams::default(), |cluster| {
-        seen.put_cluster(&cluster);
-    })
+    pages::<Cluster>(
+        &Api::all(hub.clone()),
+        "clusters",
+        &ListParams::default(),
+        |cluster| {
+            seen.put_cluster(&cluster);
+        },
+    )
     .await?;
     let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
     for namespace in namespaces {
@@ -55,12 +63,17 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
             let of = &decision.spec.application_ref;
             applications.contains(&(of.namespace.clone(), of.name.clone()))
         };
-        pages(&decisions, "decisions", &ListParams::default(), |decision: Decision| {
-            if wanted(&decision) {
-                seen.note_decision(&decision);
-            }
-            seen.snapshot.put_decision(decision);
-        })
+        pages(
+            &decisions,
+            "decisions",
+            &ListParams::default(),
+            |decision: Decision| {
+                if wanted(&decision) {
+                    seen.note_decision(&decision);
+                }
+                seen.snapshot.put_decision(decision);
+            },
+        )
         .await?;
     }
     // Each application by itself, a few at a time; what they have is put together in their order.
@@ -74,12 +87,16 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
             seen.note_application(&application);
             seen.snapshot.put_application(application);
         }
-        revisions.into_iter().for_each(|revision| seen.snapshot.put_revision(revision));
+        revisions
+            .into_iter()
+            .for_each(|revision| seen.snapshot.put_revision(revision));
         for bundle in bundles {
             seen.put_bundle(bundle);
         }
         for key in applications {
-            seen.inputs.entry(title(key)).or_insert_with(|| "absent".to_owned());
+            seen.inputs
+                .entry(title(key))
+                .or_insert_with(|| "absent".to_owned());
         }
     }
     Ok(seen)
@@ -91,12 +108,16 @@ async fn of_application(hub: &Client, namespace: &str, name: &str) -> Result<OfA
     let resource = ApiResource::erase::<Application>(&());
     let applications: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
     let application = applications.get_opt(name).await;
-    let application = application.map_err(|error| unreadable(&format!("Application {namespace}/{name}"), error))?;
+    let application =
+        application.map_err(|error| unreadable(&format!("Application {namespace}/{name}"), error))?;
     let labels = format!("{}={name},{}={namespace}", label::APP_NAME, label::APP_NAMESPACE);
     let labels = ListParams::default().labels(&labels);
     let (mut revisions, mut bundles) = (Vec::new(), Vec::new());
     let api: Api<ApplicationRevision> = Api::namespaced(hub.clone(), namespace);
-    pages(&api, "applicationrevisions", &labels, |revision| revisions.push(revision)).await?;
+    pages(&api, "applicationrevisions", &labels, |revision| {
+        revisions.push(revision)
+    })
+    .await?;
     let api: Api<Bundle> = Api::all(hub.clone());
     pages(&api, "bundles", &labels, |bundle| bundles.push(bundle)).await?;
     Ok((application, revisions, bundles))
@@ -113,21 +134,34 @@ impl Seen {
             "capacity": status.capacity, "allocatable": status.allocatable,
             "deleting": cluster.metadata.deletion_timestamp.is_some(),
         });
-        self.inputs.insert(format!("Cluster {}", cluster.name_any()), digest(&facts));
+        self.inputs
+            .insert(format!("Cluster {}", cluster.name_any()), digest(&facts));
         self.snapshot.put_cluster(cluster);
     }
 
     fn put_bundle(&mut self, bundle: Bundle) {
-        let title = format!("Bundle {}/{}", bundle.namespace().unwrap_or_default(), bundle.name_any());
+        let title = format!(
+            "Bundle {}/{}",
+            bundle.namespace().unwrap_or_default(),
+            bundle.name_any()
+        );
         let metadata = &bundle.metadata;
-        let state = json!([metadata.uid, metadata.generation, metadata.deletion_timestamp.is_some()]);
+        let state = json!([
+            metadata.uid,
+            metadata.generation,
+            metadata.deletion_timestamp.is_some()
+        ]);
         self.inputs.insert(title, digest(&state));
         self.dispatched.put(&bundle);
         self.snapshot.put_bundle(bundle);
     }
 
     fn note_decision(&mut self, decision: &Decision) {
-        let title = format!("Decision {}/{}", decision.namespace().unwrap_or_default(), decision.name_any());
+        let title = format!(
+            "Decision {}/{}",
+            decision.namespace().unwrap_or_default(),
+            decision.name_any()
+        );
         let state = json!([decision.metadata.uid, decision.spec.hash, decision.spec.revision]);
         self.inputs.insert(title, digest(&state));
     }
@@ -140,7 +174,12 @@ impl Seen {
         );
         let confirmed = application.annotations().get(annotation::CONFIRM_DELETES);
         let deleting = application.metadata.deletion_timestamp.is_some();
-        let state = json!([application.uid(), application.data.get("spec"), confirmed, deleting]);
+        let state = json!([
+            application.uid(),
+            application.data.get("spec"),
+            confirmed,
+            deleting
+        ]);
         self.inputs.insert(title, digest(&state));
     }
 }
@@ -150,7 +189,12 @@ fn digest(state: &Value) -> String {
 }
 
 /// Every object of a list, page by page.
-async fn pages<K>(api: &Api<K>, what: &str, params: &ListParams, mut take: impl FnMut(K)) -> Result<(), Failure>
+async fn pages<K>(
+    api: &Api<K>,
+    what: &str,
+    params: &ListParams,
+    mut take: impl FnMut(K),
+) -> Result<(), Failure>
 where
     K: Clone + DeserializeOwned + Debug,
 {

@@ -86,7 +86,10 @@ pub fn is_secret(manifest: &Value) -> bool {
 /// Whether a change of the pod template replaces pods: not of a Job or ReplicaSet, whose pods stay.
 fn restarts_pods(manifest: &Value) -> bool {
     let kind = manifest.get("kind").and_then(Value::as_str);
-    matches!(kind, Some("Deployment" | "StatefulSet" | "DaemonSet" | "CloneSet"))
+    matches!(
+        kind,
+        Some("Deployment" | "StatefulSet" | "DaemonSet" | "CloneSet")
+    )
 }
 
 struct Veil<'a> {
@@ -142,8 +145,14 @@ fn walk_map(path: &str, a: &Map<String, Value>, b: &Map<String, Value>, depth: u
 }
 
 fn walk_list(path: &str, a: &[Value], b: &[Value], depth: usize, found: Found<'_>) {
-    if let Some(key) = KEYS.into_iter().find(|key| tells_apart(a, key) && tells_apart(b, key)) {
-        let of = |list: &[Value], wanted: &str| list.iter().position(|item| key_of(item, key).as_deref() == Some(wanted));
+    if let Some(key) = KEYS
+        .into_iter()
+        .find(|key| tells_apart(a, key) && tells_apart(b, key))
+    {
+        let of = |list: &[Value], wanted: &str| {
+            list.iter()
+                .position(|item| key_of(item, key).as_deref() == Some(wanted))
+        };
         let names: Vec<String> = a.iter().chain(b).filter_map(|item| key_of(item, key)).collect();
         let mut seen = BTreeSet::new();
         let mut differs = false;
@@ -171,7 +180,8 @@ fn walk_list(path: &str, a: &[Value], b: &[Value], depth: usize, found: Found<'_
 /// Whether every element is an object with its own value of `key`.
 fn tells_apart(list: &[Value], key: &str) -> bool {
     let mut seen = BTreeSet::new();
-    list.iter().all(|item| key_of(item, key).is_some_and(|name| seen.insert(name)))
+    list.iter()
+        .all(|item| key_of(item, key).is_some_and(|name| seen.insert(name)))
 }
 
 fn key_of(item: &Value, key: &str) -> Option<String> {
@@ -206,7 +216,12 @@ mod tests {
         let found = changes(before, after, "salt");
         let line = |field: &FieldChange| {
             let restarts = if field.restarts { " restarts" } else { "" };
-            format!("{} {} -> {}{restarts}", field.path, show(&field.before), show(&field.after))
+            format!(
+                "{} {} -> {}{restarts}",
+                field.path,
+                show(&field.before),
+                show(&field.after)
+            )
         };
         found.iter().map(line).collect()
     }
@@ -217,7 +232,10 @@ mod tests {
             json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}}})
         };
-        let before = deployment(json!([{"name": "web", "image": "v1", "args": ["a", "b"]}, {"name": "old"}]), 2);
+        let before = deployment(
+            json!([{"name": "web", "image": "v1", "args": ["a", "b"]}, {"name": "old"}]),
+            2,
+        );
         let after = deployment(
             json!([{"name": "new"}, {"name": "web", "image": "v2", "args": ["a", "c"]}]),
             3,
@@ -240,9 +258,16 @@ mod tests {
         for (before, after, expected) in [
             (json!({"a": [1, 2]}), json!({"a": [1, 3]}), "a[1] 2 -> 3"),
             (json!({"a": [1]}), json!({"a": [1, 3]}), "a [1] -> [1,3]"),
-            (json!({"a": [{"name": "x"}, {"name": "y"}]}), json!({"a": [{"name": "y"}, {"name": "x"}]}),
-                "a [{\"name\":\"x\"},{\"name\":\"y\"}] -> [{\"name\":\"y\"},{\"name\":\"x\"}]"),
-            (json!({"a": {"b.c/d": 1}}), json!({"a": {}}), "a[\"b.c/d\"] 1 -> -"),
+            (
+                json!({"a": [{"name": "x"}, {"name": "y"}]}),
+                json!({"a": [{"name": "y"}, {"name": "x"}]}),
+                "a [{\"name\":\"x\"},{\"name\":\"y\"}] -> [{\"name\":\"y\"},{\"name\":\"x\"}]",
+            ),
+            (
+                json!({"a": {"b.c/d": 1}}),
+                json!({"a": {}}),
+                "a[\"b.c/d\"] 1 -> -",
+            ),
             (json!({"a": 1}), json!({"a": {"b": 1}}), "a 1 -> {\"b\":1}"),
             (json!({"a": null}), json!({}), "a null -> -"),
         ] {
@@ -265,7 +290,11 @@ mod tests {
                 "stringData.password #12 -> #12",
             ]
         );
-        let shown = format!("{:?} {}", changes(&before, &after, "salt"), veiled(&before, "salt"));
+        let shown = format!(
+            "{:?} {}",
+            changes(&before, &after, "salt"),
+            veiled(&before, "salt")
+        );
         assert!(!shown.contains("hunter2") && !shown.contains("horse"), "{shown}");
         assert_eq!(veiled(&before, "salt")["metadata"], before["metadata"]);
         let open = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}});

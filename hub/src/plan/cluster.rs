@@ -84,7 +84,9 @@ impl<'a> Differ<'a> {
         let mut held: Vec<&Observed> = held.iter().filter(|bundle| !bundle.deleting).collect();
         held.sort_by_key(|bundle| super::part_of(&bundle.name));
         let before: Vec<String> = held.into_iter().map(hash_of).collect();
-        let after = wanted.iter().map(|wanted| wanted.hash().unwrap_or_default().to_owned());
+        let after = wanted
+            .iter()
+            .map(|wanted| wanted.hash().unwrap_or_default().to_owned());
         let described = settings.iter().map(|setting| format!("{setting:?}")).collect();
         let contents = (before, after.collect(), described);
         if let Some(done) = self.done.get(&contents) {
@@ -159,7 +161,12 @@ fn by_id<'v>(manifests: impl Iterator<Item = &'v Value>) -> BTreeMap<ObjectId, &
 }
 
 fn id_of(manifest: &Value, index: usize) -> ObjectId {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        manifest
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
     let name = match text("/metadata/name") {
         "" => format!("(manifest {})", index + 1),
@@ -192,22 +199,25 @@ fn without_count(manifest: &Value) -> String {
 
 /// What differs of the Bundles themselves: how they are applied, not what.
 fn settings(held: &[Observed], wanted: &[Wanted], salt: &str) -> Vec<ObjectChange> {
-    let changed = wanted.iter().filter(|wanted| wanted.todo == Todo::Replace).filter_map(|wanted| {
-        let existing = held.iter().find(|bundle| bundle.name == wanted.name)?;
-        let fields = change::changes(&setting(&existing.spec), &setting(&wanted.spec), salt);
-        (!fields.is_empty()).then(|| ObjectChange {
-            id: ObjectId {
-                kind: "Bundle".to_owned(),
-                group: roundhouse_api::names::GROUP.to_owned(),
-                namespace: String::new(),
-                name: wanted.name.clone(),
-            },
-            action: Action::Change,
-            variant: hash::sha256(format!("{fields:?}").as_bytes()),
-            fields,
-            replicas: None,
-        })
-    });
+    let changed = wanted
+        .iter()
+        .filter(|wanted| wanted.todo == Todo::Replace)
+        .filter_map(|wanted| {
+            let existing = held.iter().find(|bundle| bundle.name == wanted.name)?;
+            let fields = change::changes(&setting(&existing.spec), &setting(&wanted.spec), salt);
+            (!fields.is_empty()).then(|| ObjectChange {
+                id: ObjectId {
+                    kind: "Bundle".to_owned(),
+                    group: roundhouse_api::names::GROUP.to_owned(),
+                    namespace: String::new(),
+                    name: wanted.name.clone(),
+                },
+                action: Action::Change,
+                variant: hash::sha256(format!("{fields:?}").as_bytes()),
+                fields,
+                replicas: None,
+            })
+        });
     changed.collect()
 }
 

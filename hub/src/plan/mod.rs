@@ -67,6 +67,8 @@ pub struct ApplicationPlan {
     pub refused: Vec<(String, String)>,
     /// How dangerous it is.
     pub risk: Risk,
+    /// Goes into the digests of what Secrets hold.
+    pub salt: String,
 }
 
 /// One Bundle.
@@ -94,7 +96,10 @@ pub struct Content {
 impl Content {
     /// The manifests, stamps included.
     pub fn manifests(&self) -> &[serde_json::Value] {
-        self.divided.parts.get(self.part).map_or(&[], |part| &part.manifests)
+        self.divided
+            .parts
+            .get(self.part)
+            .map_or(&[], |part| &part.manifests)
     }
 
     /// `Bundle.spec.hash`.
@@ -169,7 +174,12 @@ impl Counts {
 impl ApplicationPlan {
     /// How many Bundles are added, changed and destroyed.
     pub fn counts(&self) -> Counts {
-        let count = |action| self.bundles.iter().filter(|bundle| bundle.action == action).count();
+        let count = |action| {
+            self.bundles
+                .iter()
+                .filter(|bundle| bundle.action == action)
+                .count()
+        };
         Counts {
             add: count(Action::Add),
             change: count(Action::Change),
@@ -213,6 +223,7 @@ pub fn plan(
         bundles,
         refused,
         risk,
+        salt,
     })
 }
 
@@ -236,9 +247,11 @@ fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
         }));
     }
     let surplus: BTreeSet<_> = foreseen.plan.surplus.iter().collect();
-    let going = foreseen.observed.values().flatten().filter(|bundle| {
-        surplus.contains(&(bundle.namespace.clone(), bundle.name.clone()))
-    });
+    let going = foreseen
+        .observed
+        .values()
+        .flatten()
+        .filter(|bundle| surplus.contains(&(bundle.namespace.clone(), bundle.name.clone())));
     bundles.extend(going.map(|bundle| BundlePlan {
         cluster: bundle.cluster.clone(),
         step: String::new(),
@@ -261,7 +274,12 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
     let mut differ = Differ::new(dispatched, salt);
     let mut compared = BTreeMap::new();
     let none = Vec::new();
-    let clusters: BTreeSet<&String> = foreseen.plan.targets.keys().chain(foreseen.observed.keys()).collect();
+    let clusters: BTreeSet<&String> = foreseen
+        .plan
+        .targets
+        .keys()
+        .chain(foreseen.observed.keys())
+        .collect();
     for cluster in clusters {
         let held = foreseen.observed.get(cluster).unwrap_or(&none);
         let comparison = match foreseen.plan.targets.get(cluster) {
@@ -277,20 +295,32 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
 
 /// What cannot be carried out, and names in rules that no cluster has.
 fn refused(foreseen: &Foreseen, fleet: &[ClusterFacts]) -> Vec<(String, String)> {
-    let steps = foreseen.refused.iter().map(|(step, why)| (format!("step {step}"), why.clone()));
-    let clusters = foreseen.plan.targets.iter().filter_map(|(cluster, target)| match target {
-        Target::Refused(refusal) => Some((format!("cluster {cluster}"), refusal.to_string())),
-        _ => None,
-    });
+    let steps = foreseen
+        .refused
+        .iter()
+        .map(|(step, why)| (format!("step {step}"), why.clone()));
+    let clusters = foreseen
+        .plan
+        .targets
+        .iter()
+        .filter_map(|(cluster, target)| match target {
+            Target::Refused(refusal) => Some((format!("cluster {cluster}"), refusal.to_string())),
+            _ => None,
+        });
     let mut refused: Vec<_> = steps.chain(clusters).collect();
     for step in &foreseen.valid.steps {
-        let StepKind::Deploy(deploy) = &step.kind else { continue };
+        let StepKind::Deploy(deploy) = &step.kind else {
+            continue;
+        };
         for (index, rule) in deploy.placement.placement.iter().enumerate() {
             let named = rule.clusters.iter().flatten().chain(rule.weights.keys());
             let is_unknown = |name: &&String| fleet.binary_search_by(|facts| facts.name.cmp(name)).is_err();
             let unknown: BTreeSet<&String> = named.filter(is_unknown).collect();
             refused.extend(unknown.into_iter().map(|name| {
-                let why = format!("rule {} names cluster {name}, which is not there", rule.name_or_index(index));
+                let why = format!(
+                    "rule {} names cluster {name}, which is not there",
+                    rule.name_or_index(index)
+                );
                 (format!("step {}", step.name), why)
             }));
         }

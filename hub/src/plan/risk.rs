@@ -68,9 +68,14 @@ pub fn judge(
 ) -> Risk {
     let mut risk = Risk::default();
     let region_of = |cluster: &str| {
-        let at = fleet.binary_search_by(|facts| facts.name.as_str().cmp(cluster)).ok();
+        let at = fleet
+            .binary_search_by(|facts| facts.name.as_str().cmp(cluster))
+            .ok();
         let facts = at.and_then(|at| fleet.get(at));
-        facts.and_then(|facts| facts.labels.get(label::REGION)).cloned().unwrap_or_default()
+        facts
+            .and_then(|facts| facts.labels.get(label::REGION))
+            .cloned()
+            .unwrap_or_default()
     };
     let touched: BTreeMap<&str, &str> = bundles
         .iter()
@@ -79,7 +84,10 @@ pub fn judge(
         .collect();
     risk.clusters = touched.len();
     for facts in fleet {
-        risk.regions.entry(facts.labels.get(label::REGION).cloned().unwrap_or_default()).or_default().1 += 1;
+        risk.regions
+            .entry(facts.labels.get(label::REGION).cloned().unwrap_or_default())
+            .or_default()
+            .1 += 1;
     }
     let mut steps: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (cluster, step) in &touched {
@@ -97,7 +105,11 @@ pub fn judge(
         .filter(|bundle| bundle.action != Action::Destroy)
         .map(|bundle| bundle.cluster.as_str())
         .collect();
-    let losing: BTreeSet<&str> = touched.keys().copied().filter(|cluster| !stays.contains(cluster)).collect();
+    let losing: BTreeSet<&str> = touched
+        .keys()
+        .copied()
+        .filter(|cluster| !stays.contains(cluster))
+        .collect();
     risk.losing = losing.into_iter().map(str::to_owned).collect();
     let mut running = 0;
     let mut restarting: BTreeSet<&str> = BTreeSet::new();
@@ -113,7 +125,11 @@ pub fn judge(
             }
         }
     }
-    risk.unplaced = foreseen.decisions.iter().map(|decision| decision.spec.unplaced).sum();
+    risk.unplaced = foreseen
+        .decisions
+        .iter()
+        .map(|decision| decision.spec.unplaced)
+        .sum();
     weigh(&mut risk, running, &restarting, &region_of, compared);
     risk
 }
@@ -139,24 +155,46 @@ fn weigh(
     }
     for (region, count) in hit {
         let all = risk.regions.get(&region).map_or(0, |(_, all)| *all);
-        let name = if region.is_empty() { "clusters without a region".to_owned() } else { format!("region {region}") };
+        let name = if region.is_empty() {
+            "clusters without a region".to_owned()
+        } else {
+            format!("region {region}")
+        };
         match count == all && all > 1 {
-            true => raise(Level::High, format!("restarts pods on every cluster of {name} ({all})")),
-            false => raise(Level::Medium, format!("restarts pods on {count} of {all} clusters of {name}")),
+            true => raise(
+                Level::High,
+                format!("restarts pods on every cluster of {name} ({all})"),
+            ),
+            false => raise(
+                Level::Medium,
+                format!("restarts pods on {count} of {all} clusters of {name}"),
+            ),
         }
     }
     let lost = risk.losing.len();
     if lost > 0 {
-        let clusters = if lost == 1 { "1 cluster loses".to_owned() } else { format!("{lost} clusters lose") };
+        let clusters = if lost == 1 {
+            "1 cluster loses".to_owned()
+        } else {
+            format!("{lost} clusters lose")
+        };
         raise(Level::High, format!("{clusters} the application"));
     }
     let stopped = risk.stopped;
     if stopped > 0 {
-        let level = if stopped * 2 >= running { Level::High } else { Level::Medium };
+        let level = if stopped * 2 >= running {
+            Level::High
+        } else {
+            Level::Medium
+        };
         raise(level, format!("stops {stopped} pods"));
     }
     let removed = |change: &&ObjectChange| change.action == Action::Destroy && change.replicas.is_none();
-    let objects = compared.values().flat_map(|comparison| comparison.iter()).filter(removed).count();
+    let objects = compared
+        .values()
+        .flat_map(|comparison| comparison.iter())
+        .filter(removed)
+        .count();
     if objects > 0 {
         raise(Level::Medium, format!("removes {objects} objects"));
     }

@@ -43,7 +43,10 @@ pub struct Row {
 impl Row {
     /// Clusters that get replicas.
     pub fn holding(&self) -> usize {
-        self.clusters.iter().filter(|cluster| cluster.replicas > 0).count()
+        self.clusters
+            .iter()
+            .filter(|cluster| cluster.replicas > 0)
+            .count()
     }
 }
 
@@ -62,10 +65,13 @@ pub fn rows(plan: &ApplicationPlan) -> Vec<Row> {
 }
 
 fn placement_of<'p>(plan: &'p ApplicationPlan, step: &str) -> Option<&'p PlacementSpec> {
-    plan.valid.steps.iter().find_map(|candidate| match &candidate.kind {
-        StepKind::Deploy(deploy) if candidate.name == step => Some(&deploy.placement),
-        _ => None,
-    })
+    plan.valid
+        .steps
+        .iter()
+        .find_map(|candidate| match &candidate.kind {
+            StepKind::Deploy(deploy) if candidate.name == step => Some(&deploy.placement),
+            _ => None,
+        })
 }
 
 fn of_workload(
@@ -79,7 +85,10 @@ fn of_workload(
     let mut had = former.flatten().map(sums).unwrap_or_default();
     let mut by_rule: BTreeMap<&str, Vec<Assignment>> = BTreeMap::new();
     for assignment in &workload.clusters {
-        by_rule.entry(&assignment.rule).or_default().push(assignment.clone());
+        by_rule
+            .entry(&assignment.rule)
+            .or_default()
+            .push(assignment.clone());
     }
     let row = |rule: Option<String>| Row {
         step: decision.step.clone(),
@@ -98,13 +107,21 @@ fn of_workload(
     let rules = placement.map_or(&[][..], |placement| &placement.placement);
     for (index, rule) in rules.iter().enumerate() {
         let name = rule.name_or_index(index);
-        let total = workload.rules.iter().find(|total| total.rule.as_deref() == Some(&name));
+        let total = workload
+            .rules
+            .iter()
+            .find(|total| total.rule.as_deref() == Some(&name));
         let clusters = by_rule.remove(name.as_str()).unwrap_or_default();
         let now = had.remove(name.as_str());
-        let unplaced = workload.unplaced.iter().filter(|unplaced| unplaced.rule.as_deref() == Some(&name));
+        let unplaced = workload
+            .unplaced
+            .iter()
+            .filter(|unplaced| unplaced.rule.as_deref() == Some(&name));
         rows.push(Row {
             selector: selector_of(rule),
-            share: rule.replicas.map_or_else(|| "each".to_owned(), |share| share.to_string()),
+            share: rule
+                .replicas
+                .map_or_else(|| "each".to_owned(), |share| share.to_string()),
             quota: total.and_then(|total| total.quota.clone()),
             now: former.map(|_| now.unwrap_or(0)),
             new: sum(&clusters),
@@ -115,7 +132,9 @@ fn of_workload(
         });
     }
     // What clusters out of reach keep of rules that are gone, and rules that had something.
-    let gone = by_rule.into_iter().map(|(name, clusters)| (name.to_owned(), clusters));
+    let gone = by_rule
+        .into_iter()
+        .map(|(name, clusters)| (name.to_owned(), clusters));
     let gone: Vec<_> = gone.collect();
     for (name, clusters) in gone {
         let now = had.remove(name.as_str());
@@ -135,7 +154,10 @@ fn of_workload(
         });
     }
     let unclaimed = |workload: &WorkloadDecision| {
-        let unclaimed = workload.unplaced.iter().filter(|unplaced| unplaced.rule.is_none());
+        let unclaimed = workload
+            .unplaced
+            .iter()
+            .filter(|unplaced| unplaced.rule.is_none());
         unclaimed.map(|unplaced| u64::from(unplaced.count)).sum::<u64>()
     };
     let (new, now) = (unclaimed(workload), former.flatten().map(unclaimed));
@@ -185,7 +207,12 @@ pub fn selector_of(rule: &Rule) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    let mut text = names
+        .iter()
+        .take(MAX_NAMES)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > MAX_NAMES {
         text.push_str(&format!(", … and {} more", names.len() - MAX_NAMES));
     }

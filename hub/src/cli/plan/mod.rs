@@ -181,6 +181,8 @@ pub(super) async fn client(file: Option<&std::path::Path>) -> Result<kube::Clien
     kube::Client::try_from(config).map_err(|error| {
         Failure::new("E-KUBECONFIG", "the kubeconfig cannot be used")
             .because(error)
-            .advise("kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub")
+            .advise(
+                "kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub",
+            )
     })
 }
