@@ -1,9 +1,9 @@
 //! What a hub has, read once: for the verbs that ask placement about it.
 
-use super::{Failure, kubeconfig};
+use super::{Failure, kubeconfig, snapshot::pages};
 use crate::application::Snapshot;
 use kube::{
-    Api, Client, Error, Resource, ResourceExt,
+    Api, Client, Error, ResourceExt,
     api::{DynamicObject, ListParams},
     core::ApiResource,
 };
@@ -11,11 +11,8 @@ use roundhouse_api::{
     application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
     revision::ApplicationRevision,
 };
-use serde::de::DeserializeOwned;
-use std::{collections::BTreeSet, fmt::Debug, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
-/// Objects of one page of a list.
-const PAGE: u32 = 500;
 /// Names that an error lists at most.
 const NAMES: usize = 8;
 
@@ -52,13 +49,19 @@ pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
     let known = read_decided(client).await?;
     let snapshot = &known.snapshot;
     let revisions = Api::<ApplicationRevision>::all(client.clone());
-    pages(&revisions, "ApplicationRevisions", |revision| {
-        snapshot.put_revision(revision)
-    })
+    pages(
+        &revisions,
+        "ApplicationRevisions",
+        &ListParams::default(),
+        |revision| snapshot.put_revision(revision),
+    )
     .await?;
-    pages(&Api::<Bundle>::all(client.clone()), "Bundles", |bundle| {
-        snapshot.put_bundle(bundle)
-    })
+    pages(
+        &Api::<Bundle>::all(client.clone()),
+        "Bundles",
+        &ListParams::default(),
+        |bundle| snapshot.put_bundle(bundle),
+    )
     .await?;
     Ok(known)
 }
@@ -71,43 +74,42 @@ pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
     let mut known = Known::default();
     let resource = ApiResource::erase::<Application>(&());
     let applications: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    pages(&applications, "Applications", |application| {
-        if application.metadata.deletion_timestamp.is_none() {
-            let namespace = application.namespace().unwrap_or_default();
-            known.applications.push((namespace, application.name_any()));
-        }
-        known.snapshot.put_application(application);
-    })
+    pages(
+        &applications,
+        "Applications",
+        &ListParams::default(),
+        |application| {
+            if application.metadata.deletion_timestamp.is_none() {
+                let namespace = application.namespace().unwrap_or_default();
+                known.applications.push((namespace, application.name_any()));
+            }
+            known.snapshot.put_application(application);
+        },
+    )
     .await?;
     known.applications.sort();
-    pages(&Api::<Cluster>::all(client.clone()), "Clusters", |cluster| {
-        known.snapshot.put_cluster(&cluster);
-        known.clusters.push(cluster);
-    })
+    pages(
+        &Api::<Cluster>::all(client.clone()),
+        "Clusters",
+        &ListParams::default(),
+        |cluster| {
+            known.snapshot.put_cluster(&cluster);
+            known.clusters.push(cluster);
+        },
+    )
     .await?;
     known.clusters.sort_by_cached_key(ResourceExt::name_any);
     let snapshot = &known.snapshot;
-    pages(&Api::<Decision>::all(client.clone()), "Decisions", |decision| {
-        snapshot.put_decision(decision);
-    })
+    pages(
+        &Api::<Decision>::all(client.clone()),
+        "Decisions",
+        &ListParams::default(),
+        |decision| {
+            snapshot.put_decision(decision);
+        },
+    )
     .await?;
     Ok(known)
-}
-
-/// Takes every object of a kind, page by page.
-async fn pages<K>(api: &Api<K>, what: &str, mut take: impl FnMut(K)) -> Result<(), Failure>
-where
-    K: Resource + Clone + DeserializeOwned + Debug,
-{
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = api.list(&params).await.map_err(|error| unreadable(what, error))?;
-        page.items.into_iter().for_each(&mut take);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
-        }
-    }
 }
 
 /// The names of the clusters that a label selector of Kubernetes matches.
@@ -152,15 +154,6 @@ pub(super) fn listed(names: &[String]) -> String {
         text.push_str(&format!(", … and {} more", names.len() - NAMES));
     }
     text
-}
-
-/// The hub refuses, or does not answer.
-pub(super) fn unreadable(what: &str, error: Error) -> Failure {
-    refused(
-        Failure::new("E-HUB", format!("the hub cannot be read: {what}")),
-        error,
-    )
-    .advise("kubectl get with the same kubeconfig; --kubeconfig F if it is the wrong one")
 }
 
 /// A failure with what the hub says.

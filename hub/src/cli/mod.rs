@@ -19,9 +19,12 @@ mod kubeconfig;
 mod label;
 mod logging;
 mod merge;
+mod plan;
+mod proposals;
 mod reshape;
 mod serve;
 mod signal;
+mod snapshot;
 mod taint;
 mod terminal;
 mod version;
@@ -47,6 +50,7 @@ enum Verb {
     Demo(demo::Args),
     Serve(serve::Args),
     Apiserver(apiserver::Args),
+    Plan(plan::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -127,6 +131,7 @@ impl Verb {
             Verb::Demo(args) => block_on(demo::run(args)),
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
+            Verb::Plan(args) => block_on(plan::run(args)),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),

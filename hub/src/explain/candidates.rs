@@ -8,7 +8,9 @@ use super::{
 use crate::placement::{ClusterFacts, NotChosen, Standing};
 use roundhouse_api::{
     names::is_bookkeeping,
-    placement::{ClusterSelector, Operator, PlacementSpec, Rebalance, ReplicaShare, Rule, Taint, TaintEffect, WeightBy},
+    placement::{
+        ClusterSelector, Operator, PlacementSpec, Rebalance, ReplicaShare, Rule, Taint, TaintEffect, WeightBy,
+    },
 };
 use std::collections::BTreeMap;
 
@@ -273,15 +275,24 @@ impl Subject<'_> {
     /// Another value of the label that the spread goes by.
     fn topology(&self, standing: &Standing) -> Vec<Candidate> {
         let spread = self.spec().and_then(|spec| spec.spread.as_ref());
-        let Some(key) = spread.map(|spread| &spread.topology_key).filter(|key| !is_bookkeeping(key)) else {
+        let Some(key) = spread
+            .map(|spread| &spread.topology_key)
+            .filter(|key| !is_bookkeeping(key))
+        else {
             return Vec::new();
         };
-        let values = standing.groups.keys().filter(|value| self.facts.labels.get(key) != Some(value));
+        let values = standing
+            .groups
+            .keys()
+            .filter(|value| self.facts.labels.get(key) != Some(value));
         let label = |value: &String| Change::SetLabel {
             key: key.clone(),
             value: value.clone(),
         };
-        values.take(MAX_MATCHES).map(|value| Candidate::one(label(value))).collect()
+        values
+            .take(MAX_MATCHES)
+            .map(|value| Candidate::one(label(value)))
+            .collect()
     }
 
     /// A larger skew.
@@ -289,9 +300,11 @@ impl Subject<'_> {
         let step = self.step;
         let spread = self.spec()?.spread.as_ref()?;
         let all: u32 = standing.groups.values().map(|(_, could)| *could).sum();
-        Some(Candidate::least(spread.max_skew.saturating_add(1), all, move |skew| {
-            Change::MaxSkew { step, skew }
-        }))
+        Some(Candidate::least(
+            spread.max_skew.saturating_add(1),
+            all,
+            move |skew| Change::MaxSkew { step, skew },
+        ))
     }
 
     /// What was placed before may move.

@@ -144,7 +144,9 @@ impl Change {
             | Change::Reconnect => 0,
             Change::AddName { .. } | Change::Weight { .. } => 1,
             Change::Capacity(_) | Change::Tolerate { .. } | Change::RebalanceOnChange { .. } => 2,
-            Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } | Change::MaxSkew { .. } => 3,
+            Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } | Change::MaxSkew { .. } => {
+                3
+            }
             Change::Share { .. } => 4,
             Change::Replicas { .. } => 5,
         }

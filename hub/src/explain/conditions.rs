@@ -471,10 +471,15 @@ impl Asked<'_> {
         let mut found = words::label(&self.facts.labels, &spread.topology_key);
         if !self.standing.groups.is_empty() {
             let chosen = self.standing.groups.iter().take(GROUPS);
-            let chosen: Vec<String> = chosen.map(|(value, (chosen, _))| format!("{value} {chosen}")).collect();
+            let chosen: Vec<String> = chosen
+                .map(|(value, (chosen, _))| format!("{value} {chosen}"))
+                .collect();
             found.push_str(&format!("; chosen: {}", chosen.join(", ")));
             if self.standing.groups.len() > GROUPS {
-                found.push_str(&format!(", … and {} more values", self.standing.groups.len() - GROUPS));
+                found.push_str(&format!(
+                    ", … and {} more values",
+                    self.standing.groups.len() - GROUPS
+                ));
             }
         }
         list.add("spread", Some(!decisive), decisive, &asks, &found);

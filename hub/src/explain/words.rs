@@ -124,7 +124,10 @@ pub fn not_chosen(code: &str) -> &str {
         ),
         (NotChosen::MaxClusters, "maxClusters others come first"),
         (NotChosen::Skewed, "choosing it would exceed the skew of spread"),
-        (NotChosen::NoTopologyLabel, "it lacks the label that spread goes by"),
+        (
+            NotChosen::NoTopologyLabel,
+            "it lacks the label that spread goes by",
+        ),
     ];
     ALL.iter()
         .find(|(reason, _)| reason.as_str() == code)

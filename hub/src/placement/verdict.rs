@@ -41,7 +41,11 @@ pub fn standing(request: &Request<'_>, cluster: &str) -> Option<Vec<Standing>> {
         not_chosen: selection.verdicts.get(index).copied().flatten(),
         no_additional: selection.no_additional.contains(index),
         holds: selection.holders.contains(index),
-        groups: selection.choice.as_ref().map(|choice| choice.groups.clone()).unwrap_or_default(),
+        groups: selection
+            .choice
+            .as_ref()
+            .map(|choice| choice.groups.clone())
+            .unwrap_or_default(),
         place: selection.order.iter().position(|c| *c == index).map(|at| Place {
             rank: at + 1,
             of: selection.order.len(),

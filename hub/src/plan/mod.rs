@@ -67,6 +67,8 @@ pub struct ApplicationPlan {
     pub refused: Vec<(String, String)>,
     /// How dangerous it is.
     pub risk: Risk,
+    /// Goes into the digests of what Secrets hold.
+    pub salt: String,
 }
 
 /// One Bundle.
@@ -221,6 +223,7 @@ pub fn plan(
         bundles,
         refused,
         risk,
+        salt,
     })
 }
 

@@ -32,10 +32,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "S")]
     pub(super) step: Option<String>,
     /// Read the application from these files or directories (- for stdin) instead of the hub
-    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    #[arg(short, long = "filename", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
     /// A YAML or JSON list of Clusters: ask no hub; needs -f
-    #[arg(long, value_name = "F", requires = "files")]
+    #[arg(long, value_name = "F", requires = "files", conflicts_with = "kubeconfig")]
     pub(super) inventory: Option<PathBuf>,
     /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
     #[arg(long, value_name = "F")]

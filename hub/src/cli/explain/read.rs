@@ -2,10 +2,15 @@
 
 use super::{Args, Subject};
 use crate::{
-    cli::{Failure, documents, hub, inventory},
+    cli::{
+        Failure, hub, inventory,
+        plan::last_taint,
+        proposals::{self, Proposed},
+    },
     explain::{Setting, Source, in_force},
     placement::ClusterFacts,
 };
+use jiff::Timestamp;
 use roundhouse_api::{
     application::Violation,
     clock::{Clock, SystemClock},
@@ -14,6 +19,8 @@ use roundhouse_api::{
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Namespace of objects that name none.
+const DEFAULT_NAMESPACE: &str = "default";
 /// Violations that are listed.
 const VIOLATIONS: usize = 10;
 
@@ -23,16 +30,20 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
         true => None,
         false => Some(from_files(args)?),
     };
-    let known = match &args.inventory {
+    let (known, now) = match &args.inventory {
         Some(file) => {
-            let mut known = hub::Known::default();
-            for cluster in inventory::read(file)? {
-                known.snapshot.put_cluster(&cluster);
-                known.clusters.push(cluster);
-            }
-            known
+            let clusters = inventory::read(file)?;
+            let now = last_taint(&clusters);
+            let known = hub::Known::default();
+            clusters
+                .iter()
+                .for_each(|cluster| known.snapshot.put_cluster(cluster));
+            (known, now)
         }
-        None => hub::read_decided(&hub::connect(args.kubeconfig.as_deref()).await?).await?,
+        None => {
+            let client = hub::connect(args.kubeconfig.as_deref()).await?;
+            (hub::read_decided(&client).await?, SystemClock.now())
+        }
     };
     let spec = match proposed {
         Some(spec) => spec,
@@ -42,7 +53,7 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
             .ok_or_else(|| no_application(args, &known.applications))?,
     };
     let stored = known.snapshot.decisions(&args.namespace, &args.application);
-    of(args, &spec, known.snapshot.fleet(), &stored)
+    of(args, &spec, known.snapshot.fleet(), &stored, now)
 }
 
 /// Puts together what is to be explained.
@@ -51,9 +62,9 @@ pub(super) fn of(
     spec: &Value,
     fleet: Vec<ClusterFacts>,
     stored: &BTreeMap<String, Arc<Decision>>,
+    now: Timestamp,
 ) -> Result<Subject, Failure> {
     let (namespace, name) = (args.namespace.as_str(), args.application.as_str());
-    let now = SystemClock.now();
     let setting = Setting::of(namespace, name, spec, fleet, stored, now)
         .map_err(|violations| refused(args, &violations))?;
     let names: Vec<String> = setting.steps.iter().map(|step| step.name.clone()).collect();
@@ -82,20 +93,16 @@ pub(super) fn of(
 
 /// The `spec` of the Application of that name among the files.
 fn from_files(args: &Args) -> Result<Value, Failure> {
-    let mut others = Vec::new();
-    for document in documents::read(&args.files)? {
-        let text = |pointer: &str| document.value.pointer(pointer).and_then(Value::as_str);
-        if text("/kind") != Some("Application") {
-            continue;
-        }
-        let name = text("/metadata/name").unwrap_or_default();
-        let namespace = text("/metadata/namespace").unwrap_or("default");
-        if (namespace, name) == (args.namespace.as_str(), args.application.as_str()) {
-            return Ok(document.value.get("spec").cloned().unwrap_or_default());
-        }
-        others.push((namespace.to_owned(), name.to_owned()));
+    let asked = (args.namespace != DEFAULT_NAMESPACE).then_some(args.namespace.as_str());
+    let proposed = proposals::read(&args.files, asked)?;
+    let is_it = |one: &&Proposed| one.namespace == args.namespace && one.name == args.application;
+    match proposed.iter().find(is_it) {
+        Some(found) => Ok(found.spec().clone()),
+        None => Err(no_application(
+            args,
+            &proposals::keys(&proposed).into_iter().collect::<Vec<_>>(),
+        )),
     }
-    Err(no_application(args, &others))
 }
 
 fn no_application(args: &Args, there: &[(String, String)]) -> Failure {

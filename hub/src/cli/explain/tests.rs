@@ -41,7 +41,14 @@ fn application(replicas: u32, steps: &Value) -> Value {
 }
 
 fn subject(spec: &Value, fleet: Vec<ClusterFacts>) -> Subject {
-    read::of(&args(Format::Table), spec, fleet, &BTreeMap::new()).unwrap()
+    read::of(
+        &args(Format::Table),
+        spec,
+        fleet,
+        &BTreeMap::new(),
+        jiff::Timestamp::UNIX_EPOCH,
+    )
+    .unwrap()
 }
 
 /// East and west by percentage, a rule for every gold cluster, and clusters with every kind of trouble.
@@ -153,9 +160,15 @@ fn what_is_not_there_is_named() {
         1,
         &json!([{"name": "a", "type": "deploy", "properties": {"placement": [{"replicas": "x"}]}}]),
     );
-    let failure = read::of(&args(Format::Table), &spec, Vec::new(), &BTreeMap::new())
-        .err()
-        .unwrap();
+    let failure = read::of(
+        &args(Format::Table),
+        &spec,
+        Vec::new(),
+        &BTreeMap::new(),
+        jiff::Timestamp::UNIX_EPOCH,
+    )
+    .err()
+    .unwrap();
     let text = failure.to_string();
     assert!(text.starts_with("error: application default/checkout is not accepted [E-INVALID]\ncause: spec.workflow.steps[0].properties.placement[0].replicas: "), "{text}");
     let spec = application(
@@ -164,9 +177,15 @@ fn what_is_not_there_is_named() {
     );
     let mut asked = args(Format::Table);
     asked.step = Some("b".to_owned());
-    let failure = read::of(&asked, &spec, Vec::new(), &BTreeMap::new())
-        .err()
-        .unwrap();
+    let failure = read::of(
+        &asked,
+        &spec,
+        Vec::new(),
+        &BTreeMap::new(),
+        jiff::Timestamp::UNIX_EPOCH,
+    )
+    .err()
+    .unwrap();
     assert_eq!(
         failure.to_string(),
         "error: application default/checkout has no placing step b [E-STEP]\ncause: its placing steps are a\ntry:   --step with one of them"

@@ -257,9 +257,18 @@ fn a_spread_keeps_it_out() {
     assert_eq!(answer.reason, not_chosen(NotChosen::Skewed), "{answer:#?}");
     assert_eq!(super::fixture::decisive(&answer)[0], "spread");
     let found = flips(&skewed, "c1");
-    assert!(found.flips.iter().any(|flip| flip.changes == [label("region", "west")]), "{found:#?}");
+    assert!(
+        found
+            .flips
+            .iter()
+            .any(|flip| flip.changes == [label("region", "west")]),
+        "{found:#?}"
+    );
     for flip in &found.flips {
-        assert!(has_replicas(&with(&skewed, "c1", &flip.changes), "c1", 0), "{flip:?}");
+        assert!(
+            has_replicas(&with(&skewed, "c1", &flip.changes), "c1", 0),
+            "{flip:?}"
+        );
     }
 }
 

@@ -1,0 +1,188 @@
+//! `roundhouse plan`: what an apply would decide and change, cluster by cluster, before anything moves.
+
+mod changes;
+mod placement;
+pub(super) mod saved;
+mod screen;
+mod structured;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use super::{
+    Failure, inventory, kubeconfig,
+    proposals::{self, Proposed},
+    snapshot::{self, Seen},
+    terminal,
+};
+use crate::{
+    application::Proposal,
+    plan::{self, ApplicationPlan, Counts},
+};
+use clap::ValueEnum;
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
+use screen::Screen;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Exit status with `--detailed-exitcode` when a cluster would change.
+const CHANGES: u8 = 2;
+
+/// Show what an apply would decide and change on every cluster, before anything moves
+///
+/// Nothing is written. The decisions and Bundles are those of the controller's own functions. Against a hub they are
+/// compared with the Bundles that were dispatched last (not with what runs on the clusters: `roundhouse diff` does that);
+/// with --inventory no hub is asked, and the same files give the same bytes. Values of Secrets are shown as digests.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Applications: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Plan for the clusters of this file, a list of Cluster objects, without a hub
+    #[arg(long, value_name = "F", conflicts_with_all = ["kubeconfig", "out"])]
+    inventory: Option<PathBuf>,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+    /// Namespace of Applications that name none
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Save the plan, for `roundhouse apply P`. The file holds the Applications as they were written, their Secrets too:
+    /// only its owner can read it
+    #[arg(long, value_name = "P")]
+    out: Option<PathBuf>,
+    /// The moment for which taints that are tolerated for a time are judged, in RFC 3339; now, or with --inventory when
+    /// the last taint was added
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+    /// Exit with status 2 if a cluster would change, 0 if none would
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Output format; wide is a table that leaves nothing out
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Wide,
+    Tree,
+    Json,
+    Yaml,
+}
+
+/// Everything that is drawn.
+#[derive(Debug)]
+struct Drawn {
+    applications: Vec<ApplicationPlan>,
+    /// Clusters of the fleet.
+    clusters: usize,
+    /// What it is compared with.
+    against: Against,
+}
+
+/// What a plan is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Against {
+    /// Nothing: the fleet of a file, on which nothing runs.
+    Nothing,
+    /// The Bundles that a hub dispatched last.
+    Bundles,
+}
+
+impl Drawn {
+    fn counts(&self) -> Counts {
+        let counts = self.applications.iter().map(ApplicationPlan::counts);
+        counts.fold(Counts::default(), Counts::plus)
+    }
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let proposed = proposals::read(&args.files, args.namespace.as_deref())?;
+    let (seen, against, now) = match &args.inventory {
+        Some(file) => {
+            let clusters = inventory::read(file)?;
+            let now = args.at.unwrap_or_else(|| last_taint(&clusters));
+            (offline(&clusters), Against::Nothing, now)
+        }
+        None => {
+            let client = client(args.kubeconfig.as_deref()).await?;
+            let seen = snapshot::read(&client, &proposals::keys(&proposed)).await?;
+            (seen, Against::Bundles, args.at.unwrap_or_else(Timestamp::now))
+        }
+    };
+    let applications = plan_all(&seen, &proposed, now)?;
+    let drawn = Drawn {
+        clusters: seen.snapshot.fleet().len(),
+        applications,
+        against,
+    };
+    let screen = Screen::of_stdout();
+    match args.output {
+        Format::Table => terminal::print(&table::draw(&drawn, &screen))?,
+        Format::Wide => terminal::print(&table::draw(&drawn, &screen.whole()))?,
+        Format::Tree => terminal::print(&tree::draw(&drawn, &screen))?,
+        Format::Json => structured::json(&drawn)?,
+        Format::Yaml => structured::yaml(&drawn)?,
+    }
+    if let Some(file) = &args.out {
+        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
+        let file = file.display();
+        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
+    }
+    Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
+        true => ExitCode::from(CHANGES),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// A fleet on which nothing runs.
+pub(super) fn offline(clusters: &[Cluster]) -> Seen {
+    let mut seen = Seen::default();
+    clusters.iter().for_each(|cluster| seen.put_cluster(cluster));
+    seen
+}
+
+/// When the last taint was added: a moment that depends on the file alone.
+pub(super) fn last_taint(clusters: &[Cluster]) -> Timestamp {
+    let taints = clusters.iter().flat_map(|cluster| {
+        let of_status = cluster.status.iter().flat_map(|status| &status.taints);
+        cluster.spec.taints.iter().chain(of_status)
+    });
+    let added = taints.filter_map(|taint| taint.time_added.as_ref().map(|time| time.0));
+    added.max().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Plans every application.
+pub(super) fn plan_all(
+    seen: &Seen,
+    proposed: &[Proposed],
+    now: Timestamp,
+) -> Result<Vec<ApplicationPlan>, Failure> {
+    let plan = |proposed: &Proposed| {
+        let proposal = Proposal {
+            namespace: &proposed.namespace,
+            name: &proposed.name,
+            spec: proposed.spec(),
+        };
+        plan::plan(&seen.snapshot, &seen.dispatched, &proposal, now).map_err(|violations| {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            proposals::not_accepted(proposed, &lines)
+        })
+    };
+    proposed.iter().map(plan).collect()
+}
+
+/// A client of the hub.
+pub(super) async fn client(file: Option<&std::path::Path>) -> Result<kube::Client, Failure> {
+    let config = kubeconfig::config(file).await?;
+    kube::Client::try_from(config).map_err(|error| {
+        Failure::new("E-KUBECONFIG", "the kubeconfig cannot be used")
+            .because(error)
+            .advise(
+                "kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub",
+            )
+    })
+}

@@ -1,0 +1,222 @@
+//! What a hub knows of some applications, read at once: the snapshot that plans are made against, and a digest of each
+//! object in it, so that a plan can say later what has moved.
+
+use super::Failure;
+use crate::{application::Snapshot, plan::Dispatched};
+use futures::{StreamExt, stream};
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{ApiResource, ListParams},
+    core::DynamicObject,
+};
+use roundhouse_api::{
+    application::Application,
+    bundle::Bundle,
+    cluster::Cluster,
+    decision::Decision,
+    hash,
+    names::{annotation, label},
+    revision::ApplicationRevision,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+};
+
+/// Objects of one answer: Bundles are large, and only one copy of equal contents is kept.
+const PAGE: u32 = 250;
+/// Applications that are read at once.
+const CONCURRENT: usize = 4;
+
+/// Object → digest of what of it matters to a plan.
+pub(super) type Inputs = BTreeMap<String, String>;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) snapshot: Snapshot,
+    pub(super) dispatched: Dispatched,
+    pub(super) inputs: Inputs,
+}
+
+/// Reads what a hub knows of these applications (namespace, name) and of its fleet.
+///
+/// # Errors
+/// The hub cannot be read.
+pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>) -> Result<Seen, Failure> {
+    let mut seen = Seen::default();
+    pages::<Cluster>(
+        &Api::all(hub.clone()),
+        "clusters",
+        &ListParams::default(),
+        |cluster| {
+            seen.put_cluster(&cluster);
+        },
+    )
+    .await?;
+    let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
+    for namespace in namespaces {
+        let decisions: Api<Decision> = Api::namespaced(hub.clone(), namespace);
+        let wanted = |decision: &Decision| {
+            let of = &decision.spec.application_ref;
+            applications.contains(&(of.namespace.clone(), of.name.clone()))
+        };
+        pages(
+            &decisions,
+            "decisions",
+            &ListParams::default(),
+            |decision: Decision| {
+                if wanted(&decision) {
+                    seen.note_decision(&decision);
+                }
+                seen.snapshot.put_decision(decision);
+            },
+        )
+        .await?;
+    }
+    // Each application by itself, a few at a time; what they have is put together in their order.
+    let mut read = stream::iter(applications)
+        .map(|(namespace, name)| of_application(hub, namespace, name))
+        .buffered(CONCURRENT);
+    while let Some(one) = read.next().await {
+        let (application, revisions, bundles) = one?;
+        let title = |(namespace, name): &(String, String)| format!("Application {namespace}/{name}");
+        if let Some(application) = application {
+            seen.note_application(&application);
+            seen.snapshot.put_application(application);
+        }
+        revisions
+            .into_iter()
+            .for_each(|revision| seen.snapshot.put_revision(revision));
+        for bundle in bundles {
+            seen.put_bundle(bundle);
+        }
+        for key in applications {
+            seen.inputs
+                .entry(title(key))
+                .or_insert_with(|| "absent".to_owned());
+        }
+    }
+    Ok(seen)
+}
+
+type OfApplication = (Option<DynamicObject>, Vec<ApplicationRevision>, Vec<Bundle>);
+
+async fn of_application(hub: &Client, namespace: &str, name: &str) -> Result<OfApplication, Failure> {
+    let resource = ApiResource::erase::<Application>(&());
+    let applications: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+    let application = applications.get_opt(name).await;
+    let application =
+        application.map_err(|error| unreadable(&format!("Application {namespace}/{name}"), error))?;
+    let labels = format!("{}={name},{}={namespace}", label::APP_NAME, label::APP_NAMESPACE);
+    let labels = ListParams::default().labels(&labels);
+    let (mut revisions, mut bundles) = (Vec::new(), Vec::new());
+    let api: Api<ApplicationRevision> = Api::namespaced(hub.clone(), namespace);
+    pages(&api, "applicationrevisions", &labels, |revision| {
+        revisions.push(revision)
+    })
+    .await?;
+    let api: Api<Bundle> = Api::all(hub.clone());
+    pages(&api, "bundles", &labels, |bundle| bundles.push(bundle)).await?;
+    Ok((application, revisions, bundles))
+}
+
+impl Seen {
+    /// Takes a cluster in.
+    pub(super) fn put_cluster(&mut self, cluster: &Cluster) {
+        let status = cluster.status.clone().unwrap_or_default();
+        // What placement looks at; heartbeats and versions come and go.
+        let conditions: BTreeMap<_, _> = status.conditions.iter().map(|c| (&c.type_, &c.status)).collect();
+        let facts = json!({
+            "labels": cluster.labels(), "spec": cluster.spec, "taints": status.taints, "conditions": conditions,
+            "capacity": status.capacity, "allocatable": status.allocatable,
+            "deleting": cluster.metadata.deletion_timestamp.is_some(),
+        });
+        self.inputs
+            .insert(format!("Cluster {}", cluster.name_any()), digest(&facts));
+        self.snapshot.put_cluster(cluster);
+    }
+
+    fn put_bundle(&mut self, bundle: Bundle) {
+        let title = format!(
+            "Bundle {}/{}",
+            bundle.namespace().unwrap_or_default(),
+            bundle.name_any()
+        );
+        let metadata = &bundle.metadata;
+        let state = json!([
+            metadata.uid,
+            metadata.generation,
+            metadata.deletion_timestamp.is_some()
+        ]);
+        self.inputs.insert(title, digest(&state));
+        self.dispatched.put(&bundle);
+        self.snapshot.put_bundle(bundle);
+    }
+
+    fn note_decision(&mut self, decision: &Decision) {
+        let title = format!(
+            "Decision {}/{}",
+            decision.namespace().unwrap_or_default(),
+            decision.name_any()
+        );
+        let state = json!([decision.metadata.uid, decision.spec.hash, decision.spec.revision]);
+        self.inputs.insert(title, digest(&state));
+    }
+
+    fn note_application(&mut self, application: &DynamicObject) {
+        let title = format!(
+            "Application {}/{}",
+            application.namespace().unwrap_or_default(),
+            application.name_any()
+        );
+        let confirmed = application.annotations().get(annotation::CONFIRM_DELETES);
+        let deleting = application.metadata.deletion_timestamp.is_some();
+        let state = json!([
+            application.uid(),
+            application.data.get("spec"),
+            confirmed,
+            deleting
+        ]);
+        self.inputs.insert(title, digest(&state));
+    }
+}
+
+fn digest(state: &Value) -> String {
+    hash::of_value(state)
+}
+
+/// Every object of a list, page by page.
+pub(super) async fn pages<K>(
+    api: &Api<K>,
+    what: &str,
+    params: &ListParams,
+    mut take: impl FnMut(K),
+) -> Result<(), Failure>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.clone().limit(PAGE);
+    loop {
+        let list = api.list(&params).await.map_err(|error| unreadable(what, error))?;
+        let more = list.metadata.continue_.clone().filter(|token| !token.is_empty());
+        list.items.into_iter().for_each(&mut take);
+        match more {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The hub did not answer as it should.
+pub(super) fn unreadable(what: &str, error: Error) -> Failure {
+    let failure = Failure::new("E-HUB", format!("the hub cannot be read: {what}"));
+    let failure = match error {
+        // Its own text adds the whole answer as a debug print.
+        Error::Api(answer) => failure.because(answer.message),
+        error => failure.because(error),
+    };
+    failure.advise("kubectl get applications -A with the same kubeconfig; --kubeconfig F if it is the wrong one, or --inventory F to plan without a hub")
+}
