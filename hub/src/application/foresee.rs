@@ -241,6 +241,8 @@ fn place(
         fleet: &cache.clusters(),
         stored,
         now,
+        rendered: &delivery.content.rendered,
+        faults: &BTreeMap::new(),
     };
     placing::decide(&request, &placing::place(&request))
 }

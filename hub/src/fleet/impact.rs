@@ -153,6 +153,8 @@ impl From<Foreseen> for Outcome {
                 revision: &decision.spec.revision,
                 workloads: &decision.spec.workloads,
                 clusters: &decision.spec.clusters,
+                overrides: &decision.spec.overrides,
+                cluster_labels: &decision.spec.cluster_labels,
             })
             .collect();
         let shares = dispatch::shares(&layers);

@@ -20,6 +20,8 @@ pub fn load(snapshot: &Snapshot, applications: &[(String, String)]) -> BTreeMap<
                 revision: &decision.spec.revision,
                 workloads: &decision.spec.workloads,
                 clusters: &decision.spec.clusters,
+                overrides: &decision.spec.overrides,
+                cluster_labels: &decision.spec.cluster_labels,
             })
             .collect();
         for (cluster, share) in dispatch::shares(&layers) {
