@@ -13,6 +13,9 @@ const MAX_QUESTIONS: usize = 600;
 /// At most this many changes together.
 const MAX_CHANGES: usize = 6;
 
+/// Chosen, and without a replica: behind it there is only being placed.
+const LAST_STAGE: u8 = 6;
+
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
@@ -211,7 +214,7 @@ impl Goal<'_> {
             Reason::NotChosen(NotChosen::Tainted) => 3,
             Reason::NotChosen(NotChosen::Unreachable) => 4,
             Reason::NotChosen(NotChosen::MaxClusters | NotChosen::Skewed | NotChosen::NoTopologyLabel) => 5,
-            Reason::ZeroShare(_) => 6,
+            Reason::ZeroShare(_) => LAST_STAGE,
             Reason::Placed | Reason::Member => 7,
         };
         Some(Stage {
@@ -249,6 +252,9 @@ impl Goal<'_> {
                 if let Some(value) = least(from, to, |value| met(trial, value)) {
                     return Some((with(&[change(value)]), true));
                 }
+                if now.progress.0 >= LAST_STAGE {
+                    return None;
+                }
                 let value = least(from, to, |value| {
                     let decisions = trial.ask(&with(&[change(value)]));
                     let after = self.stage(&trial.scratch, &decisions);
@@ -262,14 +268,12 @@ impl Goal<'_> {
 
 /// The least number of a range that will do, if what will do is a tail of it: leaps first, then halves.
 fn least(from: u32, to: u32, mut does: impl FnMut(u32) -> bool) -> Option<u32> {
-    if from > to {
+    // Most of what will not do at all is known after one question.
+    if from > to || !does(to) {
         return None;
     }
     let (mut low, mut leap, mut high) = (from, 1_u32, from);
-    while !does(high) {
-        if high == to {
-            return None;
-        }
+    while high < to && !does(high) {
         low = high + 1;
         high = high.saturating_add(leap).min(to);
         leap = leap.saturating_mul(2);

@@ -10,7 +10,7 @@ use roundhouse_api::{
     decision::Decision,
     names::{BUNDLE_FINALIZER, bundle_name, decision_name, label},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -155,7 +155,6 @@ fn an_application_that_is_not_accepted_is_named() {
     let clusters = fleet();
     let (snapshot, mut keys) = hub(&clusters, &[]);
     let mut bad = application("bad", "east", 1);
-    bad.data["spec"]["components"] = Value::Null;
     bad.data["spec"]["surprise"] = json!(1);
     snapshot.put_application(bad);
     keys.push(("default".to_owned(), "bad".to_owned()));

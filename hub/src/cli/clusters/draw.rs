@@ -95,12 +95,13 @@ fn tree(views: &[ClusterView], now: Timestamp) -> String {
             if !view.accepted {
                 text.push_str(", not accepted");
             }
-            if view
-                .available
-                .as_ref()
-                .is_none_or(|available| available.status != "True")
-            {
-                let _ = write!(text, ", not available: {}", since(view.available.as_ref(), now));
+            match &view.available {
+                Some(available) if available.status == "True" => {}
+                Some(available) => {
+                    let since = ago(Some(&available.last_transition_time), now);
+                    let _ = write!(text, ", not available for {since}");
+                }
+                None => text.push_str(", not available"),
             }
             for taint in &view.taints {
                 let _ = write!(text, ", {}", words::taint(taint));

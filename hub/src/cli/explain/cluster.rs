@@ -226,10 +226,11 @@ pub(super) fn consequence(consequence: &Consequence) -> String {
     }
     if !consequence.leaving.is_empty() {
         let named: Vec<_> = consequence.leaving.iter().take(MAX_OTHERS).cloned().collect();
-        let _ = write!(text, "; would leave {}", named.join(", "));
+        let _ = write!(text, "; {}", named.join(", "));
         if consequence.leaving.len() > MAX_OTHERS {
             let _ = write!(text, ", … and {} more", consequence.leaving.len() - MAX_OTHERS);
         }
+        text.push_str(" would lose it");
     }
     text
 }
