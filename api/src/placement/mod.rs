@@ -3,9 +3,11 @@
 //! The seed's form is a bare list under `properties.placement`; the other fields are its siblings (see the design of
 //! placement: a rule is `clusterSelector` plus `replicas`).
 
+mod resource;
 mod selector;
 mod share;
 
+pub use resource::{MAX_REASONS, Placement, PlacementCounts, PlacementObject, PlacementStatus};
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
 
@@ -48,6 +50,9 @@ pub struct Rule {
     /// Clusters by name; intersects the selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<Vec<String>>,
+    /// Whether the rule may match no cluster (KubeVela's `topology`); otherwise the placement is not satisfied then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_empty: bool,
     /// Percentage, count, or absent: every matched cluster gets the full count (duplicate).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicaShare>,
