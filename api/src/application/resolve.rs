@@ -7,7 +7,7 @@
 use super::{
     DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication, ValidStep, validate::Violation,
 };
-use crate::placement::{PlacementSpec, ReplicaShare};
+use crate::placement::{Override, PlacementSpec, ReplicaShare};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -164,6 +164,8 @@ pub(crate) fn combine(parts: &[(&PlacementPart, &PlacementSpec, bool)]) -> Combi
     let mut first: Option<&PlacementPart> = None;
     for (index, (part, spec, whole)) in parts.iter().enumerate() {
         let rules = std::mem::take(&mut combined.spec.placement);
+        let mut overrides = std::mem::take(&mut combined.spec.overrides);
+        overrides.extend(spec.overrides.iter().cloned().map(|o| shifted(o, spec, rules.len())));
         match (whole, first) {
             (true, None) => {
                 first = Some(part);
@@ -181,6 +183,7 @@ pub(crate) fn combine(parts: &[(&PlacementPart, &PlacementSpec, bool)]) -> Combi
             }
             (false, _) => {}
         }
+        combined.spec.overrides = overrides;
         combined.spec.placement = rules;
         combined.spec.placement.extend(spec.placement.iter().cloned());
     }
@@ -201,12 +204,24 @@ pub(crate) fn combine(parts: &[(&PlacementPart, &PlacementSpec, bool)]) -> Combi
     combined
 }
 
+/// An override of a part whose rules come after `before` others: a rule without a name has another default name there.
+fn shifted(mut change: Override, part: &PlacementSpec, before: usize) -> Override {
+    if let Some(named) = &mut change.rule {
+        let mut rules = part.placement.iter().enumerate();
+        if let Some((index, rule)) = rules.find(|(index, rule)| rule.name_or_index(*index) == *named) {
+            *named = rule.name_or_index(before + index);
+        }
+    }
+    change
+}
+
 fn differences(a: &PlacementSpec, b: &PlacementSpec) -> Vec<&'static str> {
     let differs = [
         ("remainder", a.remainder != b.remainder),
         ("rebalance", a.rebalance != b.rebalance),
         ("tolerations", a.tolerations != b.tolerations),
         ("maxClusters", a.max_clusters != b.max_clusters),
+        ("spread", a.spread != b.spread),
     ];
     differs
         .iter()

@@ -3,13 +3,19 @@
 //! The seed's form is a bare list under `properties.placement`; the other fields are its siblings (see the design of
 //! placement: a rule is `clusterSelector` plus `replicas`).
 
+mod overrides;
 mod resource;
 mod selector;
 mod share;
+mod spread;
+mod weight;
 
+pub use overrides::{Change, Override, OverrideTarget};
 pub use resource::{MAX_REASONS, Placement, PlacementCounts, PlacementObject, PlacementStatus};
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
+pub use spread::{Spread, WhenUnsatisfiable};
+pub use weight::WeightBy;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +41,12 @@ pub struct PlacementSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_clusters: Option<u32>,
+    /// How evenly the chosen clusters spread over the values of a label; needs `maxClusters`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+    /// Changes to the manifests of some clusters, applied after division, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
 }
 
 /// One rule: clusters and their share.
@@ -59,6 +71,9 @@ pub struct Rule {
     /// Static weights by cluster name; an absent one is 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// Weights read from the clusters themselves; excludes `weights`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_by: Option<WeightBy>,
     /// Bounds of each cluster of this rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_cluster: Option<Bounds>,

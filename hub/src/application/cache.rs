@@ -103,6 +103,7 @@ impl Member {
                 accepted: cluster.spec.accepted && cluster.metadata.deletion_timestamp.is_none(),
                 reachable,
                 capacity: status.capacity.get("replicas").and_then(|n| n.parse().ok()),
+                allocatable: status.allocatable,
             },
             unreachable,
         }

@@ -269,6 +269,7 @@ impl Hub {
             delivery,
             workflow: engine.workflow.as_ref(),
             epoch: self.epoch,
+            now: self.clock.now(),
             cache: &self.cache,
         })
     }

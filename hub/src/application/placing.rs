@@ -8,9 +8,10 @@
 use super::{Key, cache::Member};
 use crate::{
     dispatch::Layer,
-    placement::{self, Inventory, PlacingStep, Previous, StepDecision, Workload, decision_hash},
+    placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash},
     workflow::Reach,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
@@ -34,6 +35,7 @@ pub(super) struct Request<'a> {
     pub(super) fleet: &'a BTreeMap<String, Arc<Member>>,
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
+    pub(super) now: Timestamp,
 }
 
 /// A placing step and its decision.
@@ -102,14 +104,13 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
         workloads: request.workloads,
-        inventory: &Inventory {
-            clusters: request
-                .fleet
-                .values()
-                .map(|member| member.facts.clone())
-                .collect(),
-        },
+        inventory: &request
+            .fleet
+            .values()
+            .map(|member| member.facts.clone())
+            .collect(),
         previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
+        now: request.now,
     })
 }
 
@@ -147,6 +148,10 @@ fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
         workloads: decision.workloads.clone(),
         clusters: decision.clusters.clone(),
         excluded: decision.excluded.clone(),
+        frozen_weights: decision.frozen_weights.clone(),
+        overrides: decision.overrides.clone(),
+        cluster_labels: decision.cluster_labels.clone(),
+        override_errors: decision.override_errors.clone(),
     }
 }
 

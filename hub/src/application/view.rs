@@ -11,6 +11,7 @@ use crate::{
     placement::Workload,
     workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec},
 };
+use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepPhase, ValidApplication, WorkflowStatus},
     bundle::ApplicationRef,
@@ -36,6 +37,7 @@ pub(super) struct Known<'a> {
     pub(super) delivery: &'a Delivery<'a>,
     pub(super) workflow: Option<&'a WorkflowStatus>,
     pub(super) epoch: i64,
+    pub(super) now: Timestamp,
     pub(super) cache: &'a Cache,
 }
 
@@ -75,6 +77,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         workloads: &delivery.workloads,
         fleet: &fleet,
         stored: &stored,
+        now: known.now,
     };
     let fresh = placing::place(&request);
     let look = |placed: Vec<Placed>| {

@@ -278,6 +278,7 @@ impl Engine<'_> {
                 excluded: selection.exclusions(),
                 satisfied: draft.satisfied,
                 reasons: draft.reasons.into_lines(),
+                ..StepDecision::default()
             })
             .collect()
     }

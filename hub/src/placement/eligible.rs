@@ -3,7 +3,14 @@
 //! Architecture invariant: losing contact with a cluster, or cordoning it, never takes a replica away; it only stops
 //! additional ones. Only a `NoExecute` taint that is not tolerated evicts.
 
-use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
+use super::{
+    ClusterFacts, PlacingStep, Request,
+    fleet::Fleet,
+    holders::Holders,
+    labels::ClusterSet,
+    tolerance::{Tolerated, tolerated},
+};
+use jiff::Timestamp;
 use roundhouse_api::{
     cluster::TAINT_UNREACHABLE,
     decision::Exclusion,
@@ -53,10 +60,14 @@ pub enum Eligibility {
     Barred(NotChosen),
 }
 
-/// Whether a cluster may be used under these tolerations; `holds` says whether it holds something of the application.
-///
-/// A `NoExecute` taint that is tolerated for a time only counts as tolerated: the time is for the caller, who has a clock.
-pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bool) -> Eligibility {
+/// Whether a cluster may be used under these tolerations at this moment; `holds` says whether it holds something of the
+/// application.
+pub fn eligibility(
+    cluster: &ClusterFacts,
+    tolerations: &[Toleration],
+    holds: bool,
+    now: Timestamp,
+) -> Eligibility {
     if !cluster.accepted {
         return Eligibility::Barred(NotChosen::NotAccepted);
     }
@@ -71,7 +82,7 @@ pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bo
         .taints
         .iter()
         .filter(|taint| !is_contact(taint))
-        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .filter(|taint| tolerated(taint, tolerations, now) == Tolerated::No)
         .map(|taint| taint.effect)
         .max();
     match (strongest, holds) {
@@ -185,7 +196,12 @@ fn select_step(
         if !any.contains(cluster) {
             continue;
         }
-        *verdict = match eligibility(facts, &step.spec.tolerations, holders.contains(cluster)) {
+        *verdict = match eligibility(
+            facts,
+            &step.spec.tolerations,
+            holders.contains(cluster),
+            request.now,
+        ) {
             Eligibility::Barred(reason) => Some(reason),
             Eligibility::Open => None,
             Eligibility::NoAdditional => {
@@ -203,7 +219,7 @@ fn select_step(
                 continue;
             };
             // A cluster in trouble that is not kept is out for its trouble.
-            *verdict = match eligibility(facts, &step.spec.tolerations, false) {
+            *verdict = match eligibility(facts, &step.spec.tolerations, false, request.now) {
                 Eligibility::Barred(reason) => Some(reason),
                 Eligibility::Open | Eligibility::NoAdditional => Some(NotChosen::MaxClusters),
             };

@@ -23,23 +23,30 @@ mod eligible;
 mod fleet;
 mod fraction;
 mod holders;
+mod inventory;
 mod labels;
 mod membership;
 mod previous;
 mod reasons;
 mod rule;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod ties;
+mod tolerance;
 mod totals;
 mod webster;
 
 pub use content::decision_hash;
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
+pub use inventory::Inventory;
+pub use sight::Sight;
+pub use tolerance::next_change;
 
+use jiff::Timestamp;
 use roundhouse_api::{
-    decision::{Exclusion, WorkloadDecision, WorkloadRef},
+    decision::{DecidedOverride, Exclusion, FrozenWeights, OverrideError, WorkloadDecision, WorkloadRef},
     placement::{PlacementSpec, Taint},
 };
 use std::collections::BTreeMap;
@@ -57,6 +64,8 @@ pub struct Request<'a> {
     pub inventory: &'a Inventory,
     /// What was decided before.
     pub previous: &'a Previous,
+    /// The moment of the decision, for `tolerationSeconds`; [`next_change`] tells when it matters next.
+    pub now: Timestamp,
 }
 
 /// One placing step.
@@ -77,13 +86,6 @@ pub struct Workload {
     pub replicas: u32,
 }
 
-/// The fleet, sorted by name.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Inventory {
-    /// The clusters.
-    pub clusters: Vec<ClusterFacts>,
-}
-
 /// What placement knows of a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClusterFacts {
@@ -101,6 +103,8 @@ pub struct ClusterFacts {
     pub reachable: bool,
     /// Replicas it can hold, where it reports that.
     pub capacity: Option<u32>,
+    /// What it reports as allocatable, in Kubernetes quantities.
+    pub allocatable: BTreeMap<String, String>,
 }
 
 /// Assignments of earlier decisions.
@@ -113,6 +117,8 @@ pub struct Previous {
     pub totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
     /// Step -> clusters that hold a bundle from it.
     pub members: BTreeMap<String, Vec<String>>,
+    /// (step, rule) -> weights that were frozen.
+    pub frozen: BTreeMap<(String, String), FrozenWeights>,
 }
 
 /// What was decided for one step.
@@ -130,4 +136,12 @@ pub struct StepDecision {
     pub satisfied: bool,
     /// Why not, and what else is worth knowing.
     pub reasons: Vec<String>,
+    /// Weights that rules took from allocatable resources.
+    pub frozen_weights: Vec<FrozenWeights>,
+    /// The overrides that apply to members.
+    pub overrides: Vec<DecidedOverride>,
+    /// Cluster -> label -> value, as far as overrides name labels in variables.
+    pub cluster_labels: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is wrong with overrides, as far as it shows without manifests.
+    pub override_errors: Vec<OverrideError>,
 }

@@ -1,7 +1,7 @@
 //! What was decided before, read from earlier decisions.
 
 use super::{Previous, StepDecision};
-use roundhouse_api::decision::{DecisionSpec, WorkloadDecision};
+use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision};
 
 impl Previous {
     /// Reads the decisions of an application's placing steps: assignments settle ties and say what a cluster out of
@@ -10,6 +10,7 @@ impl Previous {
         let mut previous = Previous::default();
         for decision in decisions {
             previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
         }
         previous
     }
@@ -19,6 +20,7 @@ impl Previous {
         let mut previous = Previous::default();
         for decision in decisions {
             previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
         }
         previous
     }
@@ -36,6 +38,13 @@ impl Previous {
                 let key = total.rule.as_ref().map(|rule| (step.to_owned(), rule.clone()));
                 totals.insert(key, total.seats);
             }
+        }
+    }
+
+    fn freeze(&mut self, step: &str, frozen: &[FrozenWeights]) {
+        for weights in frozen {
+            self.frozen
+                .insert((step.to_owned(), weights.rule.clone()), weights.clone());
         }
     }
 

@@ -155,7 +155,9 @@ fn sought(rule: &Rule, fleet: &Fleet<'_>) -> String {
     }
     let _ = write!(text, "selector {}", parts.join(","));
     for key in keys.iter().take(MAX_ITEMS) {
-        let mut values: Vec<(&str, usize)> = fleet.index.values(key).collect();
+        let values = fleet.index.values(key);
+        let mut values: Vec<(&str, usize)> =
+            values.map(|(value, clusters)| (value, clusters.len())).collect();
         values.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let list = match values.is_empty() {
             true => format!("no cluster has the label {key}"),

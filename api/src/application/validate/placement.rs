@@ -81,6 +81,8 @@ pub(super) fn read(object: &Object<'_>, what_to_do: &str) -> PlacementSpec {
         max_clusters: object
             .optional("maxClusters")
             .and_then(|node| node.integer(1, MAX_REPLICAS)),
+        spread: None,
+        overrides: Vec::new(),
     }
 }
 
@@ -119,6 +121,7 @@ fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<R
             .optional("weights")
             .map(|node| weights(&node))
             .unwrap_or_default(),
+        weight_by: None,
         per_cluster: object.optional("perCluster").and_then(|node| bounds(&node)),
     })
 }

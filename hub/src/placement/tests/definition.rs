@@ -76,7 +76,6 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
     };
     for (step, index, spec, rule) in rules(case) {
         let mut chosen: Vec<&ClusterFacts> = case
-            .inventory
             .clusters
             .iter()
             .filter(|c| usable(case, step, spec, rule, c))
@@ -85,7 +84,7 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
         facts.clusters.insert((step, index), chosen);
     }
     let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();
-    for cluster in &case.inventory.clusters {
+    for cluster in &case.clusters {
         capacity.insert(&cluster.name, cluster.capacity.unwrap_or(u32::MAX));
     }
     let (mut placed, mut left) = (Placed::new(), Left::new());
@@ -95,7 +94,7 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
             left.insert((workload, None), unclaimed);
         }
         let mut kept_elsewhere: BTreeMap<&str, u32> = BTreeMap::new();
-        for cluster in &case.inventory.clusters {
+        for cluster in &case.clusters {
             kept_elsewhere.insert(&cluster.name, orphaned(&facts, workload, &cluster.name));
         }
         for (step, index, spec, rule) in rules(case) {

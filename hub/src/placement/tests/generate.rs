@@ -91,6 +91,7 @@ fn rule() -> impl Strategy<Value = (Rule, u32)> {
                 replicas: (share == 1).then_some(ReplicaShare::Count(number)),
                 per_cluster: (min.is_some() || max.is_some()).then_some(Bounds { min, max }),
                 name: None,
+                weight_by: None,
             };
             (rule, if share == 0 { number + 1 } else { 0 })
         },
@@ -125,6 +126,8 @@ fn spec(scope: Scope) -> impl Strategy<Value = (PlacementSpec, Vec<u32>)> {
                     Vec::new()
                 },
                 max_clusters,
+                spread: None,
+                overrides: Vec::new(),
             };
             (spec, raw)
         },
@@ -142,7 +145,7 @@ pub(super) fn fresh(scope: Scope) -> impl Strategy<Value = Case> {
             name: format!("c{index}"),
             ..facts
         };
-        case.inventory.clusters = fleet.into_iter().enumerate().map(named).collect();
+        case.clusters = fleet.into_iter().enumerate().map(named).collect();
         let raw: u32 = steps.iter().flat_map(|(_, raw)| raw).sum();
         for (index, (mut spec, raws)) in steps.into_iter().enumerate() {
             for (rule, number) in spec.placement.iter_mut().zip(raws) {
@@ -191,7 +194,7 @@ impl Case {
     /// What would be decided with the fleet and the counts of another request.
     fn decided_for(&self, other: &Case) -> Vec<crate::placement::StepDecision> {
         let mut before = self.clone();
-        before.inventory = other.inventory.clone();
+        before.clusters = other.clusters.clone();
         for (workload, other) in before.workloads.iter_mut().zip(&other.workloads) {
             workload.replicas = other.replicas;
         }

@@ -247,7 +247,7 @@ fn kubeadmiral_avoiding_disruption() {
         [6, 6, 6]
     );
     let limited = |index: usize, capacity, mut case: Case| {
-        case.inventory.clusters[index].capacity = Some(capacity);
+        case.clusters[index].capacity = Some(capacity);
         case
     };
     let case = given(weighted(&[1, 1], 50), &[30]);

@@ -63,7 +63,7 @@ proptest! {
                 }
             }
         }
-        case.inventory.clusters.reverse();
+        case.clusters.reverse();
         let expected = by_definition(&case, |name| stable_hash("default/shop", name));
         prop_assert_eq!((placed, left), expected);
     }
@@ -88,11 +88,11 @@ proptest! {
     #[test]
     fn the_order_of_clusters_does_not_count(case in any_case(ALL), by: prop::sample::Index) {
         let mut other = case.clone();
-        let size = other.inventory.clusters.len();
+        let size = other.clusters.len();
         let middle = by.index(size + 1);
-        other.inventory.clusters.rotate_left(middle);
+        other.clusters.rotate_left(middle);
         if middle % 2 == 0 {
-            other.inventory.clusters.reverse();
+            other.clusters.reverse();
         }
         prop_assert_eq!(case.place(), other.place());
     }
@@ -139,7 +139,7 @@ proptest! {
                 prop_assert_eq!(row.bound.as_deref(), Some("ZeroWeight"));
             }
         }
-        for cluster in &case.inventory.clusters {
+        for cluster in &case.clusters {
             let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
             prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
         }
@@ -155,7 +155,7 @@ proptest! {
     fn clusters_in_trouble_get_nothing_more(case in any_case(ALL)) {
         let decisions = case.place();
         for (w, workload) in case.workloads.iter().enumerate() {
-            for cluster in &case.inventory.clusters {
+            for cluster in &case.clusters {
                 let now = |s: usize| -> u32 {
                     let rows = decisions[s].workloads[w].clusters.iter();
                     rows.filter(|row| row.name == cluster.name).map(|row| row.replicas).sum()
@@ -186,7 +186,7 @@ proptest! {
     fn losing_contact_moves_nothing(case in any_case(Scope { max_clusters: false, ..ALL }), lost in 0..64usize, cordon: bool) {
         let first = case.place();
         let mut after = case.following(&first);
-        for (index, cluster) in after.inventory.clusters.iter_mut().enumerate() {
+        for (index, cluster) in after.clusters.iter_mut().enumerate() {
             if lost >> index & 1 == 1 {
                 if cordon {
                     cluster.taints.push(roundhouse_api::placement::Taint {
@@ -213,7 +213,7 @@ proptest! {
         for (decision, (name, _)) in decisions.iter().zip(&case.steps) {
             let chosen: Vec<&str> =
                 decision.workloads.iter().flat_map(|w| &w.clusters).map(|row| row.name.as_str()).collect();
-            for cluster in &case.inventory.clusters {
+            for cluster in &case.clusters {
                 let rows = decision.workloads.iter().flat_map(|w| &w.clusters);
                 let has = rows.filter(|row| row.name == cluster.name).any(|row| row.replicas > 0);
                 let assigned = case.previous.assignments.iter().filter(|((step, ..), _)| step == name);
@@ -231,7 +231,7 @@ proptest! {
             prop_assert!(decision.clusters.is_sorted());
             let counted: u32 = decision.excluded.iter().map(|e| e.count).sum();
             if case.workloads.is_empty() {
-                prop_assert_eq!(decision.clusters.len() + counted as usize, case.inventory.clusters.len());
+                prop_assert_eq!(decision.clusters.len() + counted as usize, case.clusters.len());
             }
         }
     }
@@ -241,7 +241,7 @@ proptest! {
         // Unnamed clusters have weight 1: name them, so that they scale too.
         let weighted = |factor: u32| {
             let mut case = case.clone();
-            let names: Vec<String> = case.inventory.clusters.iter().map(|c| c.name.clone()).collect();
+            let names: Vec<String> = case.clusters.iter().map(|c| c.name.clone()).collect();
             let Some((_, spec)) = case.steps.first_mut() else { return case };
             spec.max_clusters = None;
             for rule in &mut spec.placement {
