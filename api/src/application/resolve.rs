@@ -165,7 +165,12 @@ pub(crate) fn combine(parts: &[(&PlacementPart, &PlacementSpec, bool)]) -> Combi
     for (index, (part, spec, whole)) in parts.iter().enumerate() {
         let rules = std::mem::take(&mut combined.spec.placement);
         let mut overrides = std::mem::take(&mut combined.spec.overrides);
-        overrides.extend(spec.overrides.iter().cloned().map(|o| shifted(o, spec, rules.len())));
+        overrides.extend(
+            spec.overrides
+                .iter()
+                .cloned()
+                .map(|o| shifted(o, spec, rules.len())),
+        );
         match (whole, first) {
             (true, None) => {
                 first = Some(part);

@@ -182,6 +182,13 @@ pub struct Taint {
     pub time_added: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
 }
 
+impl Taint {
+    /// Whether this is the same taint: key, value and effect, whenever it was added.
+    pub fn is_same(&self, other: &Taint) -> bool {
+        (&self.key, &self.value, self.effect) == (&other.key, &other.value, other.effect)
+    }
+}
+
 /// What a taint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {

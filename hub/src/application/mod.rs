@@ -2,11 +2,13 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `feed` | watches Applications, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `feed` | watches Applications, Placements, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `fleet` | the one index of the clusters |
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
 //! | `revisions` | which revision a spec is, and its record |
+//! | `placements` | Placements and their status |
 //! | `placing` | the decisions of the placing steps; pure |
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
@@ -25,8 +27,10 @@ mod controller;
 mod error;
 mod expiring;
 mod feed;
+mod fleet;
 mod lifecycle;
 mod pass;
+mod placements;
 mod placing;
 mod queue;
 mod removing;

@@ -192,7 +192,9 @@ fn every_refusal_of_a_reference() {
     set(&mut spec, "/policies/0/properties/placementRef", json!("a"));
     assert_eq!(
         refused(&spec),
-        ["spec.policies[0].properties.placement: unknown field: did you mean \"placementRef\"? known here: placementRef"]
+        [
+            "spec.policies[0].properties.placement: unknown field: did you mean \"placementRef\"? known here: placementRef"
+        ]
     );
 }
 
