@@ -5,7 +5,7 @@
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
 //! settled.
 
-use super::{Key, cache::Member};
+use super::{Key, fleet::Fleet};
 use crate::{
     dispatch::Layer,
     placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash},
@@ -32,7 +32,7 @@ pub(super) struct Request<'a> {
     pub(super) steps: &'a [ValidStep],
     pub(super) reach: &'a [Option<Reach>],
     pub(super) workloads: &'a [Workload],
-    pub(super) fleet: &'a BTreeMap<String, Arc<Member>>,
+    pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
     pub(super) now: Timestamp,
@@ -48,6 +48,8 @@ pub(super) struct Placed {
     /// What has to be stored first, if it differs from what is.
     pub(super) write: bool,
     pub(super) wait: WaitFor,
+    /// Whether it may place on no cluster at all.
+    pub(super) may_be_empty: bool,
 }
 
 impl Placed {
@@ -74,11 +76,10 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
     for (deploy, step, reach) in placing(request) {
         let stored = request.stored.get(&step.name);
         let now = fresh.iter().find(|decision| decision.step == step.name);
-        let Some(now) = now else { continue };
-        let decision = match (reach, stored) {
-            (Reach::Unreached, None) => continue,
-            (Reach::Unreached | Reach::Placed, Some(stored)) => stored.spec.clone(),
-            (Reach::Placed, None) | (Reach::Live, _) => spec(request, now),
+        let decision = match (reach, stored, now) {
+            (Reach::Unreached | Reach::Placed, Some(stored), _) => stored.spec.clone(),
+            (Reach::Placed, None, Some(now)) | (Reach::Live, _, Some(now)) => spec(request, now),
+            (Reach::Unreached, None, _) | (Reach::Placed, None, None) | (Reach::Live, _, None) => continue,
         };
         let reached = reach != Reach::Unreached;
         placed.push(Placed {
@@ -87,6 +88,7 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
             wait: deploy.wait,
+            may_be_empty: deploy.placement.placement.iter().all(|rule| rule.allow_empty),
         });
     }
     placed
@@ -94,24 +96,27 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
 
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let steps: Vec<PlacingStep<'_>> = placing(request)
-        .map(|(deploy, step, _)| PlacingStep {
-            name: &step.name,
-            spec: &deploy.placement,
-        })
-        .collect();
+    let steps = steps(request.steps);
     placement::place(&placement::Request {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
         workloads: request.workloads,
-        inventory: &request
-            .fleet
-            .values()
-            .map(|member| member.facts.clone())
-            .collect(),
+        inventory: &request.fleet.inventory,
         previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
         now: request.now,
     })
+}
+
+/// The placing steps, as placement takes them.
+pub(super) fn steps(steps: &[ValidStep]) -> Vec<PlacingStep<'_>> {
+    let placing = steps.iter().filter_map(|step| match &step.kind {
+        StepKind::Deploy(deploy) => Some(PlacingStep {
+            name: &step.name,
+            spec: &deploy.placement,
+        }),
+        StepKind::Suspend(_) => None,
+    });
+    placing.collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {

@@ -1,7 +1,11 @@
 //! What a hub knows of some applications, read at once: the snapshot that plans are made against, and a digest of each
 //! object in it, so that a plan can say later what has moved.
 
-use super::Failure;
+use super::{
+    Failure,
+    documents::Place,
+    proposals::{self, Kind, Proposed},
+};
 use crate::{application::Snapshot, plan::Dispatched};
 use futures::{StreamExt, stream};
 use kube::{
@@ -10,12 +14,13 @@ use kube::{
     core::DynamicObject,
 };
 use roundhouse_api::{
-    application::Application,
+    application::{Application, references},
     bundle::Bundle,
     cluster::Cluster,
     decision::Decision,
     hash,
     names::{annotation, label},
+    placement::Placement,
     revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
@@ -39,14 +44,20 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     pub(super) dispatched: Dispatched,
     pub(super) inputs: Inputs,
+    /// Applications on the hub that refer to a Placement that is proposed, and are not proposed themselves.
+    pub(super) referring: Vec<Proposed>,
 }
 
-/// Reads what a hub knows of these applications (namespace, name) and of its fleet.
+/// Reads what a hub knows of what is proposed, and of its fleet.
 ///
 /// # Errors
 /// The hub cannot be read.
-pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>) -> Result<Seen, Failure> {
+pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Failure> {
     let mut seen = Seen::default();
+    let mut applications = proposals::keys(proposed, Kind::Application);
+    seen.referring = referring(hub, proposed, &applications).await?;
+    applications.extend(proposals::keys(&seen.referring, Kind::Application));
+    let applications = &applications;
     pages::<Cluster>(
         &Api::all(hub.clone()),
         "clusters",
@@ -58,6 +69,13 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
     .await?;
     let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
     for namespace in namespaces {
+        let resource = ApiResource::erase::<Placement>(&());
+        let placements: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+        pages(&placements, "placements", &ListParams::default(), |placement| {
+            seen.note_placement(&placement);
+            seen.snapshot.put_placement(placement);
+        })
+        .await?;
         let decisions: Api<Decision> = Api::namespaced(hub.clone(), namespace);
         let wanted = |decision: &Decision| {
             let of = &decision.spec.application_ref;
@@ -100,6 +118,50 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
         }
     }
     Ok(seen)
+}
+
+/// The Applications on the hub that refer to a proposed Placement, without those that are proposed themselves.
+async fn referring(
+    hub: &Client,
+    proposed: &[Proposed],
+    known: &BTreeSet<(String, String)>,
+) -> Result<Vec<Proposed>, Failure> {
+    let placements = proposals::keys(proposed, Kind::Placement);
+    let namespaces: BTreeSet<&String> = placements.iter().map(|(namespace, _)| namespace).collect();
+    let resource = ApiResource::erase::<Application>(&());
+    let mut found = Vec::new();
+    for namespace in namespaces {
+        let api: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+        pages(
+            &api,
+            "applications",
+            &ListParams::default(),
+            |application: DynamicObject| {
+                let key = (namespace.clone(), application.name_any());
+                let spec = application.data.get("spec").unwrap_or(&Value::Null);
+                let refers = references(spec)
+                    .into_iter()
+                    .any(|name| placements.contains(&(namespace.clone(), name)));
+                if refers && !known.contains(&key) && application.metadata.deletion_timestamp.is_none() {
+                    let place = Place {
+                        file: "the hub".to_owned(),
+                        number: 1,
+                        line: 1,
+                        item: None,
+                    };
+                    found.push(Proposed {
+                        kind: Kind::Application,
+                        namespace: key.0,
+                        name: key.1,
+                        object: json!({ "spec": spec }),
+                        place,
+                    });
+                }
+            },
+        )
+        .await?;
+    }
+    Ok(found)
 }
 
 type OfApplication = (Option<DynamicObject>, Vec<ApplicationRevision>, Vec<Bundle>);
@@ -154,6 +216,17 @@ impl Seen {
         self.inputs.insert(title, digest(&state));
         self.dispatched.put(&bundle);
         self.snapshot.put_bundle(bundle);
+    }
+
+    fn note_placement(&mut self, placement: &DynamicObject) {
+        let title = format!(
+            "Placement {}/{}",
+            placement.namespace().unwrap_or_default(),
+            placement.name_any()
+        );
+        let deleting = placement.metadata.deletion_timestamp.is_some();
+        let state = json!([placement.uid(), placement.data.get("spec"), deleting]);
+        self.inputs.insert(title, digest(&state));
     }
 
     fn note_decision(&mut self, decision: &Decision) {

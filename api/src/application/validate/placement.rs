@@ -30,6 +30,7 @@ const RULE: Shape = Shape {
         "name",
         "clusterSelector",
         "clusters",
+        "allowEmpty",
         "replicas",
         "weights",
         "perCluster",
@@ -109,6 +110,10 @@ fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<R
         clusters: object
             .not_null("clusters", "to select by label only")
             .map(|node| clusters(&node)),
+        allow_empty: object
+            .optional("allowEmpty")
+            .and_then(|node| node.boolean())
+            .unwrap_or_default(),
         replicas: object
             .not_null("replicas", "to give every selected cluster the full count")
             .and_then(|node| share(&node)),
@@ -126,7 +131,8 @@ fn share(node: &Node<'_>) -> Option<ReplicaShare> {
     share.map_err(|error| node.refuse(error.to_string())).ok()
 }
 
-fn clusters(node: &Node<'_>) -> Vec<String> {
+/// Names of clusters.
+pub(super) fn clusters(node: &Node<'_>) -> Vec<String> {
     let mut names = Vec::new();
     let entries = node.list();
     if entries.as_ref().is_some_and(Vec::is_empty) {

@@ -51,13 +51,13 @@ fn policies() {
             "/policies/0/type",
             json!("plaecment"),
             "spec.policies[0].type: ",
-            "did you mean \"placement\"? known here: placement, apply-once",
+            "did you mean \"placement\"? known here: placement, topology, override, apply-once",
         ),
         (
             "/policies/0/type",
             json!("garbage-collect"),
             "spec.policies[0].type: ",
-            "\"garbage-collect\" is not supported yet: use one of placement, apply-once",
+            "\"garbage-collect\" is not supported yet: use one of placement, topology, override, apply-once",
         ),
         (
             "/policies/0/type",
