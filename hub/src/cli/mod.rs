@@ -3,6 +3,7 @@
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
 mod apiserver;
+mod apply;
 mod crds;
 mod demo;
 mod diff;
@@ -18,6 +19,7 @@ mod serve;
 mod signal;
 mod snapshot;
 mod terminal;
+mod test;
 mod version;
 
 pub use failure::Failure;
@@ -42,6 +44,8 @@ enum Verb {
     Serve(serve::Args),
     Apiserver(apiserver::Args),
     Plan(plan::Args),
+    Apply(apply::Args),
+    Test(test::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -74,7 +78,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("{failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -107,7 +111,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Plan(_) | Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
+            _ => "warn",
         }
     }
 
@@ -117,6 +121,8 @@ impl Verb {
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
             Verb::Plan(args) => block_on(plan::run(args)),
+            Verb::Apply(args) => block_on(apply::run(args)),
+            Verb::Test(args) => test::run(&args),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),

@@ -32,6 +32,8 @@ use std::{
 
 /// Objects of one answer: Bundles are large, and only one copy of equal contents is kept.
 const PAGE: u32 = 250;
+/// Stands for an object that is not there.
+pub(super) const ABSENT: &str = "absent";
 /// Applications that are read at once.
 const CONCURRENT: usize = 4;
 
@@ -72,7 +74,7 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
         let resource = ApiResource::erase::<Placement>(&());
         let placements: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
         pages(&placements, "placements", &ListParams::default(), |placement| {
-            seen.note_placement(&placement);
+            seen.note(Kind::Placement, &placement);
             seen.snapshot.put_placement(placement);
         })
         .await?;
@@ -100,9 +102,8 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
         .buffered(CONCURRENT);
     while let Some(one) = read.next().await {
         let (application, revisions, bundles) = one?;
-        let title = |(namespace, name): &(String, String)| format!("Application {namespace}/{name}");
         if let Some(application) = application {
-            seen.note_application(&application);
+            seen.note(Kind::Application, &application);
             seen.snapshot.put_application(application);
         }
         revisions
@@ -111,11 +112,10 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
         for bundle in bundles {
             seen.put_bundle(bundle);
         }
-        for key in applications {
-            seen.inputs
-                .entry(title(key))
-                .or_insert_with(|| "absent".to_owned());
-        }
+    }
+    drop(read);
+    for one in proposed {
+        seen.inputs.entry(one.title()).or_insert_with(|| ABSENT.to_owned());
     }
     Ok(seen)
 }
@@ -218,15 +218,10 @@ impl Seen {
         self.snapshot.put_bundle(bundle);
     }
 
-    fn note_placement(&mut self, placement: &DynamicObject) {
-        let title = format!(
-            "Placement {}/{}",
-            placement.namespace().unwrap_or_default(),
-            placement.name_any()
-        );
-        let deleting = placement.metadata.deletion_timestamp.is_some();
-        let state = json!([placement.uid(), placement.data.get("spec"), deleting]);
-        self.inputs.insert(title, digest(&state));
+    fn note(&mut self, kind: Kind, object: &DynamicObject) {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        self.inputs
+            .insert(format!("{} {namespace}/{name}", kind.word()), state_of(object));
     }
 
     fn note_decision(&mut self, decision: &Decision) {
@@ -238,23 +233,18 @@ impl Seen {
         let state = json!([decision.metadata.uid, decision.spec.hash, decision.spec.revision]);
         self.inputs.insert(title, digest(&state));
     }
+}
 
-    fn note_application(&mut self, application: &DynamicObject) {
-        let title = format!(
-            "Application {}/{}",
-            application.namespace().unwrap_or_default(),
-            application.name_any()
-        );
-        let confirmed = application.annotations().get(annotation::CONFIRM_DELETES);
-        let deleting = application.metadata.deletion_timestamp.is_some();
-        let state = json!([
-            application.uid(),
-            application.data.get("spec"),
-            confirmed,
-            deleting
-        ]);
-        self.inputs.insert(title, digest(&state));
-    }
+/// The digest of what of an Application or a Placement matters to a plan.
+pub(super) fn state_of(object: &DynamicObject) -> String {
+    let confirmed = object.annotations().get(annotation::CONFIRM_DELETES);
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    digest(&json!([
+        object.uid(),
+        object.data.get("spec"),
+        confirmed,
+        deleting
+    ]))
 }
 
 fn digest(state: &Value) -> String {
