@@ -19,6 +19,7 @@ use roundhouse_api::{
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec},
     names::{decision_name, label},
+    placement::PlacementSpec,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -88,10 +89,15 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
             wait: deploy.wait,
-            may_be_empty: deploy.placement.placement.iter().all(|rule| rule.allow_empty),
+            may_be_empty: may_be_empty(&deploy.placement),
         });
     }
     placed
+}
+
+fn may_be_empty(placement: &PlacementSpec) -> bool {
+    let rules = &placement.placement;
+    !rules.is_empty() && rules.iter().all(|rule| rule.allow_empty)
 }
 
 /// What placement answers now, for all placing steps together.
