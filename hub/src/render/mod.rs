@@ -15,7 +15,9 @@ mod replicas;
 mod stamps;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
-pub use replicas::{JobShare, replica_count, set_job_share, set_replicas, workload_ref, workloads};
+pub use replicas::{
+    JobShare, count_paths, replica_count, set_job_share, set_replicas, workload_ref, workloads,
+};
 pub use stamps::{Stamps, component_hash, stamp};
 
 use roundhouse_api::application::{ComponentKind, ValidApplication};
