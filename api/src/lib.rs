@@ -14,6 +14,7 @@
 //! | [`ledger`] | `AppliedBundle`: the agent's write-ahead ledger in the member |
 //! | [`crds`] | the CustomResourceDefinitions of all of them |
 //! | [`names`] | labels, annotations and the names derived from other names |
+//! | [`quantity`] | Kubernetes quantities as exact numbers |
 //! | [`hash`] | canonical JSON and content hashes |
 //! | [`clock`] | the injected clock |
 
@@ -28,6 +29,7 @@ pub mod hash;
 pub mod ledger;
 pub mod names;
 pub mod placement;
+pub mod quantity;
 pub mod revision;
 
 /// A schema node that keeps every field: an object whose shape the API server must not prune.

@@ -8,6 +8,7 @@ mod resource;
 mod selector;
 mod share;
 mod spread;
+mod variables;
 mod weight;
 
 pub use overrides::{Change, Override, OverrideTarget};
@@ -15,6 +16,7 @@ pub use resource::{MAX_REASONS, Placement, PlacementCounts, PlacementObject, Pla
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
 pub use spread::{Spread, WhenUnsatisfiable};
+pub use variables::{Piece, VariableError, pieces};
 pub use weight::WeightBy;
 
 use schemars::JsonSchema;

@@ -181,7 +181,9 @@ impl Hub {
         };
         let existing = self.cache.revisions(key);
         let latest = status.latest_revision.as_ref();
-        let choice = revisions::choose(&application, &existing, latest, spec, &rendered);
+        let variants = render::variants(&app.namespace, &app.name, &valid);
+        let recorded = render::with_variants(&rendered, &variants);
+        let choice = revisions::choose(&application, &existing, latest, spec, &recorded);
         let steps = Spec::new(&choice.latest.name, app.generation, &valid, self.limits);
         let started = status
             .workflow
@@ -195,7 +197,7 @@ impl Hub {
                 app.generation,
                 &choice,
                 spec,
-                &rendered,
+                &recorded,
             );
             self.cache.put_revision(revision.await?);
         }
@@ -206,6 +208,7 @@ impl Hub {
             generation: app.generation,
             components: choice.components,
             rendered,
+            variants,
         };
         status.latest_revision = Some(choice.latest);
         let delivery = Delivery {
@@ -417,13 +420,16 @@ impl Hub {
             );
             return Ok(None);
         };
+        let recorded = revisions::read(&self.client, delivery.key, &revision).await?;
+        let (rendered, variants) = render::part_variants(recorded);
         Ok(Some(Content {
             namespace: delivery.key.0.clone(),
             application: delivery.key.1.clone(),
             revision: name.to_owned(),
             generation: revision.spec.generation,
             components: revision.spec.components.clone(),
-            rendered: revisions::read(&self.client, delivery.key, &revision).await?,
+            rendered,
+            variants,
         }))
     }
 

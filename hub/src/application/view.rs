@@ -8,7 +8,7 @@ use super::{
     status,
 };
 use crate::{
-    dispatch::{self, Content, Observed, Plan, Share},
+    dispatch::{self, Content, Observed, Plan, Refusal, Share, Target},
     placement::{self, Workload},
     workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec, StepEvidence},
 };
@@ -16,9 +16,13 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
     bundle::ApplicationRef,
+    decision::OverrideError,
     names::decision_name,
 };
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Kinds of trouble with overrides that one decision names; more of them say nothing new.
+const MAX_FAULTS: usize = 32;
 
 /// An application that was understood and rendered.
 pub(super) struct Delivery<'a> {
@@ -87,6 +91,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         fleet: &fleet,
         stored: &stored,
         now: known.now,
+        rendered: &delivery.content.rendered,
+        faults: &BTreeMap::new(),
     };
     let fresh = match delivery.unresolved {
         None => placing::place(&request),
@@ -115,7 +121,16 @@ pub(super) fn view(known: &Known<'_>) -> View {
         let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         (placed, shares, plan, clusters)
     };
-    let (mut placed, mut shares, mut plan, mut clusters) = look(placing::decide(&request, &fresh));
+    let mut looked = look(placing::decide(&request, &fresh));
+    let faults = override_faults(&looked.1, &looked.2);
+    let request = placing::Request {
+        faults: &faults,
+        ..request
+    };
+    if !faults.is_empty() {
+        looked = look(placing::decide(&request, &fresh));
+    }
+    let (mut placed, mut shares, mut plan, mut clusters) = looked;
     let mut settled = succeeded
         && delivery.unresolved.is_none()
         && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
@@ -169,6 +184,35 @@ fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<S
         }
     }
     at_work
+}
+
+/// Step -> what is wrong with its overrides on the manifests of its clusters; clusters with the same trouble are counted.
+fn override_faults(shares: &BTreeMap<String, Share>, plan: &Plan) -> BTreeMap<String, Vec<OverrideError>> {
+    let mut faults: BTreeMap<String, Vec<OverrideError>> = BTreeMap::new();
+    for (cluster, target) in &plan.targets {
+        let (Target::Refused(Refusal::Override(fault)), Some(share)) = (target, shares.get(cluster)) else {
+            continue;
+        };
+        let of_step = faults.entry(share.overridden_by.clone()).or_default();
+        let same = |error: &OverrideError| {
+            (error.index, &error.object, &error.path, &error.message)
+                == (fault.index, &fault.object, &fault.path, &fault.message)
+        };
+        let room = of_step.len() < MAX_FAULTS;
+        match of_step.iter().position(same).and_then(|at| of_step.get_mut(at)) {
+            Some(error) => error.more_clusters = error.more_clusters.saturating_add(1),
+            None if room => of_step.push(OverrideError {
+                index: fault.index,
+                cluster: Some(cluster.clone()),
+                more_clusters: 0,
+                object: fault.object.clone(),
+                path: fault.path.clone(),
+                message: fault.message.clone(),
+            }),
+            None => {}
+        }
+    }
+    faults
 }
 
 /// The same reach, but placing steps behind the first `live` keep their decisions.

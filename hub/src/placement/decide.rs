@@ -6,6 +6,7 @@ use super::{
     fleet::Fleet,
     labels::ClusterSet,
     membership::members,
+    overrides,
     reasons::{self, Reasons},
     rule::{Room, RuleDivision, RuleInput, divide_rule},
     ties::{Tie, stable_hash},
@@ -52,6 +53,10 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
         };
         draft.satisfied &= rule.rule.allow_empty || !clusters.clusters.is_empty();
         reasons::of_clusters(&mut draft.reasons, rule, clusters, &fleet);
+    }
+    let drafts = engine.steps.iter_mut().zip(request.steps.iter().zip(&selections));
+    for (draft, (step, selection)) in drafts {
+        reasons::of_choice(&mut draft.reasons, step, selection);
     }
     for workload in request.workloads {
         engine.divide(workload);
@@ -199,6 +204,7 @@ impl Engine<'_> {
             rule: placing.rule,
             total: placing.rule.replicas.map_or(workload.replicas, |_| total.total),
             clusters: &clusters.clusters,
+            weights: &clusters.weights,
             previous: self.request.previous.assignments.get(&key),
             rebalance: step.spec.rebalance,
             no_additional: &selection.no_additional,
@@ -271,14 +277,26 @@ impl Engine<'_> {
     fn finish(self) -> Vec<StepDecision> {
         let steps = self.request.steps.iter().zip(self.selections).zip(self.steps);
         steps
-            .map(|((step, selection), draft)| StepDecision {
-                step: step.name.to_owned(),
-                workloads: draft.workloads,
-                clusters: members(self.request, selection, self.fleet, &draft.placed),
-                excluded: selection.exclusions(),
-                satisfied: draft.satisfied,
-                reasons: draft.reasons.into_lines(),
-                ..StepDecision::default()
+            .map(|((step, selection), mut draft)| {
+                let members = members(self.request, selection, self.fleet, &draft.placed);
+                let overridden = overrides::decide(step.spec, selection, &members, self.fleet);
+                reasons::of_overrides(&mut draft.reasons, &overridden);
+                StepDecision {
+                    step: step.name.to_owned(),
+                    workloads: draft.workloads,
+                    clusters: members.iter().map(|c| self.fleet.name(c).to_owned()).collect(),
+                    excluded: selection.exclusions(),
+                    satisfied: draft.satisfied && overridden.errors.is_empty(),
+                    reasons: draft.reasons.into_lines(),
+                    frozen_weights: selection
+                        .rules
+                        .iter()
+                        .filter_map(|rule| rule.frozen.clone())
+                        .collect(),
+                    overrides: overridden.overrides,
+                    cluster_labels: overridden.labels,
+                    override_errors: overridden.errors,
+                }
             })
             .collect()
     }

@@ -13,8 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) struct Fleet<'a> {
     /// The clusters, sorted by name, each name once.
     pub(super) clusters: &'a [Arc<ClusterFacts>],
-    /// The stable hash of each for this application.
-    pub(super) hashes: Vec<u64>,
+    application: &'a str,
     /// Their labels.
     pub(super) index: &'a LabelIndex,
 }
@@ -22,14 +21,9 @@ pub(super) struct Fleet<'a> {
 impl<'a> Fleet<'a> {
     /// The fleet of a request.
     pub(super) fn new(request: &Request<'a>) -> Self {
-        let clusters = request.inventory.clusters();
-        let hashes = clusters
-            .iter()
-            .map(|cluster| stable_hash(request.application, &cluster.name))
-            .collect();
         Fleet {
-            clusters,
-            hashes,
+            clusters: request.inventory.clusters(),
+            application: request.application,
             index: &request.inventory.index,
         }
     }
@@ -42,6 +36,11 @@ impl<'a> Fleet<'a> {
     /// The name of a cluster.
     pub(super) fn name(&self, cluster: usize) -> &'a str {
         self.clusters.get(cluster).map_or("", |facts| &facts.name)
+    }
+
+    /// The stable hash of a cluster for this application.
+    pub(super) fn hash(&self, cluster: usize) -> u64 {
+        stable_hash(self.application, self.name(cluster))
     }
 
     /// The cluster of a name.

@@ -5,13 +5,17 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
-//! | `fleet`, `labels` | the inventory sorted and indexed |
-//! | `eligible` | which clusters a step may use, and why the others are not chosen |
+//! | `inventory`, `labels`, `fleet` | the fleet sorted and indexed, change by change |
+//! | `eligible`, `tolerance` | which clusters a step may use, until when, and why the others are not chosen |
+//! | `weights` | what clusters weigh in a rule, and which weights are frozen |
+//! | `spread` | which clusters `maxClusters` and `spread` choose |
 //! | `totals` | how many replicas each rule divides |
 //! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
 //! | `holders`, `membership` | which clusters have a bundle, and which get one |
+//! | `overrides` | which overrides are for which members |
 //! | `reasons` | what people read |
+//! | `sight` | which changes of a cluster a placement can see at all |
 //!
 //! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
 //! same bytes in whatever order it comes; feeding a decision back as [`Previous`] changes nothing.
@@ -26,21 +30,25 @@ mod holders;
 mod inventory;
 mod labels;
 mod membership;
+mod overrides;
 mod previous;
 mod reasons;
 mod rule;
 mod sight;
+mod spread;
 #[cfg(test)]
 mod tests;
 mod ties;
 mod tolerance;
 mod totals;
 mod webster;
+mod weights;
 
-pub use content::decision_hash;
+pub use content::{decision_hash, hash_of};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
 pub use inventory::Inventory;
+pub use overrides::error_line;
 pub use sight::Sight;
 pub use tolerance::next_change;
 

@@ -31,6 +31,15 @@ fn count_field(manifest: &Value) -> Option<&'static str> {
     }
 }
 
+/// JSON pointers of the fields that division writes into this manifest; none if its kind is not divided.
+pub fn count_paths(manifest: &Value) -> Vec<String> {
+    match count_field(manifest) {
+        Some("parallelism") => vec!["/spec/parallelism".to_owned(), "/spec/completions".to_owned()],
+        Some(field) => vec![format!("/spec/{field}")],
+        None => Vec::new(),
+    }
+}
+
 /// How many replicas a manifest asks for, 1 where it does not say; `None` if its kind is not divided (DaemonSet,
 /// ConfigMap, …) or if the count is malformed.
 pub fn replica_count(manifest: &Value) -> Option<u32> {

@@ -3,7 +3,7 @@
 use super::{
     node::{Node, Object, Shape, choice},
     overriding::{self, Override},
-    placement::{self, NO_OVERRIDES, NO_SPREAD},
+    placement,
     policy::{Policies, Policy, reference},
 };
 use crate::{
@@ -20,14 +20,14 @@ const DEPLOY: Shape = Shape {
         "rebalance",
         "tolerations",
         "maxClusters",
+        "spread",
+        "overrides",
         "placementRef",
         "policies",
         "wait",
         "auto",
     ],
     refused: &[
-        ("overrides", NO_OVERRIDES),
-        ("spread", NO_SPREAD),
         (
             "maxParallel",
             "maxParallel is not supported yet: use several steps",

@@ -9,6 +9,7 @@ mod deploy;
 mod kubernetes;
 mod node;
 mod once;
+mod overrides;
 mod overriding;
 mod path;
 mod placement;

@@ -19,10 +19,7 @@ const POLICY: Shape = Shape {
 };
 const PLACEMENT: Shape = Shape {
     known: &placement::FIELDS,
-    refused: &[
-        ("overrides", placement::NO_OVERRIDES),
-        ("spread", placement::NO_SPREAD),
-    ],
+    refused: &[],
 };
 /// A policy that refers to a Placement.
 const REFERRING: Shape = Shape {

@@ -42,7 +42,7 @@ pub(super) fn read(policy: &Object<'_>, name: Option<&str>) -> Option<PlacementS
     let rule = Rule {
         name: name.map(str::to_owned),
         cluster_selector: selector.map(|node| equality(&node)),
-        clusters: clusters.map(|node| placement::clusters(&node)),
+        clusters: clusters.map(|node| placement::clusters(&node, "topology")),
         allow_empty: object
             .optional("allowEmpty")
             .and_then(|node| node.boolean())

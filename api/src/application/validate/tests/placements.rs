@@ -236,7 +236,7 @@ fn the_spec_of_a_placement() {
         (
             json!({"placement": [{"replica": "70%"}]}),
             "spec.placement[0].replica: unknown field: did you mean \"replicas\"? known here: name, clusterSelector, clusters, \
-             allowEmpty, replicas, weights, perCluster",
+             allowEmpty, replicas, weights, weightBy, perCluster",
         ),
         (
             json!({"placement": [{"replicas": "70%"}, {"name": "w", "replicas": "40.5%"}]}),

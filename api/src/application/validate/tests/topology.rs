@@ -163,7 +163,7 @@ fn every_refusal() {
         ),
         (
             json!({"clusters": []}),
-            "spec.policies[0].properties.clusters: is empty, so that the rule selects no cluster: name clusters, or leave it \
+            "spec.policies[0].properties.clusters: is empty, so that the topology selects no cluster: name clusters, or leave it \
              out",
         ),
         (
