@@ -57,6 +57,10 @@ pub struct ClusterStatus {
     /// Taints that the hub itself adds, beside those of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+    /// `NoExecute` taints of the spec that do not say since when they are there, with the moment when the hub first saw
+    /// them: `tolerationSeconds` counts from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints_seen: Vec<Taint>,
     /// Kubernetes version of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,

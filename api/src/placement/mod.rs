@@ -4,6 +4,7 @@
 //! placement: a rule is `clusterSelector` plus `replicas`).
 
 mod overrides;
+mod resource;
 mod selector;
 mod share;
 mod spread;
@@ -11,6 +12,7 @@ mod variables;
 mod weight;
 
 pub use overrides::{Change, Override, OverrideTarget};
+pub use resource::{MAX_REASONS, Placement, PlacementCounts, PlacementObject, PlacementStatus};
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
 pub use spread::{Spread, WhenUnsatisfiable};
@@ -62,6 +64,9 @@ pub struct Rule {
     /// Clusters by name; intersects the selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<Vec<String>>,
+    /// Whether the rule may match no cluster (KubeVela's `topology`); otherwise the placement is not satisfied then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_empty: bool,
     /// Percentage, count, or absent: every matched cluster gets the full count (duplicate).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicaShare>,
@@ -177,6 +182,13 @@ pub struct Taint {
     /// When the taint was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+}
+
+impl Taint {
+    /// Whether this is the same taint: key, value and effect, whenever it was added.
+    pub fn is_same(&self, other: &Taint) -> bool {
+        (&self.key, &self.value, self.effect) == (&other.key, &other.value, other.effect)
+    }
 }
 
 /// What a taint does.

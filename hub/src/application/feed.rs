@@ -3,6 +3,7 @@
 use super::{
     Key,
     cache::{Cache, Kind, key_of},
+    placements::placement_resource,
     queue::Queue,
 };
 use crate::dispatch::Observed;
@@ -34,6 +35,7 @@ enum Seen {
     Bundle(Box<Bundle>),
     Cluster(Box<Cluster>),
     Decision(Box<Decision>),
+    Placement(Box<DynamicObject>),
     Revision(Box<ApplicationRevision>),
 }
 
@@ -66,6 +68,9 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         }),
         watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
+        }),
+        watch(placements(&client), Kind::Placement, |o| {
+            Seen::Placement(Box::new(o))
         }),
         watch(
             Api::<ApplicationRevision>::all(client.clone()),
@@ -117,10 +122,8 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
         Seen::Bundle(bundle) => Observed::of(*bundle)
             .map(|o| cache.put_bundle(o))
             .unwrap_or_default(),
-        Seen::Cluster(cluster) => match cache.put_cluster(&cluster) {
-            true => cache.applications().into_iter().collect(),
-            false => BTreeSet::new(),
-        },
+        Seen::Cluster(cluster) => cache.put_cluster(&cluster),
+        Seen::Placement(object) => cache.put_placement(*object),
         Seen::Decision(decision) => cache.put_decision(*decision).into_iter().collect(),
         Seen::Revision(revision) => cache.put_revision(*revision).into_iter().collect(),
     }
@@ -133,10 +136,8 @@ fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
             BTreeSet::from([key.clone()])
         }
         Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
-        Kind::Cluster => match cache.remove_cluster(&key.1) {
-            true => cache.applications().into_iter().collect(),
-            false => BTreeSet::new(),
-        },
+        Kind::Cluster => cache.remove_cluster(&key.1),
+        Kind::Placement => cache.remove_placement(key),
         Kind::Decision => cache.remove_decision(key).into_iter().collect(),
         Kind::Revision => cache.remove_revision(key).into_iter().collect(),
     }
@@ -148,6 +149,7 @@ fn name(seen: &Seen) -> Key {
         Seen::Bundle(object) => key_of(object.as_ref()),
         Seen::Cluster(object) => key_of(object.as_ref()),
         Seen::Decision(object) => key_of(object.as_ref()),
+        Seen::Placement(object) => key_of(object.as_ref()),
         Seen::Revision(object) => key_of(object.as_ref()),
     }
 }
@@ -158,6 +160,7 @@ fn version(seen: &Seen) -> String {
         Seen::Bundle(object) => object.resource_version(),
         Seen::Cluster(object) => object.resource_version(),
         Seen::Decision(object) => object.resource_version(),
+        Seen::Placement(object) => object.resource_version(),
         Seen::Revision(object) => object.resource_version(),
     };
     version.unwrap_or_default()
@@ -165,6 +168,11 @@ fn version(seen: &Seen) -> String {
 
 fn dynamic(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &application_resource())
+}
+
+/// Placements with their fields as they are, the unknown ones included.
+fn placements(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &placement_resource())
 }
 
 type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;

@@ -15,7 +15,7 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use roundhouse_api::{
-    application::{StepKind, ValidApplication, Violation, validate},
+    application::{Found, StepKind, Unresolved, ValidApplication, Violation, references, resolve, validate},
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec},
@@ -41,6 +41,11 @@ impl Snapshot {
         self.cache.put_application(application);
     }
 
+    /// Takes a Placement in, as it is stored or proposed; a proposed one has no resourceVersion, and counts.
+    pub fn put_placement(&self, placement: DynamicObject) {
+        self.cache.put_placement(placement);
+    }
+
     /// Takes a Decision in.
     pub fn put_decision(&self, decision: Decision) {
         self.cache.put_decision(decision);
@@ -59,9 +64,13 @@ impl Snapshot {
     }
 
     /// The clusters as placement sees them, sorted by name.
-    pub fn fleet(&self) -> Vec<ClusterFacts> {
-        let members = self.cache.clusters();
-        members.into_values().map(|member| member.facts.clone()).collect()
+    pub fn fleet(&self) -> Vec<Arc<ClusterFacts>> {
+        let fleet = self.cache.fleet();
+        fleet
+            .members
+            .values()
+            .map(|member| member.facts.clone())
+            .collect()
     }
 
     /// The Bundles of an application, by cluster.
@@ -124,19 +133,26 @@ pub struct ForeseenDecision {
     pub stored: Option<Arc<Decision>>,
 }
 
+/// Why nothing can be foreseen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unforeseen {
+    /// The controller would refuse the spec.
+    #[error("the application is not accepted: {} violations, the first is {}", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]
+    Refused(Vec<Violation>),
+    /// The controller would wait: nothing would be placed anew.
+    #[error(transparent)]
+    Unresolved(#[from] Unresolved),
+}
+
 /// Says what a run of `proposal` comes to: every placing step reached, in order, and what is not wanted any more judged
 /// against the delete budget at `now`.
 ///
 /// # Errors
-/// What the controller would refuse the spec for: all violations.
-pub fn foresee(
-    snapshot: &Snapshot,
-    proposal: &Proposal<'_>,
-    now: Timestamp,
-) -> Result<Foreseen, Vec<Violation>> {
+/// What the controller would refuse the spec for, all violations; or the Placement that it would wait for.
+pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> Result<Foreseen, Unforeseen> {
     let cache = &snapshot.cache;
     let key: Key = (proposal.namespace.to_owned(), proposal.name.to_owned());
-    let valid = validate(proposal.spec)?;
+    let valid = understand(snapshot, proposal)?;
     let rendered = render::render(proposal.namespace, proposal.name, &valid);
     let stored = cache.application(&key).filter(|stored| !stored.deleting);
     let application = ApplicationRef {
@@ -177,6 +193,7 @@ pub fn foresee(
         application,
         valid,
         spec,
+        unresolved: None,
         former: BTreeMap::new(),
     };
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
@@ -218,6 +235,37 @@ pub fn foresee(
     })
 }
 
+/// What the controller understands of a proposal before it places anything: its spec, with the Placements put in that it
+/// refers to.
+///
+/// # Errors
+/// As [`foresee`].
+pub fn understand(snapshot: &Snapshot, proposal: &Proposal<'_>) -> Result<ValidApplication, Unforeseen> {
+    let mut valid = validate(proposal.spec).map_err(Unforeseen::Refused)?;
+    resolve_placements(&snapshot.cache, proposal, &mut valid)?;
+    Ok(valid)
+}
+
+/// Puts the Placements in that the application refers to.
+fn resolve_placements(
+    cache: &Cache,
+    proposal: &Proposal<'_>,
+    valid: &mut ValidApplication,
+) -> Result<(), Unresolved> {
+    let named = references(proposal.spec).into_iter().filter_map(|name| {
+        let (placement, _) = cache.placement(&(proposal.namespace.to_owned(), name.clone()))?;
+        Some((name, placement))
+    });
+    let named: BTreeMap<String, _> = named.collect();
+    resolve(valid, |name| {
+        match named.get(name).map(|placement| &placement.verdict) {
+            None => Found::Missing,
+            Some(Ok(spec)) => Found::Valid(spec),
+            Some(Err(violations)) => Found::Refused(violations),
+        }
+    })
+}
+
 /// Every placing step as it is decided when the run reaches it. The steps are placed jointly, and feeding a decision back
 /// changes nothing: so this is what they store one after the other.
 fn place(
@@ -238,7 +286,7 @@ fn place(
         steps: &delivery.valid.steps,
         reach: &reach.collect::<Vec<_>>(),
         workloads: &delivery.workloads,
-        fleet: &cache.clusters(),
+        fleet: &cache.fleet(),
         stored,
         now,
         rendered: &delivery.content.rendered,

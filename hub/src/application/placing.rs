@@ -5,7 +5,7 @@
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
 //! settled. A step whose overrides cannot be applied keeps what was decided before and says why.
 
-use super::{Key, cache::Member};
+use super::{Key, fleet::Fleet};
 use crate::{
     dispatch::{Layer, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash, error_line, hash_of},
@@ -20,6 +20,7 @@ use roundhouse_api::{
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec, OverrideError},
     names::{decision_name, label},
+    placement::PlacementSpec,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,7 +34,7 @@ pub(super) struct Request<'a> {
     pub(super) steps: &'a [ValidStep],
     pub(super) reach: &'a [Option<Reach>],
     pub(super) workloads: &'a [Workload],
-    pub(super) fleet: &'a BTreeMap<String, Arc<Member>>,
+    pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
     pub(super) now: Timestamp,
@@ -55,6 +56,8 @@ pub(super) struct Placed {
     /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
     pub(super) held: bool,
     pub(super) wait: WaitFor,
+    /// Whether it may place on no cluster at all.
+    pub(super) may_be_empty: bool,
 }
 
 impl Placed {
@@ -83,14 +86,17 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
     for (deploy, step, reach) in placing(request) {
         let stored = request.stored.get(&step.name);
         let now = fresh.iter().find(|decision| decision.step == step.name);
-        let Some(now) = now else { continue };
-        let mut errors = now.override_errors.clone();
+        let mut errors: Vec<OverrideError> = now.map(|now| now.override_errors.clone()).unwrap_or_default();
         errors.extend(request.faults.get(&step.name).into_iter().flatten().cloned());
-        let (decision, held) = match (reach, stored) {
-            (Reach::Unreached, None) => continue,
-            (Reach::Unreached | Reach::Placed, Some(stored)) => (stored.spec.clone(), false),
-            (Reach::Placed, None) | (Reach::Live, _) if errors.is_empty() => (spec(request, now), false),
-            (Reach::Placed, None) | (Reach::Live, _) => (held(request, &step.name, stored, errors), true),
+        let (decision, held) = match (reach, stored, now) {
+            (Reach::Unreached | Reach::Placed, Some(stored), _) => (stored.spec.clone(), false),
+            (Reach::Unreached, None, _) | (Reach::Placed, None, None) | (Reach::Live, _, None) => continue,
+            (Reach::Placed, None, Some(now)) | (Reach::Live, _, Some(now)) if errors.is_empty() => {
+                (spec(request, now), false)
+            }
+            (Reach::Placed, None, Some(_)) | (Reach::Live, _, Some(_)) => {
+                (held(request, &step.name, stored, errors), true)
+            }
         };
         let reached = reach != Reach::Unreached;
         placed.push(Placed {
@@ -100,28 +106,25 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             decision,
             held,
             wait: deploy.wait,
+            may_be_empty: may_be_empty(&deploy.placement),
         });
     }
     placed
 }
 
+fn may_be_empty(placement: &PlacementSpec) -> bool {
+    let rules = &placement.placement;
+    !rules.is_empty() && rules.iter().all(|rule| rule.allow_empty)
+}
+
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let steps: Vec<PlacingStep<'_>> = placing(request)
-        .map(|(deploy, step, _)| PlacingStep {
-            name: &step.name,
-            spec: &deploy.placement,
-        })
-        .collect();
+    let steps = steps(request.steps);
     let mut decisions = placement::place(&placement::Request {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
         workloads: request.workloads,
-        inventory: &request
-            .fleet
-            .values()
-            .map(|member| member.facts.clone())
-            .collect(),
+        inventory: &request.fleet.inventory,
         previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
         now: request.now,
     });
@@ -157,6 +160,18 @@ fn held(
     spec.override_errors = errors;
     spec.hash = hash_of(&spec);
     spec
+}
+
+/// The placing steps, as placement takes them.
+pub(super) fn steps(steps: &[ValidStep]) -> Vec<PlacingStep<'_>> {
+    let placing = steps.iter().filter_map(|step| match &step.kind {
+        StepKind::Deploy(deploy) => Some(PlacingStep {
+            name: &step.name,
+            spec: &deploy.placement,
+        }),
+        StepKind::Suspend(_) => None,
+    });
+    placing.collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {

@@ -2,18 +2,19 @@
 
 use super::{
     Key,
-    cache::{Cache, Member},
+    cache::Cache,
+    fleet::Fleet,
     placing::{self, Placed},
     status,
 };
 use crate::{
     dispatch::{self, Content, Observed, Plan, Refusal, Share, Target},
-    placement::Workload,
-    workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec},
+    placement::{self, Workload},
+    workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec, StepEvidence},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
-    application::{StepPhase, ValidApplication, WorkflowStatus},
+    application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
     bundle::ApplicationRef,
     decision::OverrideError,
     names::decision_name,
@@ -31,6 +32,8 @@ pub(super) struct Delivery<'a> {
     pub(super) workloads: Vec<Workload>,
     pub(super) content: Content,
     pub(super) spec: Spec,
+    /// Why its Placements cannot be used, if they cannot: then every decision stays as it is.
+    pub(super) unresolved: Option<Unresolved>,
     /// What earlier runs delivered, loaded for Bundles that vanished.
     pub(super) former: BTreeMap<String, Content>,
 }
@@ -47,7 +50,7 @@ pub(super) struct Known<'a> {
 
 /// What is known in one round.
 pub(super) struct View {
-    pub(super) fleet: BTreeMap<String, Arc<Member>>,
+    pub(super) fleet: Arc<Fleet>,
     pub(super) observed: BTreeMap<String, Vec<Observed>>,
     pub(super) placed: Vec<Placed>,
     pub(super) shares: BTreeMap<String, Share>,
@@ -56,6 +59,8 @@ pub(super) struct View {
     pub(super) evidence: Evidence,
     /// Whether the run has succeeded, every placing step is as the fleet asks and has come to rest.
     pub(super) settled: bool,
+    /// When the decisions change without anything happening.
+    pub(super) next: Option<Timestamp>,
 }
 
 /// What each cluster shows, or why it cannot get what is wanted.
@@ -64,13 +69,17 @@ type Clusters = BTreeMap<String, Result<ClusterEvidence, String>>;
 /// Looks at everything.
 pub(super) fn view(known: &Known<'_>) -> View {
     let (delivery, cache) = (known.delivery, known.cache);
-    let fleet = cache.clusters();
+    let fleet = cache.fleet();
     let observed = cache.bundles(delivery.key);
     let stored = cache.decisions(delivery.key);
-    let reach = workflow::reach(&delivery.spec, known.workflow);
+    let mut reach = workflow::reach(&delivery.spec, known.workflow);
     let succeeded = known
         .workflow
         .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
+    let mut blocked = None;
+    if let Some(unresolved) = &delivery.unresolved {
+        blocked = freeze(&mut reach, &delivery.spec, succeeded).map(|step| (step, unresolved.to_string()));
+    }
     let request = placing::Request {
         key: delivery.key,
         application: &delivery.application,
@@ -85,7 +94,10 @@ pub(super) fn view(known: &Known<'_>) -> View {
         rendered: &delivery.content.rendered,
         faults: &BTreeMap::new(),
     };
-    let fresh = placing::place(&request);
+    let fresh = match delivery.unresolved {
+        None => placing::place(&request),
+        Some(_) => Vec::new(),
+    };
     let look = |placed: Vec<Placed>| {
         // Steps that the spec has no longer count until the run has succeeded; every step of the spec replaces them.
         let former = stored
@@ -119,7 +131,9 @@ pub(super) fn view(known: &Known<'_>) -> View {
         looked = look(placing::decide(&request, &fresh));
     }
     let (mut placed, mut shares, mut plan, mut clusters) = looked;
-    let mut settled = succeeded && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
+    let mut settled = succeeded
+        && delivery.unresolved.is_none()
+        && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
     if succeeded && let Some(first) = placed.iter().position(|p| p.write) {
         // Steps follow the fleet one after the other: the first that differs is refreshed when those before it have
         // come to rest, those behind it are kept.
@@ -136,8 +150,14 @@ pub(super) fn view(known: &Known<'_>) -> View {
         .iter()
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
     let refused = refused.collect();
+    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused);
+    if let Some((step, message)) = blocked {
+        evidence.steps.insert(step, StepEvidence::Blocked { message });
+    }
+    let steps = placing::steps(&delivery.valid.steps);
     View {
-        evidence: status::evidence_by_step(&placed, &clusters, &refused),
+        evidence,
+        next: placement::next_change(&steps, &fleet.inventory, known.now),
         fleet,
         observed,
         placed,
@@ -146,6 +166,24 @@ pub(super) fn view(known: &Known<'_>) -> View {
         clusters,
         settled,
     }
+}
+
+/// Lets no decision change: what runs stays as it was decided. A step at work is treated as not reached, and named.
+fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<String> {
+    let mut at_work = None;
+    for (reach, step) in reach.iter_mut().zip(&spec.steps) {
+        if *reach == Some(Reach::Live) {
+            *reach = Some(if succeeded {
+                Reach::Placed
+            } else {
+                Reach::Unreached
+            });
+            if !succeeded {
+                at_work = Some(step.name.clone());
+            }
+        }
+    }
+    at_work
 }
 
 /// Step -> what is wrong with its overrides on the manifests of its clusters; clusters with the same trouble are counted.

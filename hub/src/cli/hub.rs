@@ -8,7 +8,7 @@ use kube::{
     core::ApiResource,
 };
 use roundhouse_api::{
-    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision, placement::Placement,
     revision::ApplicationRevision,
 };
 use std::{collections::BTreeSet, path::Path};
@@ -41,7 +41,7 @@ pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
     })
 }
 
-/// Reads clusters, Applications, their revisions, Decisions and Bundles.
+/// Reads clusters, Applications, their revisions, Placements, Decisions and Bundles.
 ///
 /// # Errors
 /// A list is refused; the message names the kind.
@@ -66,7 +66,7 @@ pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
     Ok(known)
 }
 
-/// Reads clusters, Applications and Decisions: what says where everything is meant to be.
+/// Reads clusters, Applications, Placements and Decisions: what says where everything is meant to be.
 ///
 /// # Errors
 /// A list is refused; the message names the kind.
@@ -88,6 +88,12 @@ pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
     )
     .await?;
     known.applications.sort();
+    let resource = ApiResource::erase::<Placement>(&());
+    let placements: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    pages(&placements, "Placements", &ListParams::default(), |placement| {
+        known.snapshot.put_placement(placement);
+    })
+    .await?;
     pages(
         &Api::<Cluster>::all(client.clone()),
         "Clusters",

@@ -3,6 +3,7 @@
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
 mod apiserver;
+mod apply;
 mod clusters;
 mod columns;
 mod cordon;
@@ -27,6 +28,7 @@ mod signal;
 mod snapshot;
 mod taint;
 mod terminal;
+mod test;
 mod version;
 
 pub use failure::Failure;
@@ -51,6 +53,8 @@ enum Verb {
     Serve(serve::Args),
     Apiserver(apiserver::Args),
     Plan(plan::Args),
+    Apply(apply::Args),
+    Test(test::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -89,7 +93,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("{failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -132,6 +136,8 @@ impl Verb {
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
             Verb::Plan(args) => block_on(plan::run(args)),
+            Verb::Apply(args) => block_on(apply::run(args)),
+            Verb::Test(args) => test::run(&args),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),

@@ -1,4 +1,4 @@
-//! The Applications among the documents that a user names.
+//! The Applications and Placements among the documents that a user names.
 
 use super::{
     Failure,
@@ -6,8 +6,9 @@ use super::{
 };
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, check_application_name, validate},
+    application::{Application, Violation, check_application_name, validate, validate_placement},
     names::check_dns_label,
+    placement::Placement,
 };
 use serde_json::Value;
 use std::{
@@ -17,14 +18,43 @@ use std::{
 
 /// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
-/// Longest name of a namespace.
-const MAX_NAMESPACE: usize = 63;
+/// Longest name of a namespace, and of a Placement (a DNS label).
+const MAX_LABEL: usize = 63;
 /// At most this many violations are shown.
 const MAX_VIOLATIONS: usize = 20;
+/// What an object may have at its top.
+const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
-/// An Application as it was written.
+/// What a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Before the Applications that refer to it.
+    Placement,
+    Application,
+}
+
+impl Kind {
+    /// As `kind` says it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Kind::Placement => "Placement",
+            Kind::Application => "Application",
+        }
+    }
+
+    fn of(api_version: &str, kind: &str) -> Option<Kind> {
+        let is = |version: &str, name: &str| (api_version, kind) == (version, name);
+        if is(&Application::api_version(&()), &Application::kind(&())) {
+            return Some(Kind::Application);
+        }
+        is(&Placement::api_version(&()), &Placement::kind(&())).then_some(Kind::Placement)
+    }
+}
+
+/// An object as it was written.
 #[derive(Debug, Clone)]
 pub(super) struct Proposed {
+    pub(super) kind: Kind,
     pub(super) namespace: String,
     pub(super) name: String,
     /// The whole object, with its namespace, without status.
@@ -40,15 +70,15 @@ impl Proposed {
 
     /// `Application default/web`.
     pub(super) fn title(&self) -> String {
-        format!("Application {}/{}", self.namespace, self.name)
+        format!("{} {}/{}", self.kind.word(), self.namespace, self.name)
     }
 }
 
-/// Reads and validates the Applications of files, sorted by namespace and name, with the function that the controller
-/// validates with. `namespace` is the one of objects that name none.
+/// Reads and validates the Applications and Placements of files with the functions that the controller validates with:
+/// Placements first, then by namespace and name. `namespace` is the one of objects that name none.
 ///
 /// # Errors
-/// Nothing is there; a document is no Application, or is one that the controller would not accept. The message names file,
+/// Nothing is there; a document is neither, or is one that the controller would not accept. The message names file,
 /// document and line.
 pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Vec<Proposed>, Failure> {
     of_documents(documents::read(files)?, namespace)
@@ -62,10 +92,10 @@ pub(super) fn of_documents(
     documents: Vec<Document>,
     namespace: Option<&str>,
 ) -> Result<Vec<Proposed>, Failure> {
-    let mut proposed: BTreeMap<(String, String), Proposed> = BTreeMap::new();
+    let mut proposed: BTreeMap<(Kind, String, String), Proposed> = BTreeMap::new();
     for document in documents {
         let one = of_document(document, namespace)?;
-        let key = (one.namespace.clone(), one.name.clone());
+        let key = (one.kind, one.namespace.clone(), one.name.clone());
         if let Some(former) = proposed.get(&key) {
             let what = format!("{}: {} is there twice", one.place, one.title());
             return Err(Failure::new("E-INPUT", what)
@@ -81,12 +111,10 @@ fn of_document(
     Document { mut value, place }: Document,
     namespace: Option<&str>,
 ) -> Result<Proposed, Failure> {
-    let (namespace, name) = identify(&value, namespace).map_err(|reason| {
-        Failure::new("E-INPUT", format!("{place} is no Application"))
+    let (kind, namespace, name) = identify(&value, namespace).map_err(|reason| {
+        Failure::new("E-INPUT", format!("{place} is no Application and no Placement"))
             .because(reason)
-            .advise(
-                "a document with apiVersion core.oam.dev/v1beta1, kind Application, metadata.name and spec",
-            )
+            .advise("documents of core.oam.dev/v1beta1 Application or roundhouse.dev/v1alpha1 Placement, with metadata.name and spec")
     })?;
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
@@ -95,27 +123,30 @@ fn of_document(
         }
     }
     let proposed = Proposed {
+        kind,
         namespace,
         name,
         object: value,
         place,
     };
-    check_application_name(&proposed.name)
-        .map_err(|error| not_accepted(&proposed, &[format!("metadata.name: {error}")]))?;
-    validate(proposed.spec()).map_err(|violations| {
-        let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        not_accepted(&proposed, &lines)
-    })?;
+    let (name, spec) = (&proposed.name, proposed.spec());
+    let (named, verdict) = match kind {
+        Kind::Application => (check_application_name(name), validate(spec).map(drop)),
+        Kind::Placement => (
+            check_dns_label("Placement name", name, MAX_LABEL),
+            validate_placement(spec).map(drop),
+        ),
+    };
+    named.map_err(|error| not_accepted(&proposed, &[format!("metadata.name: {error}")]))?;
+    verdict.map_err(|violations| not_accepted(&proposed, &lines(&violations)))?;
     Ok(proposed)
 }
 
-/// Namespaces and names.
-pub(super) fn keys(proposed: &[Proposed]) -> BTreeSet<(String, String)> {
-    let key = |one: &Proposed| (one.namespace.clone(), one.name.clone());
-    proposed.iter().map(key).collect()
+fn lines(violations: &[Violation]) -> Vec<String> {
+    violations.iter().map(ToString::to_string).collect()
 }
 
-/// Says what the controller would refuse an Application for.
+/// Says what the controller would refuse an object for.
 pub(super) fn not_accepted(proposed: &Proposed, violations: &[String]) -> Failure {
     let what = format!("{}: {} is not accepted", proposed.place, proposed.title());
     let mut failure = Failure::new("E-REFUSED", what);
@@ -128,17 +159,24 @@ pub(super) fn not_accepted(proposed: &Proposed, violations: &[String]) -> Failur
     failure.advise("mend what is named; nothing was sent to a hub")
 }
 
-/// Namespace and name of an Application, or why it is none.
-fn identify(value: &Value, namespace: Option<&str>) -> Result<(String, String), String> {
+/// Namespaces and names of one kind.
+pub(super) fn keys(proposed: &[Proposed], kind: Kind) -> BTreeSet<(String, String)> {
+    let of_kind = proposed.iter().filter(|one| one.kind == kind);
+    of_kind
+        .map(|one| (one.namespace.clone(), one.name.clone()))
+        .collect()
+}
+
+/// What an object is, with namespace and name; or why it is nothing that is known here.
+fn identify(value: &Value, namespace: Option<&str>) -> Result<(Kind, String, String), String> {
     let map = value.as_object().ok_or("it is no object")?;
     let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
-    let (api_version, kind) = (Application::api_version(&()), Application::kind(&()));
-    match (text("/apiVersion"), text("/kind")) {
-        (Some(a), Some(k)) if a == api_version && k == kind => {}
-        (Some(a), Some(k)) => return Err(format!("it is a {k} of {a}")),
+    let kind = match (text("/apiVersion"), text("/kind")) {
+        (Some(version), Some(kind)) => {
+            Kind::of(version, kind).ok_or_else(|| format!("it is a {kind} of {version}"))?
+        }
         _ => return Err("it has no apiVersion and kind".to_owned()),
-    }
-    const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
+    };
     if let Some(unknown) = map.keys().find(|key| !FIELDS.contains(&key.as_str())) {
         return Err(format!(
             "it has no field {unknown} (known: {})",
@@ -155,9 +193,9 @@ fn identify(value: &Value, namespace: Option<&str>) -> Result<(String, String), 
         ));
     }
     let namespace = own.or(namespace).unwrap_or(DEFAULT_NAMESPACE);
-    check_dns_label("namespace", namespace, MAX_NAMESPACE)
+    check_dns_label("namespace", namespace, MAX_LABEL)
         .map_err(|error| format!("metadata.namespace: {error}"))?;
-    Ok((namespace.to_owned(), name.to_owned()))
+    Ok((kind, namespace.to_owned(), name.to_owned()))
 }
 
 #[cfg(test)]
@@ -179,15 +217,22 @@ spec:
     }
 
     #[test]
-    fn applications_are_sorted_and_have_a_namespace() {
+    fn objects_are_sorted_and_have_a_namespace() {
         let text = format!(
-            "{VALID}---{}",
+            "{VALID}---{}---\napiVersion: roundhouse.dev/v1alpha1\nkind: Placement\nmetadata: {{name: z}}\nspec: {{placement: [{{replicas: 1}}]}}\n",
             VALID.replace("{name: web}", "{name: app, namespace: shop}")
         );
         let proposed = of(&text, None).unwrap();
         let titles: Vec<String> = proposed.iter().map(Proposed::title).collect();
-        assert_eq!(titles, ["Application default/web", "Application shop/app"]);
-        assert_eq!(proposed[0].object["metadata"]["namespace"], "default");
+        assert_eq!(
+            titles,
+            [
+                "Placement default/z",
+                "Application default/web",
+                "Application shop/app"
+            ]
+        );
+        assert_eq!(proposed[1].object["metadata"]["namespace"], "default");
         assert_eq!(of(VALID, Some("shop")).unwrap()[0].namespace, "shop");
     }
 
@@ -200,17 +245,22 @@ spec:
                  cause: spec.workflow.steps[0].properties.placement[0].weight: ",
             ),
             (
+                "apiVersion: roundhouse.dev/v1alpha1\nkind: Placement\nmetadata: {name: z}\nspec: {rules: []}\n".to_owned(),
+                "error: app.yaml, document 1 (line 1): Placement default/z is not accepted [E-REFUSED]\ncause: spec",
+            ),
+            (
                 format!("{VALID}---\n# again\n{VALID}"),
                 "error: app.yaml, document 2 (line 11): Application default/web is there twice [E-INPUT]\n\
                  cause: it is at app.yaml, document 1 (line 2) too",
             ),
             (
                 format!("{VALID}---\napiVersion: v1\nkind: ConfigMap\n"),
-                "error: app.yaml, document 2 (line 9) is no Application [E-INPUT]\ncause: it is a ConfigMap of v1",
+                "error: app.yaml, document 2 (line 9) is no Application and no Placement [E-INPUT]\n\
+                 cause: it is a ConfigMap of v1",
             ),
             (
                 VALID.replace("spec:", "sepc:"),
-                "error: app.yaml, document 1 (line 2) is no Application [E-INPUT]\n\
+                "error: app.yaml, document 1 (line 2) is no Application and no Placement [E-INPUT]\n\
                  cause: it has no field sepc (known: apiVersion, kind, metadata, spec, status)",
             ),
             (

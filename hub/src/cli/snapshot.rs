@@ -1,7 +1,11 @@
 //! What a hub knows of some applications, read at once: the snapshot that plans are made against, and a digest of each
 //! object in it, so that a plan can say later what has moved.
 
-use super::Failure;
+use super::{
+    Failure,
+    documents::Place,
+    proposals::{self, Kind, Proposed},
+};
 use crate::{application::Snapshot, plan::Dispatched};
 use futures::{StreamExt, stream};
 use kube::{
@@ -10,12 +14,13 @@ use kube::{
     core::DynamicObject,
 };
 use roundhouse_api::{
-    application::Application,
+    application::{Application, references},
     bundle::Bundle,
     cluster::Cluster,
     decision::Decision,
     hash,
     names::{annotation, label},
+    placement::Placement,
     revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
@@ -27,6 +32,8 @@ use std::{
 
 /// Objects of one answer: Bundles are large, and only one copy of equal contents is kept.
 const PAGE: u32 = 250;
+/// Stands for an object that is not there.
+pub(super) const ABSENT: &str = "absent";
 /// Applications that are read at once.
 const CONCURRENT: usize = 4;
 
@@ -39,14 +46,20 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     pub(super) dispatched: Dispatched,
     pub(super) inputs: Inputs,
+    /// Applications on the hub that refer to a Placement that is proposed, and are not proposed themselves.
+    pub(super) referring: Vec<Proposed>,
 }
 
-/// Reads what a hub knows of these applications (namespace, name) and of its fleet.
+/// Reads what a hub knows of what is proposed, and of its fleet.
 ///
 /// # Errors
 /// The hub cannot be read.
-pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>) -> Result<Seen, Failure> {
+pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Failure> {
     let mut seen = Seen::default();
+    let mut applications = proposals::keys(proposed, Kind::Application);
+    seen.referring = referring(hub, proposed, &applications).await?;
+    applications.extend(proposals::keys(&seen.referring, Kind::Application));
+    let applications = &applications;
     pages::<Cluster>(
         &Api::all(hub.clone()),
         "clusters",
@@ -58,6 +71,13 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
     .await?;
     let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
     for namespace in namespaces {
+        let resource = ApiResource::erase::<Placement>(&());
+        let placements: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+        pages(&placements, "placements", &ListParams::default(), |placement| {
+            seen.note(Kind::Placement, &placement);
+            seen.snapshot.put_placement(placement);
+        })
+        .await?;
         let decisions: Api<Decision> = Api::namespaced(hub.clone(), namespace);
         let wanted = |decision: &Decision| {
             let of = &decision.spec.application_ref;
@@ -82,9 +102,8 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
         .buffered(CONCURRENT);
     while let Some(one) = read.next().await {
         let (application, revisions, bundles) = one?;
-        let title = |(namespace, name): &(String, String)| format!("Application {namespace}/{name}");
         if let Some(application) = application {
-            seen.note_application(&application);
+            seen.note(Kind::Application, &application);
             seen.snapshot.put_application(application);
         }
         revisions
@@ -93,13 +112,58 @@ pub(super) async fn read(hub: &Client, applications: &BTreeSet<(String, String)>
         for bundle in bundles {
             seen.put_bundle(bundle);
         }
-        for key in applications {
-            seen.inputs
-                .entry(title(key))
-                .or_insert_with(|| "absent".to_owned());
-        }
+    }
+    drop(read);
+    for one in proposed {
+        seen.inputs
+            .entry(one.title())
+            .or_insert_with(|| ABSENT.to_owned());
     }
     Ok(seen)
+}
+
+/// The Applications on the hub that refer to a proposed Placement, without those that are proposed themselves.
+async fn referring(
+    hub: &Client,
+    proposed: &[Proposed],
+    known: &BTreeSet<(String, String)>,
+) -> Result<Vec<Proposed>, Failure> {
+    let placements = proposals::keys(proposed, Kind::Placement);
+    let namespaces: BTreeSet<&String> = placements.iter().map(|(namespace, _)| namespace).collect();
+    let resource = ApiResource::erase::<Application>(&());
+    let mut found = Vec::new();
+    for namespace in namespaces {
+        let api: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+        pages(
+            &api,
+            "applications",
+            &ListParams::default(),
+            |application: DynamicObject| {
+                let key = (namespace.clone(), application.name_any());
+                let spec = application.data.get("spec").unwrap_or(&Value::Null);
+                let refers = references(spec)
+                    .into_iter()
+                    .any(|name| placements.contains(&(namespace.clone(), name)));
+                if refers && !known.contains(&key) && application.metadata.deletion_timestamp.is_none() {
+                    let place = Place {
+                        file: "the hub".to_owned(),
+                        number: 1,
+                        line: 1,
+                        item: None,
+                    };
+                    found.push(Proposed {
+                        kind: Kind::Application,
+                        namespace: key.0,
+                        name: key.1,
+                        object: json!({ "spec": spec }),
+                        place,
+                    });
+                }
+            },
+        )
+        .await?;
+    }
+    Ok(found)
 }
 
 type OfApplication = (Option<DynamicObject>, Vec<ApplicationRevision>, Vec<Bundle>);
@@ -156,6 +220,12 @@ impl Seen {
         self.snapshot.put_bundle(bundle);
     }
 
+    fn note(&mut self, kind: Kind, object: &DynamicObject) {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        self.inputs
+            .insert(format!("{} {namespace}/{name}", kind.word()), state_of(object));
+    }
+
     fn note_decision(&mut self, decision: &Decision) {
         let title = format!(
             "Decision {}/{}",
@@ -165,23 +235,18 @@ impl Seen {
         let state = json!([decision.metadata.uid, decision.spec.hash, decision.spec.revision]);
         self.inputs.insert(title, digest(&state));
     }
+}
 
-    fn note_application(&mut self, application: &DynamicObject) {
-        let title = format!(
-            "Application {}/{}",
-            application.namespace().unwrap_or_default(),
-            application.name_any()
-        );
-        let confirmed = application.annotations().get(annotation::CONFIRM_DELETES);
-        let deleting = application.metadata.deletion_timestamp.is_some();
-        let state = json!([
-            application.uid(),
-            application.data.get("spec"),
-            confirmed,
-            deleting
-        ]);
-        self.inputs.insert(title, digest(&state));
-    }
+/// The digest of what of an Application or a Placement matters to a plan.
+pub(super) fn state_of(object: &DynamicObject) -> String {
+    let confirmed = object.annotations().get(annotation::CONFIRM_DELETES);
+    let deleting = object.metadata.deletion_timestamp.is_some();
+    digest(&json!([
+        object.uid(),
+        object.data.get("spec"),
+        confirmed,
+        deleting
+    ]))
 }
 
 fn digest(state: &Value) -> String {

@@ -1,7 +1,7 @@
 //! Which manifests a cluster gets: divided, overridden, stamped, in parts, hashed.
 
 use super::overrides::{self, Applied, Fault};
-use crate::render::{self, JobShare, Rendered, Stamps};
+use crate::render::{self, JobShare, Rendered, Stamps, Variants};
 use roundhouse_api::{
     bundle::{MAX_BUNDLE_BYTES, MAX_BUNDLE_OBJECTS, MAX_MANIFEST_BYTES},
     decision::WorkloadRef,
@@ -31,6 +31,15 @@ pub struct Content {
     pub components: BTreeMap<String, String>,
     /// The manifests.
     pub rendered: Rendered,
+    /// What the clusters of a step get instead of them, by step.
+    pub variants: Variants,
+}
+
+impl Content {
+    /// What the clusters of a step get.
+    fn of(&self, step: &str) -> &Rendered {
+        self.variants.get(step).unwrap_or(&self.rendered)
+    }
 }
 
 /// The manifests of one cluster, in parts.
@@ -80,11 +89,14 @@ pub enum Refusal {
 /// Replicas before, replicas, and the whole, by workload: clusters with the same counts get the same manifests.
 type Counts = Vec<Option<(u32, u32, u32)>>;
 
+/// The variant, the counts and the overrides.
+type Key<'a> = (Option<&'a str>, Counts, Vec<String>);
+
 /// Divides a content for clusters; clusters with the same counts and the same overrides share the work.
 #[derive(Debug)]
 pub struct Divider<'a> {
     content: &'a Content,
-    done: HashMap<(Counts, Vec<String>), Result<Arc<Divided>, Refusal>>,
+    done: HashMap<Key<'a>, Result<Arc<Divided>, Refusal>>,
     workloads: Vec<WorkloadRef>,
 }
 
@@ -99,13 +111,14 @@ impl<'a> Divider<'a> {
         }
     }
 
-    /// The manifests with these replicas, changed by these overrides. A workload without an entry keeps the count it was
+    /// The manifests of a step's clusters with these replicas, changed by these overrides. A workload without an entry keeps the count it was
     /// rendered with.
     ///
     /// # Errors
     /// [`Refusal`] names the manifest, the override or the limit.
     pub fn divide(
         &mut self,
+        step: &str,
         replicas: &BTreeMap<WorkloadRef, JobShare>,
         overrides: &[Arc<Applied>],
     ) -> Result<Arc<Divided>, Refusal> {
@@ -116,14 +129,16 @@ impl<'a> Divider<'a> {
             Some((before, share.replicas, share.of_total))
         };
         let counts: Vec<_> = self.workloads.iter().map(count).collect();
+        let variant = self.content.variants.get_key_value(step);
         let key = (
+            variant.map(|(step, _)| step.as_str()),
             counts,
             overrides.iter().map(|applied| applied.hash.clone()).collect(),
         );
         if let Some(done) = self.done.get(&key) {
             return done.clone();
         }
-        let divided = divide(self.content, replicas, overrides).map(Arc::new);
+        let divided = divide(self.content, step, replicas, overrides).map(Arc::new);
         self.done.insert(key, divided.clone());
         divided
     }
@@ -131,13 +146,14 @@ impl<'a> Divider<'a> {
 
 fn divide(
     content: &Content,
+    step: &str,
     replicas: &BTreeMap<WorkloadRef, JobShare>,
     overrides: &[Arc<Applied>],
 ) -> Result<Divided, Refusal> {
     let application = || format!("{}/{}", content.namespace, content.application);
     let mut parts = Vec::new();
     let (mut manifests, mut weight) = (Vec::new(), 0);
-    for component in &content.rendered.components {
+    for component in &content.of(step).components {
         let stamps = Stamps {
             generation: content.generation,
             app_revision: content.revision.clone(),

@@ -191,7 +191,7 @@ fn bundles(
     if share.empty && !living {
         return Target::Nothing;
     }
-    let divided = match divider.divide(&share.replicas, &share.overrides) {
+    let divided = match divider.divide(&share.overridden_by, &share.replicas, &share.overrides) {
         Ok(divided) => divided,
         Err(refusal) => return Target::Refused(refusal),
     };

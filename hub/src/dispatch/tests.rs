@@ -44,6 +44,7 @@ fn content(revision: u64, image: &str) -> Content {
         revision: format!("app-v{revision}"),
         generation: i64::try_from(revision).unwrap(),
         components: BTreeMap::from([("web".to_owned(), format!("web-v{revision}"))]),
+        variants: BTreeMap::new(),
         rendered: Rendered {
             components: vec![RenderedComponent {
                 name: "web".to_owned(),

@@ -1,9 +1,12 @@
 //! What to type for a change: a command for the cluster, or a JSON patch of the object that says it.
 
 use super::{Change, Setting, change::toleration, words};
-use roundhouse_api::cluster::TAINT_CORDONED;
+use roundhouse_api::{
+    application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
+    cluster::TAINT_CORDONED,
+};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 /// Where the placing steps of an application are written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,71 +24,45 @@ pub struct Source {
 /// Where one placing step is written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepSource {
+    /// The maps that hold the placement's fields: they all have to say the same.
+    pub maps: Vec<Place>,
+    /// Each rule, in order; `None` for one that is written in another form.
+    pub rules: Vec<Option<Place>>,
+}
+
+/// A place in an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
     /// `application` or `placement`.
-    pub kind: String,
+    pub kind: &'static str,
     /// Name of that object.
-    pub name: String,
-    /// JSON pointers of the maps that hold the placement's fields; several policies of one step say the same.
-    pub maps: Vec<String>,
-    /// JSON pointer of each rule, in order.
-    pub rules: Vec<String>,
+    pub object: String,
+    /// JSON pointer in it.
+    pub pointer: String,
+}
+
+impl Place {
+    /// What is below it.
+    fn below(&self, rest: &str) -> Place {
+        Place {
+            pointer: format!("{}/{rest}", self.pointer),
+            ..self.clone()
+        }
+    }
 }
 
 impl Source {
-    /// Finds the placing steps in the `spec` of a valid Application. A step that is written elsewhere has no pointers.
-    pub fn of(namespace: &str, name: &str, spec: &Value, setting: &Setting) -> Source {
-        let list = |value: &Value, pointer: &str| -> usize {
-            value
-                .pointer(pointer)
-                .and_then(Value::as_array)
-                .map_or(0, Vec::len)
-        };
-        let text = |pointer: &str| spec.pointer(pointer).and_then(Value::as_str);
-        let steps = 0..list(spec, "/workflow/steps");
-        let policies = 0..list(spec, "/policies");
-        let policy = |wanted: &str| {
-            let mut places = policies.clone();
-            places.find(|at| text(&format!("/policies/{at}/name")) == Some(wanted))
-        };
-        let of_step = |step: &super::Step| {
-            let mut maps = Vec::new();
-            let written = steps.clone().find(|at| {
-                let default = format!("step-{at}");
-                text(&format!("/workflow/steps/{at}/name")).unwrap_or(&default) == step.name
-            });
-            match written {
-                Some(at) => {
-                    let properties = format!("/workflow/steps/{at}/properties");
-                    let named = (0..list(spec, &format!("{properties}/policies")))
-                        .filter_map(|n| policy(text(&format!("{properties}/policies/{n}"))?))
-                        .map(|at| format!("/policies/{at}/properties"));
-                    maps.extend(named);
-                    if maps.is_empty() {
-                        maps.push(properties);
-                    }
-                }
-                // Without a workflow there is one step per policy, of its name.
-                None => maps.extend(policy(&step.name).map(|at| format!("/policies/{at}/properties"))),
-            }
-            let rules: Vec<String> = maps
-                .iter()
-                .flat_map(|map| {
-                    (0..list(spec, &format!("{map}/placement"))).map(move |n| format!("{map}/placement/{n}"))
-                })
-                .collect();
-            // What does not add up is not here.
-            let known = rules.len() == step.spec.placement.len();
-            StepSource {
-                kind: "application".to_owned(),
-                name: name.to_owned(),
-                maps: if known { maps } else { Vec::new() },
-                rules: if known { rules } else { Vec::new() },
-            }
-        };
+    /// Finds out where the placing steps of an application are written. `spec` is the Application's, as `valid` was
+    /// understood of it.
+    pub fn of(namespace: &str, name: &str, spec: &Value, valid: &ValidApplication) -> Source {
+        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
+            StepKind::Deploy(deploy) => Some(step_source(name, spec, deploy)),
+            StepKind::Suspend(_) => None,
+        });
         Source {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            steps: setting.steps.iter().map(of_step).collect(),
+            steps: steps.collect(),
             replicas: replicas(namespace, spec),
         }
     }
@@ -200,109 +177,130 @@ impl Source {
     }
 
     fn patch(&self, change: &Change, setting: &Setting, cluster: &str) -> Option<String> {
-        let add = |path: String, value: Value| json!({"op": "add", "path": path, "value": value});
         let rule_at = |(step, rule): (usize, usize)| {
-            let source = self.steps.get(step)?;
-            let pointer = source.rules.get(rule)?.clone();
-            let now = setting.steps.get(step)?.spec.placement.get(rule)?;
-            Some((source, pointer, now))
+            let place = self.steps.get(step)?.rules.get(rule)?.clone()?;
+            Some((place, setting.steps.get(step)?.spec.placement.get(rule)?))
         };
-        let step_at = |step: usize| {
-            let source = self.steps.get(step).filter(|source| !source.maps.is_empty())?;
-            Some((source, &setting.steps.get(step)?.spec))
+        let one = |place: Place, value: Value| Some(vec![(place, value)]);
+        // What a step says as a whole is in each of its maps.
+        let each = |step: usize, rest: &str, value: Value| {
+            let maps = &self.steps.get(step)?.maps;
+            let all: Vec<_> = maps.iter().map(|map| (map.below(rest), value.clone())).collect();
+            (!all.is_empty()).then_some(all)
         };
-        let (source, operations) = match change {
+        let additions = match change {
             Change::AddName { rule } => {
-                let (source, at, now) = rule_at(*rule)?;
+                let (at, now) = rule_at(*rule)?;
                 now.clusters.as_ref()?;
-                (source, vec![add(format!("{at}/clusters/-"), json!(cluster))])
+                one(at.below("clusters/-"), json!(cluster))
             }
             Change::Weight { rule, weight } => {
-                let (source, at, now) = rule_at(*rule)?;
-                let operation = match now.weights.is_empty() {
-                    true => add(format!("{at}/weights"), json!({ cluster: weight })),
-                    false => add(format!("{at}/weights/{cluster}"), json!(weight)),
-                };
-                (source, vec![operation])
+                let (at, now) = rule_at(*rule)?;
+                match now.weights.is_empty() {
+                    true => one(at.below("weights"), json!({ cluster: weight })),
+                    false => one(at.below(&format!("weights/{cluster}")), json!(weight)),
+                }
             }
-            Change::Share { rule, share } => {
-                let (source, at, _) = rule_at(*rule)?;
-                (source, vec![add(format!("{at}/replicas"), json!(share))])
-            }
+            Change::Share { rule, share } => one(rule_at(*rule)?.0.below("replicas"), json!(share)),
             Change::Min { rule, .. } | Change::Max { rule, .. } => {
-                let (source, at, now) = rule_at(*rule)?;
+                let (at, now) = rule_at(*rule)?;
                 let (name, value) = match change {
                     Change::Min { min, .. } => ("min", *min),
                     Change::Max { max, .. } => ("max", *max),
                     _ => return None,
                 };
-                let operation = match now.per_cluster {
-                    None => add(format!("{at}/perCluster"), json!({ name: value })),
-                    Some(_) => add(format!("{at}/perCluster/{name}"), json!(value)),
-                };
-                (source, vec![operation])
+                match now.per_cluster {
+                    None => one(at.below("perCluster"), json!({ name: value })),
+                    Some(_) => one(at.below(&format!("perCluster/{name}")), json!(value)),
+                }
             }
-            Change::MaxClusters { step, clusters } => {
-                let (source, _) = step_at(*step)?;
-                let each = source
-                    .maps
-                    .iter()
-                    .map(|map| add(format!("{map}/maxClusters"), json!(clusters)));
-                (source, each.collect())
-            }
-            Change::MaxSkew { step, skew } => {
-                let (source, _) = step_at(*step)?;
-                let each = source
-                    .maps
-                    .iter()
-                    .map(|map| add(format!("{map}/spread/maxSkew"), json!(skew)));
-                (source, each.collect())
-            }
-            Change::RebalanceOnChange { step } => {
-                let (source, _) = step_at(*step)?;
-                let each = source
-                    .maps
-                    .iter()
-                    .map(|map| add(format!("{map}/rebalance"), json!("OnChange")));
-                (source, each.collect())
-            }
+            Change::MaxClusters { step, clusters } => each(*step, "maxClusters", json!(clusters)),
+            Change::MaxSkew { step, skew } => each(*step, "spread/maxSkew", json!(skew)),
+            Change::RebalanceOnChange { step } => each(*step, "rebalance", json!("OnChange")),
             Change::Tolerate { step, taint } => {
-                let (source, spec) = step_at(*step)?;
                 let value = json!(toleration(taint));
-                let each = source.maps.iter().map(|map| match spec.tolerations.is_empty() {
-                    true => add(format!("{map}/tolerations"), json!([value])),
-                    false => add(format!("{map}/tolerations/-"), value.clone()),
-                });
-                (source, each.collect())
+                match setting.steps.get(*step)?.spec.tolerations.is_empty() {
+                    true => each(*step, "tolerations", json!([value])),
+                    false => each(*step, "tolerations/-", value),
+                }
             }
             Change::Replicas { workload, replicas } => {
                 let (_, pointer) = self.replicas.iter().find(|(key, _)| key == workload)?;
-                let operations = vec![add(pointer.clone(), json!(replicas))];
-                return Some(self.kubectl("application", &self.name, operations));
+                let place = Place {
+                    kind: "application",
+                    object: self.name.clone(),
+                    pointer: format!("/spec{pointer}"),
+                };
+                one(place, json!(replicas))
             }
-            _ => return None,
+            _ => None,
         };
-        Some(self.kubectl(&source.kind, &source.name, operations))
-    }
-
-    fn kubectl(&self, kind: &str, name: &str, mut operations: Vec<Value>) -> String {
-        for operation in &mut operations {
-            if let Some(Value::String(path)) = operation.get_mut("path") {
-                *path = format!("/spec{path}");
-            }
+        let mut objects: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
+        for (place, value) in additions? {
+            let operation = json!({"op": "add", "path": place.pointer, "value": value});
+            objects
+                .entry((place.kind, place.object))
+                .or_default()
+                .push(operation);
         }
-        let mut text = format!(
-            "kubectl -n {} patch {kind} {name} --type json -p '",
-            self.namespace
-        );
-        // In single quotes of a shell a single quote ends them.
-        let _ = write!(
-            text,
-            "{}'",
-            Value::Array(operations).to_string().replace('\'', r"'\''")
-        );
-        text
+        let commands = objects.into_iter().map(|((kind, name), operations)| {
+            // In single quotes of a shell a single quote ends them.
+            let patch = Value::Array(operations).to_string().replace('\'', r"'\''");
+            format!(
+                "kubectl -n {} patch {kind} {name} --type json -p '{patch}'",
+                self.namespace
+            )
+        });
+        Some(commands.collect::<Vec<_>>().join(" && "))
     }
+}
+
+fn step_source(name: &str, spec: &Value, deploy: &DeployStep) -> StepSource {
+    let in_application = |pointer: String| Place {
+        kind: "application",
+        object: name.to_owned(),
+        pointer,
+    };
+    let policy = |wanted: &str| {
+        let policies = spec.get("policies")?.as_array()?;
+        let named = |policy: &Value| policy.get("name").and_then(Value::as_str) == Some(wanted);
+        let at = policies.iter().position(named)?;
+        Some(in_application(format!("/spec/policies/{at}/properties")))
+    };
+    let mut source = StepSource::default();
+    // One reference has the rules that the other parts do not have.
+    let known = |part: &PlacementPart| match &part.source {
+        PlacementSource::Inline(spec) | PlacementSource::Topology(spec) => Some(spec.placement.len()),
+        PlacementSource::Reference(_) => None,
+    };
+    let references = deploy.parts.iter().filter(|part| known(part).is_none()).count();
+    if references > 1 {
+        return source;
+    }
+    let others: usize = deploy.parts.iter().filter_map(known).sum();
+    for part in &deploy.parts {
+        let count = known(part).unwrap_or_else(|| deploy.placement.placement.len().saturating_sub(others));
+        let map = match (&part.source, &part.policy) {
+            (PlacementSource::Reference(name), _) => Some(Place {
+                kind: "placement",
+                object: name.clone(),
+                pointer: "/spec".to_owned(),
+            }),
+            (PlacementSource::Topology(_), _) => None,
+            (PlacementSource::Inline(_), Some(name)) => policy(name),
+            (PlacementSource::Inline(_), None) => Some(in_application(pointer(&deploy.path))),
+        };
+        let rules = (0..count).map(|at| map.as_ref().map(|map| map.below(&format!("placement/{at}"))));
+        source.rules.extend(rules);
+        source.maps.extend(map);
+    }
+    source
+}
+
+/// The JSON pointer of a path such as `spec.workflow.steps[0].properties`.
+fn pointer(path: &str) -> String {
+    let parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    parts.map(|part| format!("/{part}")).collect()
 }
 
 /// Where the replicas of each workload are written, as far as they are in the Application itself.

@@ -28,6 +28,6 @@ pub mod words;
 pub use arithmetic::{Arithmetic, RowArithmetic, RuleArithmetic, arithmetic, by_frequency};
 pub use change::Change;
 pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, conditions};
-pub use edit::{Source, StepSource};
+pub use edit::{Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
 pub use setting::{InForce, Setting, Step, in_force};

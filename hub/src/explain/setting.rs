@@ -9,11 +9,10 @@ use crate::{
 };
 use jiff::Timestamp;
 use roundhouse_api::{
-    application::{StepKind, Violation, validate},
+    application::{StepKind, ValidApplication},
     decision::Decision,
     placement::PlacementSpec,
 };
-use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// An application, the fleet, and what was decided before.
@@ -74,35 +73,31 @@ pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decisi
 }
 
 impl Setting {
-    /// The setting of an application: its spec, the fleet, and its stored Decisions.
-    ///
-    /// # Errors
-    /// What the controller would refuse the spec for.
+    /// The setting of an application that was understood, its Placements put in: with the fleet and its stored
+    /// Decisions.
     pub fn of(
         namespace: &str,
         name: &str,
-        spec: &Value,
-        fleet: Vec<ClusterFacts>,
+        valid: &ValidApplication,
+        fleet: Vec<Arc<ClusterFacts>>,
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
-    ) -> Result<Setting, Vec<Violation>> {
-        let valid = validate(spec)?;
-        let workloads = render::workloads(&render::render(namespace, name, &valid));
-        let steps = valid.steps.into_iter().filter_map(|step| match step.kind {
+    ) -> Setting {
+        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
             StepKind::Deploy(deploy) => Some(Step {
-                name: step.name,
-                spec: deploy.placement,
+                name: step.name.clone(),
+                spec: deploy.placement.clone(),
             }),
             StepKind::Suspend(_) => None,
         });
-        Ok(Setting {
+        Setting {
             application: format!("{namespace}/{name}"),
             steps: steps.collect(),
-            workloads,
+            workloads: render::workloads(&render::render(namespace, name, valid)),
             inventory: fleet.into_iter().collect(),
             previous: Previous::from_decisions(stored.values().map(|decision| &decision.spec)),
             now,
-        })
+        }
     }
 
     /// What placement answers.

@@ -5,7 +5,7 @@ use crate::{
     dispatch,
 };
 use jiff::Timestamp;
-use roundhouse_api::{application::Violation, cluster::Cluster};
+use roundhouse_api::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a change does to the applications of a hub.
@@ -130,15 +130,10 @@ impl Outcome {
             name,
             spec: &spec,
         };
-        foresee(snapshot, &proposal, now)
-            .map(Outcome::from)
-            .map_err(|violations| {
-                let first = violations.first().map(Violation::to_string).unwrap_or_default();
-                match violations.len() {
-                    0 | 1 => first,
-                    more => format!("{first} (and {} more)", more - 1),
-                }
-            })
+        match foresee(snapshot, &proposal, now) {
+            Ok(foreseen) => Ok(Outcome::from(foreseen)),
+            Err(why) => Err(why.to_string()),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
         let Some(draft) = engine.steps.get_mut(rule.step) else {
             continue;
         };
-        draft.satisfied &= !clusters.clusters.is_empty();
+        draft.satisfied &= rule.rule.allow_empty || !clusters.clusters.is_empty();
         reasons::of_clusters(&mut draft.reasons, rule, clusters, &fleet);
     }
     let drafts = engine.steps.iter_mut().zip(request.steps.iter().zip(&selections));

@@ -25,7 +25,7 @@ mod tests;
 pub use dispatched::Dispatched;
 
 use crate::{
-    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, foresee},
+    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee},
     dispatch::{Divided, Target, plan::Todo},
     placement::ClusterFacts,
 };
@@ -34,7 +34,7 @@ use group::ObjectGroup;
 use jiff::Timestamp;
 use risk::Risk;
 use roundhouse_api::{
-    application::{StepKind, ValidApplication, Violation},
+    application::{StepKind, ValidApplication},
     hash,
 };
 use std::{
@@ -196,13 +196,13 @@ impl ApplicationPlan {
 /// Plans one application against a snapshot. `dispatched` is what its Bundles held last.
 ///
 /// # Errors
-/// What the controller would refuse the spec for: all violations.
+/// As [`foresee`].
 pub fn plan(
     snapshot: &Snapshot,
     dispatched: &Dispatched,
     proposal: &Proposal<'_>,
     now: Timestamp,
-) -> Result<ApplicationPlan, Vec<Violation>> {
+) -> Result<ApplicationPlan, Unforeseen> {
     let foreseen = foresee(snapshot, proposal, now)?;
     // Equal Secrets show equal digests in one plan, and who does not know the spec cannot try values one by one.
     let salt = hash::of_value(proposal.spec);
@@ -294,7 +294,7 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
 }
 
 /// What cannot be carried out, and names in rules that no cluster has.
-fn refused(foreseen: &Foreseen, fleet: &[ClusterFacts]) -> Vec<(String, String)> {
+fn refused(foreseen: &Foreseen, fleet: &[Arc<ClusterFacts>]) -> Vec<(String, String)> {
     let steps = foreseen
         .refused
         .iter()

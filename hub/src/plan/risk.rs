@@ -6,7 +6,10 @@ use super::{
 };
 use crate::{application::Foreseen, placement::ClusterFacts};
 use roundhouse_api::names::label;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// How dangerous a plan is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +67,7 @@ pub fn judge(
     bundles: &[BundlePlan],
     compared: &BTreeMap<String, Comparison>,
     foreseen: &Foreseen,
-    fleet: &[ClusterFacts],
+    fleet: &[Arc<ClusterFacts>],
 ) -> Risk {
     let mut risk = Risk::default();
     let region_of = |cluster: &str| {

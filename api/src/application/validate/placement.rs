@@ -31,6 +31,7 @@ const RULE: Shape = Shape {
         "name",
         "clusterSelector",
         "clusters",
+        "allowEmpty",
         "replicas",
         "weights",
         "weightBy",
@@ -182,6 +183,10 @@ fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<R
         clusters: object
             .not_null("clusters", "to select by label only")
             .map(|node| clusters(&node, "rule")),
+        allow_empty: object
+            .optional("allowEmpty")
+            .and_then(|node| node.boolean())
+            .unwrap_or_default(),
         replicas: object
             .not_null("replicas", "to give every selected cluster the full count")
             .and_then(|node| share(&node)),

@@ -2,22 +2,17 @@
 
 use super::{Args, Subject};
 use crate::{
+    application::{Proposal, Snapshot, Unforeseen, understand},
     cli::{
         Failure, hub, inventory,
         plan::last_taint,
-        proposals::{self, Proposed},
+        proposals::{self, Kind, Proposed},
     },
     explain::{Setting, Source, in_force},
-    placement::ClusterFacts,
 };
 use jiff::Timestamp;
-use roundhouse_api::{
-    application::Violation,
-    clock::{Clock, SystemClock},
-    decision::Decision,
-};
+use roundhouse_api::clock::{Clock, SystemClock};
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
 
 /// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -26,9 +21,10 @@ const VIOLATIONS: usize = 10;
 
 /// Reads what is to be explained.
 pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
+    let asked = (args.namespace != DEFAULT_NAMESPACE).then_some(args.namespace.as_str());
     let proposed = match args.files.is_empty() {
-        true => None,
-        false => Some(from_files(args)?),
+        true => Vec::new(),
+        false => proposals::read(&args.files, asked)?,
     };
     let (known, now) = match &args.inventory {
         Some(file) => {
@@ -45,64 +41,64 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
             (hub::read_decided(&client).await?, SystemClock.now())
         }
     };
-    let spec = match proposed {
-        Some(spec) => spec,
-        None => known
-            .snapshot
-            .spec(&args.namespace, &args.application)
-            .ok_or_else(|| no_application(args, &known.applications))?,
+    let spec = match args.files.is_empty() {
+        true => known.snapshot.spec(&args.namespace, &args.application),
+        false => propose(&known.snapshot, &proposed, args)?,
     };
-    let stored = known.snapshot.decisions(&args.namespace, &args.application);
-    of(args, &spec, known.snapshot.fleet(), &stored, now)
+    let there = match args.files.is_empty() {
+        true => known.applications,
+        false => proposals::keys(&proposed, Kind::Application)
+            .into_iter()
+            .collect(),
+    };
+    let spec = spec.ok_or_else(|| no_application(args, &there))?;
+    of(args, &spec, &known.snapshot, now)
+}
+
+/// Takes the Placements of the files in; returns the `spec` of the Application of that name among them.
+fn propose(snapshot: &Snapshot, proposed: &[Proposed], args: &Args) -> Result<Option<Value>, Failure> {
+    for placement in proposed.iter().filter(|one| one.kind == Kind::Placement) {
+        let object = serde_json::from_value(placement.object.clone()).map_err(|error| {
+            Failure::new("E-INPUT", format!("{} does not read", placement.place)).because(error)
+        })?;
+        snapshot.put_placement(object);
+    }
+    let is_it = |one: &&Proposed| {
+        one.kind == Kind::Application && one.namespace == args.namespace && one.name == args.application
+    };
+    Ok(proposed.iter().find(is_it).map(|found| found.spec().clone()))
 }
 
 /// Puts together what is to be explained.
-pub(super) fn of(
-    args: &Args,
-    spec: &Value,
-    fleet: Vec<ClusterFacts>,
-    stored: &BTreeMap<String, Arc<Decision>>,
-    now: Timestamp,
-) -> Result<Subject, Failure> {
+pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp) -> Result<Subject, Failure> {
     let (namespace, name) = (args.namespace.as_str(), args.application.as_str());
-    let setting = Setting::of(namespace, name, spec, fleet, stored, now)
-        .map_err(|violations| refused(args, &violations))?;
+    let proposal = Proposal {
+        namespace,
+        name,
+        spec,
+    };
+    let valid = understand(snapshot, &proposal).map_err(|why| refused(args, why))?;
+    let stored = snapshot.decisions(namespace, name);
+    let setting = Setting::of(namespace, name, &valid, snapshot.fleet(), &stored, now);
     let names: Vec<String> = setting.steps.iter().map(|step| step.name.clone()).collect();
     let steps = match &args.step {
         None => (0..names.len()).collect(),
         Some(wanted) => match names.iter().position(|name| name == wanted) {
             Some(step) => vec![step],
             None => {
-                let failure = Failure::new(
-                    "E-STEP",
-                    format!("application {namespace}/{name} has no placing step {wanted}"),
-                );
-                return Err(failure
+                let what = format!("application {namespace}/{name} has no placing step {wanted}");
+                return Err(Failure::new("E-STEP", what)
                     .because(format!("its placing steps are {}", hub::listed(&names)))
                     .advise("--step with one of them"));
             }
         },
     };
     Ok(Subject {
-        source: Source::of(namespace, name, spec, &setting),
-        decisions: in_force(setting.place(), stored),
+        source: Source::of(namespace, name, spec, &valid),
+        decisions: in_force(setting.place(), &stored),
         steps,
         setting,
     })
-}
-
-/// The `spec` of the Application of that name among the files.
-fn from_files(args: &Args) -> Result<Value, Failure> {
-    let asked = (args.namespace != DEFAULT_NAMESPACE).then_some(args.namespace.as_str());
-    let proposed = proposals::read(&args.files, asked)?;
-    let is_it = |one: &&Proposed| one.namespace == args.namespace && one.name == args.application;
-    match proposed.iter().find(is_it) {
-        Some(found) => Ok(found.spec().clone()),
-        None => Err(no_application(
-            args,
-            &proposals::keys(&proposed).into_iter().collect::<Vec<_>>(),
-        )),
-    }
 }
 
 fn no_application(args: &Args, there: &[(String, String)]) -> Failure {
@@ -132,16 +128,25 @@ fn no_application(args: &Args, there: &[(String, String)]) -> Failure {
     }
 }
 
-fn refused(args: &Args, violations: &[Violation]) -> Failure {
+fn refused(args: &Args, why: Unforeseen) -> Failure {
     let Args {
         application,
         namespace,
         ..
     } = args;
-    let mut failure = Failure::new(
-        "E-INVALID",
-        format!("application {namespace}/{application} is not accepted"),
-    );
+    let title = format!("{namespace}/{application}");
+    let violations = match why {
+        Unforeseen::Unresolved(unresolved) => {
+            return Failure::new(
+                "E-UNRESOLVED",
+                format!("application {title} waits for a Placement"),
+            )
+            .because(unresolved)
+            .advise("the Placement, in the hub or among the files of -f");
+        }
+        Unforeseen::Refused(violations) => violations,
+    };
+    let mut failure = Failure::new("E-INVALID", format!("application {title} is not accepted"));
     for violation in violations.iter().take(VIOLATIONS) {
         failure = failure.because(violation.clone());
     }

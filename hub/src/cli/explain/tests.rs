@@ -1,7 +1,9 @@
 //! What people read, and what programs read.
 
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
-use crate::{cli::format::Format, placement::ClusterFacts};
+use crate::{application::Snapshot, cli::format::Format};
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
 use roundhouse_api::placement::{Taint, TaintEffect};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -19,18 +21,14 @@ fn args(output: Format) -> Args {
     }
 }
 
-fn facts(name: &str, labels: &[(&str, &str)]) -> ClusterFacts {
-    ClusterFacts {
-        name: name.to_owned(),
-        labels: labels
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect(),
-        joined: true,
-        accepted: true,
-        reachable: true,
-        ..ClusterFacts::default()
-    }
+fn facts(name: &str, labels: &[(&str, &str)]) -> Cluster {
+    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    serde_json::from_value(json!({
+        "apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"accepted": true}, "status": {"conditions": [is("Joined"), is("Available")]}}))
+    .unwrap()
 }
 
 /// `replicas` of one Deployment, by these steps.
@@ -40,15 +38,14 @@ fn application(replicas: u32, steps: &Value) -> Value {
         "workflow": {"steps": steps}})
 }
 
-fn subject(spec: &Value, fleet: Vec<ClusterFacts>) -> Subject {
-    read::of(
-        &args(Format::Table),
-        spec,
-        fleet,
-        &BTreeMap::new(),
-        jiff::Timestamp::UNIX_EPOCH,
-    )
-    .unwrap()
+fn subject(spec: &Value, fleet: Vec<Cluster>) -> Subject {
+    read::of(&args(Format::Table), spec, &hub(&fleet), Timestamp::UNIX_EPOCH).unwrap()
+}
+
+fn hub(fleet: &[Cluster]) -> Snapshot {
+    let snapshot = Snapshot::default();
+    fleet.iter().for_each(|cluster| snapshot.put_cluster(cluster));
+    snapshot
 }
 
 /// East and west by percentage, a rule for every gold cluster, and clusters with every kind of trouble.
@@ -73,7 +70,7 @@ fn regions() -> Subject {
         facts("w3", &[("region", "west"), ("tier", "lab")]),
         facts("w4", &[("region", "west")]),
     ];
-    fleet[6].taints = vec![Taint {
+    fleet[6].spec.taints = vec![Taint {
         key: "gpu".to_owned(),
         value: Some("a100".to_owned()),
         effect: TaintEffect::NoSchedule,
@@ -160,15 +157,9 @@ fn what_is_not_there_is_named() {
         1,
         &json!([{"name": "a", "type": "deploy", "properties": {"placement": [{"replicas": "x"}]}}]),
     );
-    let failure = read::of(
-        &args(Format::Table),
-        &spec,
-        Vec::new(),
-        &BTreeMap::new(),
-        jiff::Timestamp::UNIX_EPOCH,
-    )
-    .err()
-    .unwrap();
+    let failure = read::of(&args(Format::Table), &spec, &hub(&[]), Timestamp::UNIX_EPOCH)
+        .err()
+        .unwrap();
     let text = failure.to_string();
     assert!(text.starts_with("error: application default/checkout is not accepted [E-INVALID]\ncause: spec.workflow.steps[0].properties.placement[0].replicas: "), "{text}");
     let spec = application(
@@ -177,15 +168,9 @@ fn what_is_not_there_is_named() {
     );
     let mut asked = args(Format::Table);
     asked.step = Some("b".to_owned());
-    let failure = read::of(
-        &asked,
-        &spec,
-        Vec::new(),
-        &BTreeMap::new(),
-        jiff::Timestamp::UNIX_EPOCH,
-    )
-    .err()
-    .unwrap();
+    let failure = read::of(&asked, &spec, &hub(&[]), Timestamp::UNIX_EPOCH)
+        .err()
+        .unwrap();
     assert_eq!(
         failure.to_string(),
         "error: application default/checkout has no placing step b [E-STEP]\ncause: its placing steps are a\ntry:   --step with one of them"

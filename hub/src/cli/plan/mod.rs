@@ -12,12 +12,12 @@ mod tree;
 
 use super::{
     Failure, inventory, kubeconfig,
-    proposals::{self, Proposed},
+    proposals::{self, Kind, Proposed},
     snapshot::{self, Seen},
     terminal,
 };
 use crate::{
-    application::Proposal,
+    application::{Proposal, Unforeseen},
     plan::{self, ApplicationPlan, Counts},
 };
 use clap::ValueEnum;
@@ -32,11 +32,12 @@ const CHANGES: u8 = 2;
 /// Show what an apply would decide and change on every cluster, before anything moves
 ///
 /// Nothing is written. The decisions and Bundles are those of the controller's own functions. Against a hub they are
-/// compared with the Bundles that were dispatched last (not with what runs on the clusters: `roundhouse diff` does that);
+/// compared with the Bundles that were dispatched last (not with what runs on the clusters: `roundhouse diff` does that),
+/// and a Placement is planned for the Applications on the hub that refer to it;
 /// with --inventory no hub is asked, and the same files give the same bytes. Values of Secrets are shown as digests.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Applications: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Plan for the clusters of this file, a list of Cluster objects, without a hub
@@ -109,11 +110,14 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         None => {
             let client = client(args.kubeconfig.as_deref()).await?;
-            let seen = snapshot::read(&client, &proposals::keys(&proposed)).await?;
+            let seen = snapshot::read(&client, &proposed).await?;
             (seen, Against::Bundles, args.at.unwrap_or_else(Timestamp::now))
         }
     };
     let applications = plan_all(&seen, &proposed, now)?;
+    if applications.is_empty() {
+        return Err(nothing_to_plan(against));
+    }
     let drawn = Drawn {
         clusters: seen.snapshot.fleet().len(),
         applications,
@@ -155,24 +159,57 @@ pub(super) fn last_taint(clusters: &[Cluster]) -> Timestamp {
     added.max().unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Plans every application.
+/// Plans every application: those that are proposed, and those on the hub that refer to a proposed Placement.
 pub(super) fn plan_all(
     seen: &Seen,
     proposed: &[Proposed],
     now: Timestamp,
 ) -> Result<Vec<ApplicationPlan>, Failure> {
+    for placement in proposed.iter().filter(|one| one.kind == Kind::Placement) {
+        let object = serde_json::from_value(placement.object.clone());
+        seen.snapshot.put_placement(object.map_err(|error| {
+            Failure::new("E-INPUT", format!("{} does not read", placement.place)).because(error)
+        })?);
+    }
+    let own = proposed.iter().filter(|one| one.kind == Kind::Application);
+    let mut all: Vec<&Proposed> = own.chain(&seen.referring).collect();
+    all.sort_by_key(|one| (&one.namespace, &one.name));
     let plan = |proposed: &Proposed| {
         let proposal = Proposal {
             namespace: &proposed.namespace,
             name: &proposed.name,
             spec: proposed.spec(),
         };
-        plan::plan(&seen.snapshot, &seen.dispatched, &proposal, now).map_err(|violations| {
+        let planned = plan::plan(&seen.snapshot, &seen.dispatched, &proposal, now);
+        planned.map_err(|why| unforeseen(proposed, why))
+    };
+    all.into_iter().map(plan).collect()
+}
+
+fn unforeseen(proposed: &Proposed, why: Unforeseen) -> Failure {
+    match why {
+        Unforeseen::Refused(violations) => {
             let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
             proposals::not_accepted(proposed, &lines)
-        })
-    };
-    proposed.iter().map(plan).collect()
+        }
+        Unforeseen::Unresolved(why) => {
+            let what = format!("{}: {} cannot be placed", proposed.place, proposed.title());
+            Failure::new("E-PLACEMENT", what)
+                .because(why)
+                .advise("-f with the file of the Placement too")
+        }
+    }
+}
+
+fn nothing_to_plan(against: Against) -> Failure {
+    let failure = Failure::new("E-NOTHING", "there is no Application to plan");
+    match against {
+        Against::Nothing => failure.because("the files hold Placements only"),
+        Against::Bundles => {
+            failure.because("the files hold Placements only, and no Application on the hub refers to them")
+        }
+    }
+    .advise("-f with the file of an Application too")
 }
 
 /// A client of the hub.

@@ -9,7 +9,7 @@ use crate::{
         Failure,
         documents::{self, Place},
         proposals::Proposed,
-        snapshot::Inputs,
+        snapshot::{ABSENT, Inputs},
     },
     plan::Counts,
 };
@@ -162,14 +162,19 @@ pub(in crate::cli) fn read(path: &Path) -> Result<Saved, Failure> {
 }
 
 impl Saved {
+    /// The digest of an object when the plan was made, [`ABSENT`] if there was none.
+    pub(in crate::cli) fn input(&self, object: &str) -> &str {
+        self.inputs.get(object).map_or(ABSENT, String::as_str)
+    }
+
     /// What of the hub is not as it was when the plan was made: one line each, sorted, bounded. Empty: all is as it was.
     pub(in crate::cli) fn moved(&self, now: &Inputs) -> Vec<String> {
         let mut moved: BTreeMap<&String, &str> = BTreeMap::new();
         for (object, digest) in &self.inputs {
             match now.get(object) {
                 Some(same) if same == digest => {}
-                Some(other) if other == "absent" => drop(moved.insert(object, "is gone")),
-                Some(_) if digest == "absent" => drop(moved.insert(object, "is new")),
+                Some(other) if other == ABSENT => drop(moved.insert(object, "is gone")),
+                Some(_) if digest == ABSENT => drop(moved.insert(object, "is new")),
                 Some(_) => drop(moved.insert(object, "has changed")),
                 None => drop(moved.insert(object, "is gone")),
             }

@@ -34,7 +34,7 @@ pub(super) fn header(plan: &ApplicationPlan, drawn: &Drawn, screen: &Screen) -> 
         Some(former) => format!("{former} → {}", plan.revision),
     };
     let against = match drawn.against {
-        Against::Nothing => "an inventory on which nothing runs",
+        Against::Nothing => "offline: an inventory on which nothing runs",
         Against::Bundles => "compared with the bundles dispatched last, not with live state",
     };
     let title = screen.bold(&format!("Plan  {}", plan.title()));
@@ -104,7 +104,10 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
     if risk.unplaced > 0 {
         lines.push((
             "unplaced",
-            format!("{} replicas find no place", number(risk.unplaced)),
+            format!(
+                "{} without a place",
+                counted(usize::try_from(risk.unplaced).unwrap_or(usize::MAX), "replica")
+            ),
         ));
     }
     lines.extend(

@@ -1,16 +1,20 @@
 //! What to type.
 
 use super::fixture::{cluster, setting, taint, web};
-use crate::explain::{Change, Source};
-use roundhouse_api::placement::TaintEffect;
+use crate::explain::{Change, Setting, Source};
+use roundhouse_api::{
+    application::{Found, resolve, validate},
+    placement::TaintEffect,
+};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 fn spec() -> Value {
     json!({
         "components": [
             {"name": "side", "type": "worker", "properties": {"image": "x"}},
             {"name": "web", "type": "k8s-objects", "properties": {"objects": [
-                {"kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 10}}]}}],
+                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 10}}]}}],
         "policies": [
             {"name": "p", "type": "placement", "properties": {"placement": [{"name": "b", "replicas": "10%"}]}}],
         "workflow": {"steps": [
@@ -28,7 +32,7 @@ fn changes_have_words_and_commands() {
     let mut c1 = cluster("c1", "tier=tin");
     c1.taints = vec![taint("gpu", "a'b", TaintEffect::NoSchedule)];
     let setting = setting(&[("east", east), ("west", west)], 10, [c1.clone()]);
-    let source = Source::of("shop", "checkout", &spec, &setting);
+    let source = Source::of("shop", "checkout", &spec, &validate(&spec).unwrap());
     let mut lines = Vec::new();
     for change in [
         Change::SetLabel {
@@ -88,7 +92,12 @@ fn a_patch_is_the_change() {
     let mut object = json!({"spec": spec()});
     let east = object["spec"]["workflow"]["steps"][0]["properties"].clone();
     let setting = setting(&[("east", east)], 10, [cluster("c1", "")]);
-    let source = Source::of("default", "web", &object["spec"], &setting);
+    let source = Source::of(
+        "default",
+        "web",
+        &object["spec"],
+        &validate(&object["spec"]).unwrap(),
+    );
     let change = Change::Weight {
         rule: (0, 0),
         weight: 4,
@@ -101,4 +110,39 @@ fn a_patch_is_the_change() {
     object.pointer_mut(parent).unwrap()[key] = operations[0]["value"].clone();
     let rule = &object["spec"]["workflow"]["steps"][0]["properties"]["placement"][0];
     assert_eq!(rule["weights"], json!({"c1": 4, "c2": 2}));
+}
+
+#[test]
+fn what_a_placement_says_is_changed_there() {
+    let spec = json!({
+        "components": [{"name": "web", "type": "worker", "properties": {"image": "x"}}],
+        "workflow": {"steps": [{"type": "deploy", "properties": {"placementRef": {"name": "gold"}}}]}});
+    let mut valid = validate(&spec).unwrap();
+    let gold = json!({"placement": [{"replicas": "50%"}], "maxClusters": 2});
+    let gold = serde_json::from_value(gold).unwrap();
+    resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
+    let setting = Setting::of(
+        "shop",
+        "web",
+        &valid,
+        vec![cluster("c1", "").into()],
+        &BTreeMap::new(),
+        jiff::Timestamp::UNIX_EPOCH,
+    );
+    let source = Source::of("shop", "web", &spec, &valid);
+    for (change, expected) in [
+        (
+            Change::Weight {
+                rule: (0, 0),
+                weight: 4,
+            },
+            r#"kubectl -n shop patch placement gold --type json -p '[{"op":"add","path":"/spec/placement/0/weights","value":{"c1":4}}]'"#,
+        ),
+        (
+            Change::MaxClusters { step: 0, clusters: 3 },
+            r#"kubectl -n shop patch placement gold --type json -p '[{"op":"add","path":"/spec/maxClusters","value":3}]'"#,
+        ),
+    ] {
+        assert_eq!(source.command(&change, &setting, "c1").as_deref(), Some(expected));
+    }
 }

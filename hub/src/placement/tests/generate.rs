@@ -85,6 +85,7 @@ fn rule() -> impl Strategy<Value = (Rule, u32)> {
     (selector(), names, share, 0..5u32, weights, bounds).prop_map(
         |(cluster_selector, clusters, share, number, weights, (min, max))| {
             let rule = Rule {
+                allow_empty: false,
                 cluster_selector,
                 clusters,
                 weights,
