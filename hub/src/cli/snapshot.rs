@@ -115,7 +115,9 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
     }
     drop(read);
     for one in proposed {
-        seen.inputs.entry(one.title()).or_insert_with(|| ABSENT.to_owned());
+        seen.inputs
+            .entry(one.title())
+            .or_insert_with(|| ABSENT.to_owned());
     }
     Ok(seen)
 }
