@@ -4,7 +4,7 @@ use super::{
     Key,
     cache::{Cache, Stored},
     placing, removing, revisions,
-    view::{Delivery, foreign},
+    view::{Delivery, foreign, override_faults},
 };
 use crate::{
     dispatch::{self, Content, Observed, Plan},
@@ -166,12 +166,14 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     let latest = stored
         .as_ref()
         .and_then(|stored| stored.status.latest_revision.as_ref());
+    let variants = render::variants(proposal.namespace, proposal.name, &valid);
+    let recorded = render::with_variants(&rendered, &variants);
     let choice = revisions::choose(
         &application,
         &cache.revisions(&key),
         latest,
         proposal.spec,
-        &rendered,
+        &recorded,
     );
     let generation = match &stored {
         Some(stored) if spec_of(stored) == *proposal.spec => stored.generation,
@@ -189,6 +191,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             generation,
             components: choice.components,
             rendered,
+            variants,
         },
         application,
         valid,
@@ -197,19 +200,14 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         former: BTreeMap::new(),
     };
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
-    let placed = place(cache, &delivery, &decisions, now);
-    let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
-    let shares = dispatch::shares(&layers);
-    let plan = dispatch::plan(&dispatch::Request {
-        application: &delivery.application,
-        content: &delivery.content,
-        former: &delivery.former,
-        shares: &shares,
+    let request = Request {
+        cache,
+        delivery: &delivery,
+        decisions: &decisions,
         observed: &observed,
-        apply_once: delivery.valid.apply_once,
-        apply_once_rules: &delivery.valid.apply_once_rules,
-        epoch: cache.highest_epoch(),
-    });
+        now,
+    };
+    let (placed, plan) = request.look();
     let judged = stored
         .as_ref()
         .map(|stored| removing::judge(stored, &plan, &observed, &delivery.content.revision, now));
@@ -266,33 +264,72 @@ fn resolve_placements(
     })
 }
 
-/// Every placing step as it is decided when the run reaches it. The steps are placed jointly, and feeding a decision back
-/// changes nothing: so this is what they store one after the other.
-fn place(
-    cache: &Cache,
-    delivery: &Delivery<'_>,
-    stored: &BTreeMap<String, Arc<Decision>>,
+/// All that the decisions and the plan depend on.
+struct Request<'a> {
+    cache: &'a Cache,
+    delivery: &'a Delivery<'a>,
+    decisions: &'a BTreeMap<String, Arc<Decision>>,
+    observed: &'a BTreeMap<String, Vec<Observed>>,
     now: Timestamp,
-) -> Vec<placing::Placed> {
-    let reach = delivery.valid.steps.iter().map(|step| match step.kind {
-        StepKind::Deploy(_) => Some(Reach::Live),
-        StepKind::Suspend(_) => None,
-    });
-    let request = placing::Request {
-        key: delivery.key,
-        application: &delivery.application,
-        revision: &delivery.spec.revision,
-        epoch: cache.highest_epoch(),
-        steps: &delivery.valid.steps,
-        reach: &reach.collect::<Vec<_>>(),
-        workloads: &delivery.workloads,
-        fleet: &cache.fleet(),
-        stored,
-        now,
-        rendered: &delivery.content.rendered,
-        faults: &BTreeMap::new(),
-    };
-    placing::decide(&request, &placing::place(&request))
+}
+
+impl Request<'_> {
+    /// Every placing step as it is decided when the run reaches it, and the Bundles of all of them. The steps are placed
+    /// jointly, and feeding a decision back changes nothing: so this is what they store one after the other.
+    fn look(&self) -> (Vec<placing::Placed>, Plan) {
+        let delivery = self.delivery;
+        let reach = delivery.valid.steps.iter().map(|step| match step.kind {
+            StepKind::Deploy(_) => Some(Reach::Live),
+            StepKind::Suspend(_) => None,
+        });
+        let (reach, fleet) = (reach.collect::<Vec<_>>(), self.cache.fleet());
+        let request = placing::Request {
+            key: delivery.key,
+            application: &delivery.application,
+            revision: &delivery.spec.revision,
+            epoch: self.cache.highest_epoch(),
+            steps: &delivery.valid.steps,
+            reach: &reach,
+            workloads: &delivery.workloads,
+            rendered: &delivery.content.rendered,
+            faults: &BTreeMap::new(),
+            fleet: &fleet,
+            stored: self.decisions,
+            now: self.now,
+        };
+        let fresh = placing::place(&request);
+        let placed = placing::decide(&request, &fresh);
+        let (shares, plan) = self.plan(&placed);
+        // What is wrong with overrides shows on the manifests; such a step keeps what was decided before.
+        let faults = override_faults(&shares, &plan);
+        if faults.is_empty() {
+            return (placed, plan);
+        }
+        let request = placing::Request {
+            faults: &faults,
+            ..request
+        };
+        let placed = placing::decide(&request, &fresh);
+        let (_, plan) = self.plan(&placed);
+        (placed, plan)
+    }
+
+    fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, dispatch::Share>, Plan) {
+        let delivery = self.delivery;
+        let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
+        let shares = dispatch::shares(&layers);
+        let plan = dispatch::plan(&dispatch::Request {
+            application: &delivery.application,
+            content: &delivery.content,
+            former: &delivery.former,
+            shares: &shares,
+            observed: self.observed,
+            apply_once: delivery.valid.apply_once,
+            apply_once_rules: &delivery.valid.apply_once_rules,
+            epoch: self.cache.highest_epoch(),
+        });
+        (shares, plan)
+    }
 }
 
 fn spec_of(stored: &Stored) -> Value {

@@ -187,7 +187,10 @@ fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<S
 }
 
 /// Step -> what is wrong with its overrides on the manifests of its clusters; clusters with the same trouble are counted.
-fn override_faults(shares: &BTreeMap<String, Share>, plan: &Plan) -> BTreeMap<String, Vec<OverrideError>> {
+pub(super) fn override_faults(
+    shares: &BTreeMap<String, Share>,
+    plan: &Plan,
+) -> BTreeMap<String, Vec<OverrideError>> {
     let mut faults: BTreeMap<String, Vec<OverrideError>> = BTreeMap::new();
     for (cluster, target) in &plan.targets {
         let (Target::Refused(Refusal::Override(fault)), Some(share)) = (target, shares.get(cluster)) else {
