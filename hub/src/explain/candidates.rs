@@ -66,14 +66,16 @@ pub(super) fn to_include(subject: &Subject<'_>, reason: Reason, standing: &Stand
             all
         }
         Reason::NotChosen(NotChosen::NoTopologyLabel) => subject.topology(standing),
-        Reason::ZeroShare("NoAdditional") => {
-            let mut all = subject.untaint();
-            if !subject.facts.reachable {
-                all.push(Candidate::one(Change::Reconnect));
+        Reason::ZeroShare(_) => {
+            let mut all = subject.more();
+            if standing.no_additional {
+                all.extend(subject.untaint());
+                if !subject.facts.reachable {
+                    all.push(Candidate::one(Change::Reconnect));
+                }
             }
             all
         }
-        Reason::ZeroShare(_) => subject.more(),
     }
 }
 

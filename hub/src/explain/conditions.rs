@@ -286,7 +286,6 @@ impl Asked<'_> {
             () if bound("Capacity") => "Capacity",
             () if bound("Max") => "Max",
             () if bound("ZeroWeight") => "ZeroWeight",
-            () if self.standing.no_additional => "NoAdditional",
             () => "Arithmetic",
         })
     }

@@ -205,7 +205,7 @@ impl Goal<'_> {
 
     fn stage(&self, setting: &Setting, decisions: &[StepDecision]) -> Option<Stage> {
         let (reason, standing) = reason(setting, decisions, self.cluster, self.step)?;
-        let taints = setting.cluster(self.cluster)?.taints.len();
+        let facts = setting.cluster(self.cluster)?;
         let tolerations = setting.steps.get(self.step)?.spec.tolerations.len();
         let stage = match reason {
             Reason::NotChosen(NotChosen::NotMatched) => 0,
@@ -220,8 +220,11 @@ impl Goal<'_> {
         Some(Stage {
             reason,
             standing,
-            // Every taint that goes, or is tolerated, is progress too.
-            progress: (stage, (tolerations + 1) * 1000 - taints.min(999)),
+            // Every taint that goes, or is tolerated, is progress too, and so is being back in reach.
+            progress: (
+                stage,
+                (tolerations + 1) * 1000 + usize::from(facts.reachable) - facts.taints.len().min(999),
+            ),
         })
     }
 

@@ -5,8 +5,8 @@
 //! | [`impact()`] | which applications would decide anew, what would move, what would be removed? |
 //! | [`load()`] | which applications are placed on a cluster, with how many replicas? |
 //!
-//! Architecture invariant: nothing here decides. What would come of a change is [`foresee`](crate::application::foresee)n
-//! by the controller's own functions, once with the cluster as it is and once with the cluster as it would be.
+//! Architecture invariant: nothing here decides. What would come of a change is foreseen by the controller's own functions
+//! ([`foresee`](crate::application::foresee)), once with the cluster as it is and once with the cluster as it would be.
 
 mod impact;
 mod load;

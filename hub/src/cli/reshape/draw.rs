@@ -23,7 +23,10 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
         let _ = writeln!(out, "no decision changes: {asked} would be placed as now");
     } else {
         let changes = words::thousands(count(impact.applications.len()));
-        let _ = writeln!(out, "decisions of {changes} of {asked} would change:");
+        let _ = writeln!(
+            out,
+            "decisions of {changes} of {asked} would change (once runs under way have finished):"
+        );
     }
     match format {
         Format::Tree => impact

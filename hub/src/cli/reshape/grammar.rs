@@ -274,10 +274,12 @@ pub(in crate::cli) fn label(
                     labels.insert(key.clone(), value.clone());
                 }
             },
-            LabelEdit::Remove(key) => match labels.remove(key) {
-                Some(was) => done.push(format!("label {key} removed (was {was})")),
-                None => eprintln!("label {key} is not there"),
-            },
+            // One that is not there is as gone as it was asked to be.
+            LabelEdit::Remove(key) => {
+                if let Some(was) = labels.remove(key) {
+                    done.push(format!("label {key} removed (was {was})"));
+                }
+            }
         }
     }
     Ok(done)
