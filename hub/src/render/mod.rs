@@ -18,7 +18,7 @@ mod variants;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
 pub use replicas::{
-    JobShare, count_paths, replica_count, set_job_share, set_replicas, workload_ref, workloads,
+    JobShare, count_paths, replica_count, replicas_of, set_job_share, set_replicas, workload_ref, workloads,
 };
 pub use stamps::{Stamps, component_hash, stamp};
 pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};

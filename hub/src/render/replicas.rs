@@ -51,6 +51,11 @@ pub fn replica_count(manifest: &Value) -> Option<u32> {
     }
 }
 
+/// How many replicas these manifests ask for in all, as far as their kinds are divided.
+pub fn replicas_of(manifests: &[Value]) -> u64 {
+    manifests.iter().filter_map(replica_count).map(u64::from).sum()
+}
+
 /// Names a manifest as decisions do; `None` without kind or name (`generateName` alone does not name an object).
 pub fn workload_ref(manifest: &Value) -> Option<WorkloadRef> {
     let (_, kind) = metadata::group_kind(manifest)?;
