@@ -5,7 +5,7 @@
 //! older version than was seen.
 
 use super::Key;
-use crate::{dispatch::Observed, placement::ClusterFacts};
+use crate::{dispatch::Observed, placement::ClusterFacts, render::ReplicaPaths};
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::RwLock;
 use roundhouse_api::{
@@ -13,6 +13,7 @@ use roundhouse_api::{
     cluster::{self, Cluster},
     condition,
     decision::Decision,
+    definition::{ComponentDefinition, ComponentDefinitionSpec},
     hash,
     names::{bundle_name, label},
     revision::ApplicationRevision,
@@ -117,10 +118,11 @@ pub(super) enum Kind {
     Bundle,
     Cluster,
     Decision,
+    Definition,
     Revision,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 /// Everything that is watched.
 #[derive(Debug, Default)]
@@ -140,6 +142,8 @@ struct State {
     expiring: BTreeSet<Key>,
     clusters: BTreeMap<String, Arc<Member>>,
     decisions: BTreeMap<Key, Arc<Decision>>,
+    /// With resourceVersion.
+    definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
 }
 
@@ -328,6 +332,35 @@ impl Cache {
             .collect()
     }
 
+    /// Takes a definition in; returns whether it says something else than before.
+    pub(super) fn put_definition(&self, definition: ComponentDefinition) -> bool {
+        let key = key_of(&definition);
+        let version = definition.resource_version().unwrap_or_default();
+        let mut state = self.state.write();
+        if state
+            .definitions
+            .get(&key)
+            .is_some_and(|(held, _)| older(held, &version))
+        {
+            return false;
+        }
+        let before = state.definitions.insert(key, (version, definition.spec.clone()));
+        before.is_none_or(|(_, spec)| spec != definition.spec)
+    }
+
+    pub(super) fn remove_definition(&self, key: &Key) -> bool {
+        self.state.write().definitions.remove(key).is_some()
+    }
+
+    /// Where the count of kinds lives, for the applications of a namespace.
+    pub(super) fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
+        let state = self.state.read();
+        ReplicaPaths::of(
+            namespace,
+            state.definitions.iter().map(|(key, (_, spec))| (key, spec)),
+        )
+    }
+
     pub(super) fn put_revision(&self, mut revision: ApplicationRevision) -> Option<Key> {
         revision.metadata.managed_fields = None;
         // The record of the spec is read from the server when it is needed.
@@ -371,6 +404,7 @@ impl Cache {
             Kind::Bundle => state.bundles.get(key).map(|o| o.resource_version.clone()),
             Kind::Cluster => None,
             Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
+            Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
             Kind::Revision => state.revisions.get(key).and_then(|o| o.resource_version()),
         };
         held.is_some_and(|held| older(&held, version))
@@ -388,6 +422,7 @@ impl Cache {
                 .map(|name| (String::new(), name.clone()))
                 .collect(),
             Kind::Decision => state.decisions.keys().cloned().collect(),
+            Kind::Definition => state.definitions.keys().cloned().collect(),
             Kind::Revision => state.revisions.keys().cloned().collect(),
         }
     }

@@ -18,7 +18,7 @@ use kube::{
 };
 use roundhouse_api::{
     application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
-    revision::ApplicationRevision,
+    definition::ComponentDefinition, revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
@@ -34,6 +34,7 @@ enum Seen {
     Bundle(Box<Bundle>),
     Cluster(Box<Cluster>),
     Decision(Box<Decision>),
+    Definition(Box<ComponentDefinition>),
     Revision(Box<ApplicationRevision>),
 }
 
@@ -67,6 +68,11 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
         }),
+        watch(
+            Api::<ComponentDefinition>::all(client.clone()),
+            Kind::Definition,
+            |o| Seen::Definition(Box::new(o)),
+        ),
         watch(
             Api::<ApplicationRevision>::all(client.clone()),
             Kind::Revision,
@@ -121,6 +127,10 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
+        Seen::Definition(definition) => match cache.put_definition(*definition) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
         Seen::Decision(decision) => cache.put_decision(*decision).into_iter().collect(),
         Seen::Revision(revision) => cache.put_revision(*revision).into_iter().collect(),
     }
@@ -137,6 +147,10 @@ fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
+        Kind::Definition => match cache.remove_definition(key) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
         Kind::Decision => cache.remove_decision(key).into_iter().collect(),
         Kind::Revision => cache.remove_revision(key).into_iter().collect(),
     }
@@ -148,6 +162,7 @@ fn name(seen: &Seen) -> Key {
         Seen::Bundle(object) => key_of(object.as_ref()),
         Seen::Cluster(object) => key_of(object.as_ref()),
         Seen::Decision(object) => key_of(object.as_ref()),
+        Seen::Definition(object) => key_of(object.as_ref()),
         Seen::Revision(object) => key_of(object.as_ref()),
     }
 }
@@ -158,6 +173,7 @@ fn version(seen: &Seen) -> String {
         Seen::Bundle(object) => object.resource_version(),
         Seen::Cluster(object) => object.resource_version(),
         Seen::Decision(object) => object.resource_version(),
+        Seen::Definition(object) => object.resource_version(),
         Seen::Revision(object) => object.resource_version(),
     };
     version.unwrap_or_default()

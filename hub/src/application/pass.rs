@@ -123,7 +123,8 @@ impl Hub {
             }
         };
         status::accepted(&mut status, &[], app.generation, now);
-        let rendered = render::render(&app.namespace, &app.name, &valid);
+        let mut rendered = render::render(&app.namespace, &app.name, &valid);
+        rendered.replica_paths = self.cache.replica_paths(&app.namespace);
         let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
         match prepared.await {
             Ok((mut delivery, app)) => self.rounds(&mut delivery, app, status).await,
@@ -385,13 +386,15 @@ impl Hub {
             );
             return Ok(None);
         };
+        let mut rendered = revisions::read(&self.client, delivery.key, &revision).await?;
+        rendered.replica_paths = self.cache.replica_paths(&delivery.key.0);
         Ok(Some(Content {
             namespace: delivery.key.0.clone(),
             application: delivery.key.1.clone(),
             revision: name.to_owned(),
             generation: revision.spec.generation,
             components: revision.spec.components.clone(),
-            rendered: revisions::read(&self.client, delivery.key, &revision).await?,
+            rendered,
         }))
     }
 

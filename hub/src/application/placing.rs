@@ -122,7 +122,10 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
             .values()
             .map(|member| member.facts.clone())
             .collect(),
-        previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
+        previous: &Previous::from_decisions_at(
+            request.revision,
+            request.stored.values().map(|decision| &decision.spec),
+        ),
         now: request.now,
     });
     for (decision, step) in decisions.iter_mut().zip(&steps) {

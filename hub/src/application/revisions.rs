@@ -326,6 +326,7 @@ mod tests {
                     ],
                 })
                 .collect(),
+            ..Rendered::default()
         }
     }
 

@@ -49,6 +49,7 @@ fn content(revision: u64, image: &str) -> Content {
                 name: "web".to_owned(),
                 manifests: vec![deployment, config],
             }],
+            ..Rendered::default()
         },
     }
 }
@@ -68,6 +69,7 @@ fn share(replicas: u32, reached: bool) -> Share {
         )]),
         divided: u64::from(replicas),
         empty: replicas == 0,
+        ..Share::default()
     }
 }
 

@@ -4,20 +4,20 @@
 //! | --- | --- |
 //! | components to manifests | [`render`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
-//! | which of them are divided | [`workloads`], [`replica_count`] |
-//! | one cluster's share | [`set_replicas`] |
+//! | which of them are divided | [`workloads`], [`replica_count`], [`ReplicaPaths`] |
+//! | one cluster's share | [`set_share`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
 mod container;
 mod metadata;
 mod record;
+mod replica_paths;
 mod replicas;
 mod stamps;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
-pub use replicas::{
-    JobShare, count_paths, replica_count, set_job_share, set_replicas, workload_ref, workloads,
-};
+pub use replica_paths::ReplicaPaths;
+pub use replicas::{JobShare, count_paths, replica_count, set_share, workload_ref, workloads};
 pub use stamps::{Stamps, component_hash, stamp};
 
 use roundhouse_api::application::{ComponentKind, ValidApplication};
@@ -28,6 +28,8 @@ use serde_json::Value;
 pub struct Rendered {
     /// One entry per component, in order.
     pub components: Vec<RenderedComponent>,
+    /// Where the count of kinds lives that are not built in; no part of what is recorded.
+    pub replica_paths: ReplicaPaths,
 }
 
 /// What a component renders to, without stamps and before division.
@@ -66,6 +68,7 @@ pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Ren
     });
     Rendered {
         components: components.collect(),
+        ..Rendered::default()
     }
 }
 
