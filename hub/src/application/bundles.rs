@@ -63,7 +63,10 @@ async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin
 
 /// Whether the Bundles of a cluster ask for fewer replicas than they did.
 fn shrinks(parts: &[(Wanted, Option<Observed>)]) -> bool {
-    let before = parts.iter().filter_map(|(_, held)| held.as_ref()).map(|held| held.replicas);
+    let before = parts
+        .iter()
+        .filter_map(|(_, held)| held.as_ref())
+        .map(|held| held.replicas);
     let after = parts.iter().map(|(wanted, _)| wanted.replicas());
     after.sum::<u64>() < before.sum()
 }

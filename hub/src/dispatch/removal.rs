@@ -148,9 +148,15 @@ pub fn budget(
         };
     }
     // Counted before they are carried out, so that a repeated look counts nobody twice.
-    let base = current.first().map_or(count(holding), |first| u64::from(first.of));
+    let base = current
+        .first()
+        .map_or(count(holding), |first| u64::from(first.of));
     let counted = |cluster: &&String| current.iter().any(|moment| moment.clusters.contains(cluster));
-    let more: Vec<String> = losing.keys().filter(|cluster| !counted(cluster)).cloned().collect();
+    let more: Vec<String> = losing
+        .keys()
+        .filter(|cluster| !counted(cluster))
+        .cloned()
+        .collect();
     let before: u64 = current.iter().map(|moment| u64::from(moment.count)).sum();
     let lost = before + count(more.len());
     if lost >= MIN_CLUSTERS && lost * 100 > base * MAX_PERCENT {
@@ -200,7 +206,10 @@ fn with(mut moments: Vec<Removed>, lost: Vec<String>, holding: usize, now: Times
         at: Some(Time(now)),
         of: u32::try_from(holding).unwrap_or(u32::MAX),
         count: u32::try_from(lost.len()).unwrap_or(u32::MAX),
-        clusters: lost.into_iter().take(MAX_NOT_READY.saturating_sub(named)).collect(),
+        clusters: lost
+            .into_iter()
+            .take(MAX_NOT_READY.saturating_sub(named))
+            .collect(),
     });
     while moments.len() > MAX_REMOVALS {
         let oldest = moments.remove(0);

@@ -50,6 +50,7 @@ fn content(revision: u64, image: &str) -> Content {
                 name: "web".to_owned(),
                 manifests: vec![deployment, config],
             }],
+            ..Rendered::default()
         },
     }
 }
@@ -69,6 +70,7 @@ fn share(replicas: u32, reached: bool) -> Share {
         )]),
         divided: u64::from(replicas),
         empty: replicas == 0,
+        ..Share::default()
     }
 }
 
@@ -542,13 +544,22 @@ mod budget {
         let one = |n: usize| BTreeMap::from([(format!("c{n}"), String::new())]);
         let mut removals = None;
         // Of 25 clusters two may go in any hour: at 0, 50, then the one at 0 no longer counts.
-        for (n, minutes, held) in [(0, 0, false), (1, 50, false), (2, 59, true), (2, 61, false), (3, 109, true), (3, 110, false)] {
+        for (n, minutes, held) in [
+            (0, 0, false),
+            (1, 50, false),
+            (2, 59, true),
+            (2, 61, false),
+            (3, 109, true),
+            (3, 110, false),
+        ] {
             match budget("a", removals.as_ref(), &one(n), 25 - n, None, at(minutes)) {
                 Verdict::Allowed { removals: after, .. } => {
                     assert!(!held, "c{n} at {minutes}");
                     // A second look before it is carried out counts nobody twice.
                     let again = budget("a", after.as_ref(), &one(n), 25 - n, None, at(minutes));
-                    let Verdict::Allowed { removals: again, .. } = again else { panic!() };
+                    let Verdict::Allowed { removals: again, .. } = again else {
+                        panic!()
+                    };
                     assert_eq!(again, after);
                     removals = after;
                 }
@@ -568,7 +579,8 @@ mod budget {
         for n in 0..90_usize {
             let losing = BTreeMap::from([(format!("c{n:03}"), String::new())]);
             let moment = second(i64::try_from(n).unwrap());
-            let Verdict::Allowed { removals: after, .. } = budget("a", removals.as_ref(), &losing, 10_000 - n, None, moment)
+            let Verdict::Allowed { removals: after, .. } =
+                budget("a", removals.as_ref(), &losing, 10_000 - n, None, moment)
             else {
                 panic!()
             };
