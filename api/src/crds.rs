@@ -11,6 +11,7 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
         definition(crate::application::Application::crd()),
         definition(crate::revision::ApplicationRevision::crd()),
+        definition(crate::definition::ComponentDefinition::crd()),
         definition(crate::cluster::Cluster::crd()),
         definition(crate::cluster::ClusterReport::crd()),
         keep_unknown_fields(definition(crate::placement::Placement::crd())),

@@ -172,7 +172,8 @@ pub struct Unplaced {
     pub rule: Option<String>,
     /// How many replicas.
     pub count: u32,
-    /// `Unclaimed`, `NoClusterMatches`, `NoClusterEligible`, `AtCapacity`, `AtMaximum`, `NoAdditional`, `ZeroWeight`.
+    /// `Unclaimed`, `NoClusterMatches`, `NoClusterEligible`, `AtCapacity`, `AtMaximum`, `NoAdditional`, `ZeroWeight`,
+    /// `DividedOnce`.
     pub reason: String,
 }
 
@@ -235,7 +236,8 @@ impl Assignment {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exclusion {
-    /// `NotMatched`, `NotAccepted`, `NotJoined`, `Tainted`, `Unreachable`, `MaxClusters`.
+    /// `NotMatched`, `NotAccepted`, `NotJoined`, `Tainted`, `Unreachable`, `MaxClusters`, `Skewed`,
+    /// `NoTopologyLabel`.
     pub reason: String,
     /// How many clusters.
     pub count: u32,

@@ -9,6 +9,7 @@
 //! | [`revision`] | `ApplicationRevision` (`core.oam.dev/v1beta1`) |
 //! | [`placement`] | what a placing step says: rules, shares, tolerations |
 //! | [`decision`] | `Decision`: what placement answered |
+//! | [`definition`] | `ComponentDefinition` (`core.oam.dev/v1beta1`): where the count of a kind lives |
 //! | [`bundle`] | `Bundle`: what one application runs on one cluster |
 //! | [`cluster`] | `Cluster`, `ClusterReport` |
 //! | [`ledger`] | `AppliedBundle`: the agent's write-ahead ledger in the member |
@@ -25,6 +26,7 @@ pub mod cluster;
 pub mod condition;
 pub mod crds;
 pub mod decision;
+pub mod definition;
 pub mod hash;
 pub mod ledger;
 pub mod names;

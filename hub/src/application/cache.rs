@@ -9,13 +9,14 @@ use super::{
     fleet::{Change, Fleet},
     placements::StoredPlacement,
 };
-use crate::{dispatch::Observed, placement::Sight};
+use crate::{dispatch::Observed, placement::Sight, render::ReplicaPaths};
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::RwLock;
 use roundhouse_api::{
     application::{ApplicationStatus, references},
     cluster::Cluster,
     decision::Decision,
+    definition::{ComponentDefinition, ComponentDefinitionSpec},
     hash,
     names::{bundle_name, label},
     revision::ApplicationRevision,
@@ -84,10 +85,11 @@ pub(super) enum Kind {
     Cluster,
     Decision,
     Placement,
+    Definition,
     Revision,
 }
 
-const KINDS: usize = 6;
+const KINDS: usize = 7;
 
 /// Everything that is watched.
 #[derive(Debug, Default)]
@@ -116,6 +118,8 @@ struct State {
     /// Placements whose status has to be looked at.
     stale: BTreeSet<Key>,
     decisions: BTreeMap<Key, Arc<Decision>>,
+    /// With resourceVersion.
+    definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
 }
 
@@ -404,6 +408,35 @@ impl Cache {
             .collect()
     }
 
+    /// Takes a definition in; returns whether it says something else than before.
+    pub(super) fn put_definition(&self, definition: ComponentDefinition) -> bool {
+        let key = key_of(&definition);
+        let version = definition.resource_version().unwrap_or_default();
+        let mut state = self.state.write();
+        if state
+            .definitions
+            .get(&key)
+            .is_some_and(|(held, _)| older(held, &version))
+        {
+            return false;
+        }
+        let before = state.definitions.insert(key, (version, definition.spec.clone()));
+        before.is_none_or(|(_, spec)| spec != definition.spec)
+    }
+
+    pub(super) fn remove_definition(&self, key: &Key) -> bool {
+        self.state.write().definitions.remove(key).is_some()
+    }
+
+    /// Where the count of kinds lives, for the applications of a namespace.
+    pub(super) fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
+        let state = self.state.read();
+        ReplicaPaths::of(
+            namespace,
+            state.definitions.iter().map(|(key, (_, spec))| (key, spec)),
+        )
+    }
+
     pub(super) fn put_revision(&self, mut revision: ApplicationRevision) -> Option<Key> {
         revision.metadata.managed_fields = None;
         // The record of the spec is read from the server when it is needed.
@@ -448,6 +481,7 @@ impl Cache {
             Kind::Cluster => None,
             Kind::Placement => state.placements.get(key).map(|o| o.resource_version.clone()),
             Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
+            Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
             Kind::Revision => state.revisions.get(key).and_then(|o| o.resource_version()),
         };
         held.is_some_and(|held| older(&held, version))
@@ -467,6 +501,7 @@ impl Cache {
                 .collect(),
             Kind::Decision => state.decisions.keys().cloned().collect(),
             Kind::Placement => state.placements.keys().cloned().collect(),
+            Kind::Definition => state.definitions.keys().cloned().collect(),
             Kind::Revision => state.revisions.keys().cloned().collect(),
         }
     }

@@ -19,7 +19,7 @@ use kube::{
 };
 use roundhouse_api::{
     application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
-    revision::ApplicationRevision,
+    definition::ComponentDefinition, revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
@@ -36,6 +36,7 @@ enum Seen {
     Cluster(Box<Cluster>),
     Decision(Box<Decision>),
     Placement(Box<DynamicObject>),
+    Definition(Box<ComponentDefinition>),
     Revision(Box<ApplicationRevision>),
 }
 
@@ -72,6 +73,11 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         watch(placements(&client), Kind::Placement, |o| {
             Seen::Placement(Box::new(o))
         }),
+        watch(
+            Api::<ComponentDefinition>::all(client.clone()),
+            Kind::Definition,
+            |o| Seen::Definition(Box::new(o)),
+        ),
         watch(
             Api::<ApplicationRevision>::all(client.clone()),
             Kind::Revision,
@@ -124,6 +130,10 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
             .unwrap_or_default(),
         Seen::Cluster(cluster) => cache.put_cluster(&cluster),
         Seen::Placement(object) => cache.put_placement(*object),
+        Seen::Definition(definition) => match cache.put_definition(*definition) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
         Seen::Decision(decision) => cache.put_decision(*decision).into_iter().collect(),
         Seen::Revision(revision) => cache.put_revision(*revision).into_iter().collect(),
     }
@@ -138,6 +148,10 @@ fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
         Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
         Kind::Cluster => cache.remove_cluster(&key.1),
         Kind::Placement => cache.remove_placement(key),
+        Kind::Definition => match cache.remove_definition(key) {
+            true => cache.applications().into_iter().collect(),
+            false => BTreeSet::new(),
+        },
         Kind::Decision => cache.remove_decision(key).into_iter().collect(),
         Kind::Revision => cache.remove_revision(key).into_iter().collect(),
     }
@@ -150,6 +164,7 @@ fn name(seen: &Seen) -> Key {
         Seen::Cluster(object) => key_of(object.as_ref()),
         Seen::Decision(object) => key_of(object.as_ref()),
         Seen::Placement(object) => key_of(object.as_ref()),
+        Seen::Definition(object) => key_of(object.as_ref()),
         Seen::Revision(object) => key_of(object.as_ref()),
     }
 }
@@ -161,6 +176,7 @@ fn version(seen: &Seen) -> String {
         Seen::Cluster(object) => object.resource_version(),
         Seen::Decision(object) => object.resource_version(),
         Seen::Placement(object) => object.resource_version(),
+        Seen::Definition(object) => object.resource_version(),
         Seen::Revision(object) => object.resource_version(),
     };
     version.unwrap_or_default()

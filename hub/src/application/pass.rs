@@ -127,7 +127,8 @@ impl Hub {
         };
         status::accepted(&mut status, &[], app.generation, now);
         let unresolved = self.resolve(key, &app, &mut valid);
-        let rendered = render::render(&app.namespace, &app.name, &valid);
+        let mut rendered = render::render(&app.namespace, &app.name, &valid);
+        rendered.replica_paths = self.cache.replica_paths(&app.namespace);
         let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
         match prepared.await {
             Ok((mut delivery, app)) => {
@@ -421,7 +422,8 @@ impl Hub {
             return Ok(None);
         };
         let recorded = revisions::read(&self.client, delivery.key, &revision).await?;
-        let (rendered, variants) = render::part_variants(recorded);
+        let (mut rendered, variants) = render::part_variants(recorded);
+        rendered.replica_paths = self.cache.replica_paths(&delivery.key.0);
         Ok(Some(Content {
             namespace: delivery.key.0.clone(),
             application: delivery.key.1.clone(),

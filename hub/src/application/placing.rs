@@ -125,7 +125,10 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         steps: &steps,
         workloads: request.workloads,
         inventory: &request.fleet.inventory,
-        previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
+        previous: &Previous::from_decisions_at(
+            request.revision,
+            request.stored.values().map(|decision| &decision.spec),
+        ),
         now: request.now,
     });
     for (decision, step) in decisions.iter_mut().zip(&steps) {

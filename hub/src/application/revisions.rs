@@ -334,6 +334,7 @@ mod tests {
                     ],
                 })
                 .collect(),
+            ..Rendered::default()
         }
     }
 

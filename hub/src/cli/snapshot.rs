@@ -60,6 +60,7 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
     seen.referring = referring(hub, proposed, &applications).await?;
     applications.extend(proposals::keys(&seen.referring, Kind::Application));
     let applications = &applications;
+    let placements = &concerned(proposed);
     pages::<Cluster>(
         &Api::all(hub.clone()),
         "clusters",
@@ -72,9 +73,11 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
     let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
     for namespace in namespaces {
         let resource = ApiResource::erase::<Placement>(&());
-        let placements: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
-        pages(&placements, "placements", &ListParams::default(), |placement| {
-            seen.note(Kind::Placement, &placement);
+        let api: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
+        pages(&api, "placements", &ListParams::default(), |placement| {
+            if placements.contains(&(placement.namespace().unwrap_or_default(), placement.name_any())) {
+                seen.note(Kind::Placement, &placement);
+            }
             seen.snapshot.put_placement(placement);
         })
         .await?;
@@ -120,6 +123,16 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
             .or_insert_with(|| ABSENT.to_owned());
     }
     Ok(seen)
+}
+
+/// The Placements that are proposed, and those that proposed Applications refer to: others do not matter.
+fn concerned(proposed: &[Proposed]) -> BTreeSet<(String, String)> {
+    let mut placements = proposals::keys(proposed, Kind::Placement);
+    for one in proposed.iter().filter(|one| one.kind == Kind::Application) {
+        let named = references(one.spec()).into_iter();
+        placements.extend(named.map(|name| (one.namespace.clone(), name)));
+    }
+    placements
 }
 
 /// The Applications on the hub that refer to a proposed Placement, without those that are proposed themselves.

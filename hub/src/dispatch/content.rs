@@ -172,9 +172,9 @@ fn divide(
                 if share.replicas == 0 && workload.kind == "Job" {
                     continue;
                 }
-                render::set_job_share(&mut manifest, share);
+                render::set_share(&mut manifest, share, &content.rendered.replica_paths);
             }
-            overrides::apply(&mut manifest, overrides)?;
+            overrides::apply(&mut manifest, overrides, &content.rendered.replica_paths)?;
             render::stamp(&mut manifest, &stamps);
             let bytes = hash::weight(&manifest);
             if bytes > MAX_MANIFEST_BYTES {

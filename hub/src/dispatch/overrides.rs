@@ -3,7 +3,7 @@
 //! Architecture invariant: an override changes what an object asks for, never which object it is nor what placement
 //! divides; one that cannot be applied as a whole leaves nothing half changed, because its cluster is refused.
 
-use crate::render;
+use crate::render::{self, ReplicaPaths};
 use roundhouse_api::{
     decision::{DecidedOverride, OverrideError},
     hash,
@@ -139,11 +139,12 @@ fn names(target: &OverrideTarget, manifest: &Value) -> bool {
     text("/kind") == Some(&target.kind) && text("/metadata/name") == Some(&target.name)
 }
 
-/// Applies overrides to a manifest of one cluster, in their order. One that names another object does nothing.
+/// Applies overrides to a manifest of one cluster, in their order; `paths` tell where its count lives. One that names
+/// another object does nothing.
 ///
 /// # Errors
 /// [`Fault`] names the override, the object and the path. What is left of the manifest then is not to be used.
-pub fn apply(manifest: &mut Value, overrides: &[Arc<Applied>]) -> Result<(), Fault> {
+pub fn apply(manifest: &mut Value, overrides: &[Arc<Applied>], paths: &ReplicaPaths) -> Result<(), Fault> {
     for change in overrides {
         if !names(&change.target, manifest) {
             continue;
@@ -155,7 +156,7 @@ pub fn apply(manifest: &mut Value, overrides: &[Arc<Applied>]) -> Result<(), Fau
             path,
             message,
         };
-        let before = Kept::of(manifest);
+        let before = Kept::of(manifest, paths);
         match &change.change {
             Change::Patch(patch) => json_merge(manifest, &Value::Object(patch.clone())),
             Change::JsonPatch(operations) => {
@@ -169,7 +170,7 @@ pub fn apply(manifest: &mut Value, overrides: &[Arc<Applied>]) -> Result<(), Fau
                 }
             }
         }
-        let after = Kept::of(manifest);
+        let after = Kept::of(manifest, paths);
         if let Some((path, message)) = before.difference(&after) {
             return Err(fault(Some(path), message));
         }
@@ -209,7 +210,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(manifest: &Value) -> Kept {
+    fn of(manifest: &Value, paths: &ReplicaPaths) -> Kept {
         let at = |pointer: &'static str| (pointer, manifest.pointer(pointer).cloned());
         let bookkeeping = |field: &str| {
             let map = manifest.pointer(field).and_then(Value::as_object);
@@ -224,7 +225,7 @@ impl Kept {
                 at("/metadata/name"),
                 at("/metadata/namespace"),
             ],
-            counts: render::count_paths(manifest)
+            counts: render::count_paths(manifest, paths)
                 .into_iter()
                 .map(|path| {
                     let value = manifest.pointer(&path).cloned();
@@ -262,3 +263,6 @@ impl Kept {
 fn is_bookkeeping_label(key: &str) -> bool {
     is_bookkeeping(key) && !key.starts_with("roundhouse.dev/")
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,6 +143,8 @@ mod tests {
         }]
     }
 
+    static NO_LABELS: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+
     type Parts<'a> = &'a [(&'a str, u32, bool)];
 
     fn check(layers: &[(&str, bool, Parts<'_>)], expected: Parts<'_>) {
@@ -161,7 +163,7 @@ mod tests {
                 workloads,
                 clusters,
                 overrides: &[],
-                cluster_labels: &BTreeMap::new(),
+                cluster_labels: &NO_LABELS,
             })
             .collect();
         let got: Vec<_> = shares(&layers)

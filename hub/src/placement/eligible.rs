@@ -35,7 +35,7 @@ pub enum NotChosen {
     Unreachable,
     /// `maxClusters` others come first.
     MaxClusters,
-    /// Choosing it would exceed the skew of `spread`.
+    /// `maxClusters` has room, but choosing it would exceed the skew of `spread`.
     Skewed,
     /// It lacks the label that `spread` goes by.
     NoTopologyLabel,

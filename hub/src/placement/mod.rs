@@ -119,7 +119,7 @@ pub struct ClusterFacts {
 }
 
 /// Assignments of earlier decisions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Previous {
     /// (step, workload, rule) -> cluster -> replicas.
     pub assignments: BTreeMap<(String, WorkloadRef, String), BTreeMap<String, u32>>,
@@ -130,6 +130,8 @@ pub struct Previous {
     pub members: BTreeMap<String, Vec<String>>,
     /// (step, rule) -> weights that were frozen.
     pub frozen: BTreeMap<(String, String), FrozenWeights>,
+    /// (step, workload) -> its division, for what is divided once per revision: Jobs.
+    pub fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
 }
 
 /// What was decided for one step.

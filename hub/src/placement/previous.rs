@@ -3,6 +3,9 @@
 use super::{Previous, StepDecision};
 use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision};
 
+/// The kind that is divided once per revision.
+const JOB: &str = "Job";
+
 impl Previous {
     /// Reads the decisions of an application's placing steps: assignments settle ties and say what a cluster out of
     /// reach keeps; members keep their bundles.
@@ -11,6 +14,25 @@ impl Previous {
         for decision in decisions {
             previous.add(&decision.step, &decision.workloads, &decision.clusters);
             previous.freeze(&decision.step, &decision.frozen_weights);
+        }
+        previous
+    }
+
+    /// The same, with the Jobs fixed that were divided for this revision: a Job is divided once per revision and never
+    /// again, since what runs of it cannot be moved.
+    pub fn from_decisions_at<'a>(
+        revision: &str,
+        decisions: impl IntoIterator<Item = &'a DecisionSpec>,
+    ) -> Self {
+        let mut previous = Previous::default();
+        for decision in decisions {
+            previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
+            let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
+            for workload in jobs.filter(|_| decision.revision == revision) {
+                let key = (decision.step.clone(), workload.workload.clone());
+                previous.fixed.insert(key, workload.clone());
+            }
         }
         previous
     }

@@ -9,7 +9,10 @@ use super::{
     rule::RuleDivision,
     totals::{Total, Totals},
 };
-use roundhouse_api::placement::{Operator, Remainder, Rule, WeightBy};
+use roundhouse_api::{
+    decision::WorkloadDecision,
+    placement::{Operator, Remainder, Rule, WeightBy},
+};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Lines per decision; what is above is counted.
@@ -168,10 +171,10 @@ pub(super) fn of_choice(reasons: &mut Reasons, step: &PlacingStep<'_>, selection
     }
     if !choice.unlabelled.is_empty() {
         reasons.push(format!(
-            "spread: {} have no label {key} and are not chosen; label them, or use ScheduleAnyway",
+            "spread: {}, or use ScheduleAnyway",
             match choice.unlabelled.len() {
-                1 => "1 cluster".to_owned(),
-                count => format!("{count} clusters"),
+                1 => format!("1 cluster has no label {key} and is not chosen; label it"),
+                count => format!("{count} clusters have no label {key} and are not chosen; label them"),
             }
         ));
     }
@@ -337,6 +340,18 @@ pub(super) fn of_division(
             replicas(division.unplaced)
         ));
     }
+}
+
+/// Replicas of a Job on clusters that the rule may no longer use.
+pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &str, count: u32) {
+    let key = &workload.workload;
+    reasons.push(format!(
+        "{} of {} {}/{} lost the clusters that rule {rule} gave them to, and a Job is divided once per revision: change the Job to divide it anew",
+        replicas(u64::from(count)),
+        key.kind,
+        key.namespace,
+        key.name
+    ));
 }
 
 /// What there is to say of the totals of one workload.

@@ -20,7 +20,7 @@ pub(super) struct Candidate {
 pub(super) struct Choice {
     /// There are enough before them.
     pub(super) beyond_limit: Vec<usize>,
-    /// Choosing them would exceed the skew.
+    /// There is room for more, but choosing them would exceed the skew.
     pub(super) skewed: Vec<usize>,
     /// They lack the topology label.
     pub(super) unlabelled: Vec<usize>,
@@ -65,25 +65,17 @@ pub(super) fn choose(
     }
     let mut chosen = vec![false; candidates.len()];
     let mut left = limit;
-    // What is kept whatever the skew comes first in every group.
-    for group in groups.values_mut() {
-        while left > 0
-            && group
-                .next()
-                .is_some_and(|rank| candidates.get(rank).is_some_and(|c| c.kept))
-        {
+    // What is kept whatever the skew comes first, in every group too.
+    for (rank, candidate) in candidates.iter().enumerate().take(limit) {
+        if !candidate.kept {
+            break;
+        }
+        if let Some(group) = groups.values_mut().find(|group| group.next() == Some(rank)) {
             group.take(&mut chosen);
-            left -= 1;
-        }
-    }
-    for rank in &unlabelled {
-        if left > 0
-            && let (Some(candidate), Some(slot)) = (candidates.get(*rank), chosen.get_mut(*rank))
-            && candidate.kept
-        {
+        } else if let Some(slot) = chosen.get_mut(rank) {
             *slot = true;
-            left -= 1;
         }
+        left -= 1;
     }
     while left > 0 {
         let fewest = groups.values().map(|group| group.chosen).min().unwrap_or(0);
@@ -118,8 +110,8 @@ pub(super) fn choose(
         }
         let list = match unlabelled.binary_search(&rank) {
             Ok(_) if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule => &mut choice.unlabelled,
-            // Without the spread it would have been too late as well.
-            _ if left == 0 && rank >= limit => &mut choice.beyond_limit,
+            // By the number that is chosen, not by rank: ranks depend on history.
+            _ if left == 0 => &mut choice.beyond_limit,
             _ => &mut choice.skewed,
         };
         list.push(candidate.cluster);

@@ -19,8 +19,6 @@ pub mod dispatched;
 pub mod group;
 pub mod risk;
 pub mod rows;
-#[cfg(test)]
-mod tests;
 
 pub use dispatched::Dispatched;
 

@@ -114,12 +114,15 @@ pub fn judge(
         .filter(|cluster| !stays.contains(cluster))
         .collect();
     risk.losing = losing.into_iter().map(str::to_owned).collect();
-    let mut running = 0;
+    let stored = foreseen
+        .decisions
+        .iter()
+        .filter_map(|decision| decision.stored.as_ref());
+    let running = stored.map(|stored| stored.spec.placed).sum();
     let mut restarting: BTreeSet<&str> = BTreeSet::new();
     for (cluster, comparison) in compared {
         for change in comparison.iter() {
             let (before, after) = change.replicas.unwrap_or_default();
-            running += u64::from(before);
             risk.started += u64::from(after.saturating_sub(before));
             risk.stopped += u64::from(before.saturating_sub(after));
             if change.restarts() {

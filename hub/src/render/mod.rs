@@ -5,21 +5,21 @@
 //! | components to manifests | [`render`] |
 //! | components that differ for the clusters of a step | [`variants()`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
-//! | which of them are divided | [`workloads`], [`replica_count`] |
-//! | one cluster's share | [`set_replicas`] |
+//! | which of them are divided | [`workloads`], [`replica_count`], [`ReplicaPaths`] |
+//! | one cluster's share | [`set_share`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
 mod container;
 mod metadata;
 mod record;
+mod replica_paths;
 mod replicas;
 mod stamps;
 mod variants;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
-pub use replicas::{
-    JobShare, count_paths, replica_count, set_job_share, set_replicas, workload_ref, workloads,
-};
+pub use replica_paths::ReplicaPaths;
+pub use replicas::{JobShare, count_paths, replica_count, replicas_of, set_share, workload_ref, workloads};
 pub use stamps::{Stamps, component_hash, stamp};
 pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};
 
@@ -31,6 +31,8 @@ use serde_json::Value;
 pub struct Rendered {
     /// One entry per component, in order.
     pub components: Vec<RenderedComponent>,
+    /// Where the count of kinds lives that are not built in; no part of what is recorded.
+    pub replica_paths: ReplicaPaths,
 }
 
 /// What a component renders to, without stamps and before division.
@@ -74,6 +76,7 @@ fn render_components(namespace: &str, app: &str, components: &[ValidComponent]) 
     });
     Rendered {
         components: components.collect(),
+        ..Rendered::default()
     }
 }
 

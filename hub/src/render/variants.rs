@@ -43,7 +43,10 @@ pub fn with_variants(base: &Rendered, variants: &Variants) -> Rendered {
 /// Parts what [`with_variants`] put together.
 pub fn part_variants(all: Rendered) -> (Rendered, Variants) {
     let (components, differing) = all.components.into_iter().partition(|c| !c.name.contains('.'));
-    let base = Rendered { components };
+    let base = Rendered {
+        components,
+        replica_paths: all.replica_paths,
+    };
     let mut variants = Variants::new();
     for changed in Vec::<RenderedComponent>::from(differing) {
         let Some((name, step)) = changed.name.split_once('.') else {
@@ -88,6 +91,7 @@ mod tests {
         };
         Rendered {
             components: components.iter().map(component).collect(),
+            ..Rendered::default()
         }
     }
 

@@ -20,8 +20,9 @@ const STALE: u8 = 4;
 
 /// Apply Applications and Placements to a hub, or a saved plan if nothing it depends on has moved
 ///
-/// Everything is validated first with the controller's own functions; nothing is sent if one object is refused. Objects
-/// are applied on the server's side under the field manager `roundhouse`. Nothing is waited for.
+/// Everything is validated first with the controller's own functions; nothing is sent if one object is refused. An object
+/// that is there gets the spec of the file, whole, and its labels and annotations beside those that it has, under the
+/// field manager `roundhouse`. Nothing is waited for.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("input").required(true).args(["plan", "files"]))]
 pub(super) struct Args {
@@ -42,9 +43,6 @@ pub(super) struct Args {
     /// The hub checks everything and stores nothing
     #[arg(long)]
     dry_run: bool,
-    /// Take fields over that another field manager has set to something else
-    #[arg(long)]
-    force_conflicts: bool,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -64,7 +62,6 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let sender = Sender {
         client: &client,
         dry_run: args.dry_run,
-        force: args.force_conflicts,
     };
     for one in &proposed {
         let guard = plan.as_ref().map(|(file, plan)| Guard {

@@ -1,4 +1,4 @@
-//! One object to the hub: server-side apply, and what came of it.
+//! One object to the hub: created, or given the spec that was written, and what came of it.
 
 use super::stale;
 use crate::cli::{
@@ -9,16 +9,16 @@ use crate::cli::{
 };
 use kube::{
     Api, Client, Error, ResourceExt,
-    api::{ApiResource, Patch, PatchParams, ValidationDirective},
-    core::{DynamicObject, Status},
+    api::{ApiResource, PostParams},
+    core::DynamicObject,
 };
 use roundhouse_api::{application::Application, placement::Placement};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::path::Path;
 
 /// Field manager of what users apply.
 const FIELD_MANAGER: &str = "roundhouse";
-/// How often an object is read again because its status was written in between.
+/// How often an object is read again because somebody wrote it in between: the hub writes its status.
 const TRIES: usize = 10;
 
 /// Sends objects.
@@ -26,7 +26,6 @@ const TRIES: usize = 10;
 pub(super) struct Sender<'a> {
     pub(super) client: &'a Client,
     pub(super) dry_run: bool,
-    pub(super) force: bool,
 }
 
 /// What an object has to be when it is replaced.
@@ -50,92 +49,95 @@ impl Sender<'_> {
         };
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &proposed.namespace, &resource);
+        let wanted: DynamicObject = serde_json::from_value(proposed.object.clone()).map_err(|error| {
+            Failure::new("E-INPUT", format!("{} does not read", proposed.place)).because(error)
+        })?;
         let mut tries = 0;
         loop {
             let before = api.get_opt(&proposed.name).await;
             let before = before.map_err(|error| unreadable(&proposed.title(), error))?;
-            let mut object = proposed.object.clone();
             if let Some(guard) = guard {
                 let now = before.as_ref().map_or_else(|| ABSENT.to_owned(), state_of);
                 if now != guard.before {
-                    return Err(stale(guard.file).because(format!("{} has changed", proposed.title())));
-                }
-                // What was looked at is what is replaced.
-                if let Some(version) = before.as_ref().and_then(ResourceExt::resource_version) {
-                    object["metadata"]["resourceVersion"] = json!(version);
+                    let moved = format!("{} has changed", proposed.title());
+                    return Err(stale(guard.file).because(moved));
                 }
             }
-            let answer = api
-                .patch(&proposed.name, &self.params(), &Patch::Apply(&object))
-                .await;
+            let answer = match &before {
+                None => api.create(&self.params(), &wanted).await.map(|_| "created"),
+                Some(before) => {
+                    let next = replaced(before, &wanted);
+                    if said(&next) == said(before) {
+                        return self.print(proposed, "unchanged");
+                    }
+                    // With the version that was looked at: a write in between is seen.
+                    let answer = api.replace(&proposed.name, &self.params(), &next).await;
+                    answer.map(|_| "configured")
+                }
+            };
             tries += 1;
             match answer {
-                Err(Error::Api(status)) if guard.is_some() && raced(&status) && tries < TRIES => {}
+                Err(Error::Api(status)) if status.code == 409 && tries < TRIES => {}
                 Err(error) => return Err(refused(proposed, error)),
-                Ok(after) => return terminal::print(&self.line(proposed, before.as_ref(), &after)),
+                Ok(done) => return self.print(proposed, done),
             }
         }
     }
 
-    fn params(self) -> PatchParams {
-        PatchParams {
+    fn params(self) -> PostParams {
+        PostParams {
             dry_run: self.dry_run,
-            force: self.force,
             field_manager: Some(FIELD_MANAGER.to_owned()),
-            field_validation: Some(ValidationDirective::Strict),
         }
     }
 
-    fn line(self, proposed: &Proposed, before: Option<&DynamicObject>, after: &DynamicObject) -> String {
-        let done = match before {
-            None => "created",
-            Some(before) if said(before) == said(after) => "unchanged",
-            Some(_) => "configured",
-        };
+    fn print(self, proposed: &Proposed, done: &str) -> Result<(), Failure> {
         let dry = if self.dry_run { " (dry run)" } else { "" };
         let kind = proposed.kind.word().to_lowercase();
-        format!("{kind} {}/{} {done}{dry}\n", proposed.namespace, proposed.name)
+        terminal::print(&format!(
+            "{kind} {}/{} {done}{dry}\n",
+            proposed.namespace, proposed.name
+        ))
     }
+}
+
+/// The object that is there with the spec that is wanted, and the wanted labels and annotations beside its own.
+fn replaced(before: &DynamicObject, wanted: &DynamicObject) -> DynamicObject {
+    let mut next = before.clone();
+    next.metadata.managed_fields = None;
+    next.labels_mut().extend(wanted.labels().clone());
+    next.annotations_mut().extend(wanted.annotations().clone());
+    if let (Value::Object(next), Some(spec)) = (&mut next.data, wanted.data.get("spec")) {
+        next.insert("spec".to_owned(), spec.clone());
+    }
+    next
 }
 
 /// What users say of an object.
-fn said(object: &DynamicObject) -> (Option<&Value>, Value) {
-    let metadata = json!([object.labels(), object.annotations(), object.finalizers()]);
-    (object.data.get("spec"), metadata)
-}
-
-/// Whether somebody wrote the object in between; not that another manager holds a field.
-fn raced(status: &Status) -> bool {
-    status.code == 409 && !holds_fields(status)
-}
-
-fn holds_fields(status: &Status) -> bool {
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .into_iter()
-        .any(|cause| cause.reason == "FieldManagerConflict")
+fn said(object: &DynamicObject) -> [Value; 3] {
+    let text = |map| serde_json::to_value(map).unwrap_or_default();
+    [
+        object.data.get("spec").cloned().unwrap_or_default(),
+        text(object.labels()),
+        text(object.annotations()),
+    ]
 }
 
 fn refused(proposed: &Proposed, error: Error) -> Failure {
-    let failure = Failure::new(
-        "E-APPLY",
-        format!("{}: {} was not applied", proposed.place, proposed.title()),
-    );
+    let what = format!("{}: {} was not applied", proposed.place, proposed.title());
+    let failure = Failure::new("E-APPLY", what);
     match error {
-        Error::Api(status) if holds_fields(&status) => failure
-            .because(status.message)
-            .advise("--force-conflicts, to take these fields over; or leave them out of the file"),
         Error::Api(status) if status.code == 404 => {
             let namespace = &proposed.namespace;
-            failure
-                .because(status.message)
-                .advise(format!("kubectl create namespace {namespace}, if it is missing; roundhouse crds, if the hub has never run there"))
+            failure.because(status.message).advise(format!(
+                "kubectl create namespace {namespace}, if it is missing; roundhouse crds, if no hub has run there"
+            ))
         }
         Error::Api(status) => failure
             .because(status.message)
             .advise("what the hub names; objects that were printed before are applied"),
         error => failure
             .because(error)
-            .advise("the same again, when the hub answers: what was applied is unchanged then"),
+            .advise("the same again when the hub answers: what was applied is unchanged then"),
     }
 }

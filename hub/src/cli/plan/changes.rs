@@ -95,7 +95,7 @@ fn of_variant(out: &mut String, group: &ObjectGroup, variant: &Variant, screen: 
         let moved: Vec<String> = moved
             .filter_map(|(name, counts)| counts.map(|(b, a)| format!("{name} {b} → {a}")))
             .collect();
-        let start = format!("        replicas  {} → {} in all", number(before), number(after));
+        let start = format!("        replicas  {} → {}", number(before), number(after));
         let width = screen
             .width
             .map(|width| width.saturating_sub(start.chars().count() + 2));

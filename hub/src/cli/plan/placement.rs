@@ -43,9 +43,9 @@ pub(super) fn draw(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
                     count => format!("writes {}", counted(count, "bundle")),
                 };
                 let wait = match deploy.wait {
-                    WaitFor::Ready => "until ready",
-                    WaitFor::Applied => "until applied",
-                    WaitFor::None => "without waiting",
+                    WaitFor::Ready => "waits until they are ready",
+                    WaitFor::Applied => "waits until they are applied",
+                    WaitFor::None => "does not wait",
                 };
                 let _ = writeln!(out, "{}", screen.fit(&format!("{place}{bundles}, {wait}")));
                 table(out, rows.iter().filter(|row| row.step == step.name), screen);

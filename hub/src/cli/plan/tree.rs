@@ -117,7 +117,7 @@ fn workloads<'r>(
     screen: &Screen,
 ) -> Vec<Node> {
     let mut nodes: Vec<(&Row, Node)> = Vec::new();
-    for row in rows {
+    for row in rows.filter(|row| row.rule.is_some() || row.new > 0) {
         let known = nodes
             .last_mut()
             .filter(|(first, _)| first.workload == row.workload);

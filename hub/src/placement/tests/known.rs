@@ -48,7 +48,7 @@ fn never(mut case: Case) -> Case {
 /// Parties with (weight, min, max): bounds of single clusters, which a rule cannot say.
 fn bounded(total: u32, parties: &[(u32, u32, u32)]) -> (Vec<u32>, u32) {
     let party = |(weight, min, max): &(u32, u32, u32)| Party {
-        weight: *weight,
+        weight: u64::from(*weight),
         min: *min,
         max: *max,
         previous: 0,

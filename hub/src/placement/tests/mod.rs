@@ -1,12 +1,17 @@
 //! Tests of placement as a whole.
 
 mod cases;
+mod choosing;
 mod definition;
 mod division;
 mod fixture;
 mod generate;
+mod jobs;
 mod known;
 mod messages;
+mod overriding;
+mod seen;
+mod weighing;
 mod whole;
 
 use proptest::test_runner::Config;
