@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_list_fits_and_says_what_is_missing() {
         let entries: Vec<String> = (1..=20).map(|n| format!("c{n} {n}")).collect();
-        assert_eq!(listed(&entries, Some(32)), "c1 1, c2 2, … and 18 more");
+        assert_eq!(listed(&entries, Some(30)), "c1 1, c2 2, … and 18 more");
         assert_eq!(listed(&entries[..3], Some(16)), "c1 1, c2 2, c3 3");
         assert_eq!(listed(&entries[..1], Some(2)), "c1 1");
         for width in 0..200 {
