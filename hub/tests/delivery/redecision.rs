@@ -234,8 +234,8 @@ async fn a_rule_that_may_match_nothing_holds_up_nothing() {
     let message = status.workflow.unwrap().message.unwrap();
     assert_eq!(
         message,
-        "waiting: no cluster is chosen; placement is not satisfied: rule mars: no cluster matches region=mars (values of \
-         region: east 3, west 2)",
+        "waiting: no cluster is chosen; placement is not satisfied: rule mars matches no cluster (selector region=mars; 3 \
+         clusters have region=east, 2 clusters have region=west); label a cluster or change the rule",
         "the first step waits"
     );
 }
