@@ -572,3 +572,6 @@ pub(super) fn application_of(observed: &Observed) -> Option<Key> {
     let part = observed.name.strip_prefix(&bundle_name(namespace, name, 1))?;
     (part.is_empty() || part.starts_with('.')).then(|| (namespace.clone(), name.clone()))
 }
+
+#[cfg(test)]
+mod tests;

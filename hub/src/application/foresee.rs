@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dispatch::{self, Content, Observed, Plan},
     placement::ClusterFacts,
-    render,
+    render::{self, ReplicaPaths},
     workflow::{Limits, Reach, Spec},
 };
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use roundhouse_api::{
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec},
+    definition::ComponentDefinition,
     revision::ApplicationRevision,
 };
 use serde_json::Value;
@@ -44,6 +45,11 @@ impl Snapshot {
     /// Takes a Placement in, as it is stored or proposed; a proposed one has no resourceVersion, and counts.
     pub fn put_placement(&self, placement: DynamicObject) {
         self.cache.put_placement(placement);
+    }
+
+    /// Takes a ComponentDefinition in; a proposed one has no resourceVersion, and counts.
+    pub fn put_definition(&self, definition: ComponentDefinition) {
+        self.cache.put_definition(definition);
     }
 
     /// Takes a Decision in.
@@ -83,6 +89,11 @@ impl Snapshot {
         self.cache.decisions(&(namespace.to_owned(), name.to_owned()))
     }
 
+    /// Where the counts of kinds are that the definitions of a namespace describe.
+    pub fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
+        self.cache.replica_paths(namespace)
+    }
+
     /// The `spec` of an Application as it is stored.
     pub fn spec(&self, namespace: &str, name: &str) -> Option<Value> {
         let stored = self.cache.application(&(namespace.to_owned(), name.to_owned()))?;
@@ -120,6 +131,8 @@ pub struct Foreseen {
     pub observed: BTreeMap<String, Vec<Observed>>,
     /// Why removals would wait for a confirmation, if they would.
     pub held: Option<String>,
+    /// Where the counts of kinds are that definitions describe.
+    pub replica_paths: ReplicaPaths,
     /// What stops the application, by step: nothing of such a step is carried out.
     pub refused: BTreeMap<String, String>,
 }
@@ -153,7 +166,9 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     let cache = &snapshot.cache;
     let key: Key = (proposal.namespace.to_owned(), proposal.name.to_owned());
     let valid = understand(snapshot, proposal)?;
-    let rendered = render::render(proposal.namespace, proposal.name, &valid);
+    let mut rendered = render::render(proposal.namespace, proposal.name, &valid);
+    rendered.replica_paths = cache.replica_paths(proposal.namespace);
+    let replica_paths = rendered.replica_paths.clone();
     let stored = cache.application(&key).filter(|stored| !stored.deleting);
     let application = ApplicationRef {
         namespace: key.0.clone(),
@@ -216,6 +231,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         .filter_map(|placed| Some((placed.step.clone(), foreign(cache, &delivery, &placed.step)?)));
     Ok(Foreseen {
         refused: refused.collect(),
+        replica_paths,
         former: latest.map(|latest| latest.name.clone()),
         revision: delivery.content.revision.clone(),
         decisions: placed

@@ -8,8 +8,8 @@ use kube::{
     core::ApiResource,
 };
 use roundhouse_api::{
-    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision, placement::Placement,
-    revision::ApplicationRevision,
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
+    definition::ComponentDefinition, placement::Placement, revision::ApplicationRevision,
 };
 use std::{collections::BTreeSet, path::Path};
 
@@ -106,6 +106,16 @@ pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
     .await?;
     known.clusters.sort_by_cached_key(ResourceExt::name_any);
     let snapshot = &known.snapshot;
+    let definitions = Api::<ComponentDefinition>::all(client.clone());
+    pages(
+        &definitions,
+        "ComponentDefinitions",
+        &ListParams::default(),
+        |definition| {
+            snapshot.put_definition(definition);
+        },
+    )
+    .await?;
     pages(
         &Api::<Decision>::all(client.clone()),
         "Decisions",

@@ -1,12 +1,13 @@
-//! The Applications and Placements among the documents that a user names.
+//! The Applications, Placements and ComponentDefinitions among the documents that a user names.
 
 use super::{
     Failure,
     documents::{self, Document, Place},
 };
-use kube::Resource;
+use kube::api::ApiResource;
 use roundhouse_api::{
     application::{Application, Violation, check_application_name, validate, validate_placement},
+    definition::{ComponentDefinition, ComponentDefinitionSpec},
     names::check_dns_label,
     placement::Placement,
 };
@@ -28,6 +29,8 @@ const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// What a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
+    /// Before what is divided by it.
+    ComponentDefinition,
     /// Before the Applications that refer to it.
     Placement,
     Application,
@@ -37,17 +40,28 @@ impl Kind {
     /// As `kind` says it.
     pub(super) fn word(self) -> &'static str {
         match self {
+            Kind::ComponentDefinition => "ComponentDefinition",
             Kind::Placement => "Placement",
             Kind::Application => "Application",
         }
     }
 
-    fn of(api_version: &str, kind: &str) -> Option<Kind> {
-        let is = |version: &str, name: &str| (api_version, kind) == (version, name);
-        if is(&Application::api_version(&()), &Application::kind(&())) {
-            return Some(Kind::Application);
+    /// The resource of the hub.
+    pub(super) fn resource(self) -> ApiResource {
+        match self {
+            Kind::ComponentDefinition => ApiResource::erase::<ComponentDefinition>(&()),
+            Kind::Placement => ApiResource::erase::<Placement>(&()),
+            Kind::Application => ApiResource::erase::<Application>(&()),
         }
-        is(&Placement::api_version(&()), &Placement::kind(&())).then_some(Kind::Placement)
+    }
+
+    fn of(api_version: &str, kind: &str) -> Option<Kind> {
+        [Kind::ComponentDefinition, Kind::Placement, Kind::Application]
+            .into_iter()
+            .find(|known| {
+                let resource = known.resource();
+                (resource.api_version.as_str(), resource.kind.as_str()) == (api_version, kind)
+            })
     }
 }
 
@@ -74,11 +88,11 @@ impl Proposed {
     }
 }
 
-/// Reads and validates the Applications and Placements of files with the functions that the controller validates with:
-/// Placements first, then by namespace and name. `namespace` is the one of objects that name none.
+/// Reads and validates the objects of files with the functions that the controller validates with:
+/// definitions and Placements first, then by namespace and name. `namespace` is the one of objects that name none.
 ///
 /// # Errors
-/// Nothing is there; a document is neither, or is one that the controller would not accept. The message names file,
+/// Nothing is there; a document is none of them, or is one that the controller would not accept. The message names file,
 /// document and line.
 pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Vec<Proposed>, Failure> {
     of_documents(documents::read(files)?, namespace)
@@ -112,9 +126,9 @@ fn of_document(
     namespace: Option<&str>,
 ) -> Result<Proposed, Failure> {
     let (kind, namespace, name) = identify(&value, namespace).map_err(|reason| {
-        Failure::new("E-INPUT", format!("{place} is no Application and no Placement"))
+        Failure::new("E-INPUT", format!("{place} is nothing that can be planned or applied"))
             .because(reason)
-            .advise("documents of core.oam.dev/v1beta1 Application or roundhouse.dev/v1alpha1 Placement, with metadata.name and spec")
+            .advise("Application or ComponentDefinition of core.oam.dev/v1beta1, or Placement of roundhouse.dev/v1alpha1, with metadata.name and spec")
     })?;
     if let Some(map) = value.as_object_mut() {
         map.remove("status");
@@ -136,10 +150,24 @@ fn of_document(
             check_dns_label("Placement name", name, MAX_LABEL),
             validate_placement(spec).map(drop),
         ),
+        Kind::ComponentDefinition => (
+            check_dns_label("ComponentDefinition name", name, MAX_LABEL),
+            validate_definition(spec),
+        ),
     };
     named.map_err(|error| not_accepted(&proposed, &[format!("metadata.name: {error}")]))?;
     verdict.map_err(|violations| not_accepted(&proposed, &lines(&violations)))?;
     Ok(proposed)
+}
+
+fn validate_definition(spec: &Value) -> Result<(), Vec<Violation>> {
+    let read = serde_json::from_value::<ComponentDefinitionSpec>(spec.clone());
+    read.map(drop).map_err(|error| {
+        vec![Violation {
+            path: "spec".to_owned(),
+            reason: error.to_string(),
+        }]
+    })
 }
 
 fn lines(violations: &[Violation]) -> Vec<String> {
@@ -255,12 +283,12 @@ spec:
             ),
             (
                 format!("{VALID}---\napiVersion: v1\nkind: ConfigMap\n"),
-                "error: app.yaml, document 2 (line 9) is no Application and no Placement [E-INPUT]\n\
+                "error: app.yaml, document 2 (line 9) is nothing that can be planned or applied [E-INPUT]\n\
                  cause: it is a ConfigMap of v1",
             ),
             (
                 VALID.replace("spec:", "sepc:"),
-                "error: app.yaml, document 1 (line 2) is no Application and no Placement [E-INPUT]\n\
+                "error: app.yaml, document 1 (line 2) is nothing that can be planned or applied [E-INPUT]\n\
                  cause: it has no field sepc (known: apiVersion, kind, metadata, spec, status)",
             ),
             (

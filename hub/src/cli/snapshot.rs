@@ -8,19 +8,14 @@ use super::{
 };
 use crate::{application::Snapshot, plan::Dispatched};
 use futures::{StreamExt, stream};
-use kube::{
-    Api, Client, Error, ResourceExt,
-    api::{ApiResource, ListParams},
-    core::DynamicObject,
-};
+use kube::{Api, Client, Error, ResourceExt, api::ListParams, core::DynamicObject};
 use roundhouse_api::{
-    application::{Application, references},
+    application::references,
     bundle::Bundle,
     cluster::Cluster,
     decision::Decision,
     hash,
     names::{annotation, label},
-    placement::Placement,
     revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
@@ -70,9 +65,24 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
         },
     )
     .await?;
+    let resource = Kind::ComponentDefinition.resource();
+    let api: Api<DynamicObject> = Api::all_with(hub.clone(), &resource);
+    pages(
+        &api,
+        "componentdefinitions",
+        &ListParams::default(),
+        |definition: DynamicObject| {
+            seen.note(Kind::ComponentDefinition, &definition);
+            // One that does not read is passed over by the controller too.
+            if let Ok(definition) = serde_json::to_value(&definition).and_then(serde_json::from_value) {
+                seen.snapshot.put_definition(definition);
+            }
+        },
+    )
+    .await?;
     let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
     for namespace in namespaces {
-        let resource = ApiResource::erase::<Placement>(&());
+        let resource = Kind::Placement.resource();
         let api: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
         pages(&api, "placements", &ListParams::default(), |placement| {
             if placements.contains(&(placement.namespace().unwrap_or_default(), placement.name_any())) {
@@ -143,7 +153,7 @@ async fn referring(
 ) -> Result<Vec<Proposed>, Failure> {
     let placements = proposals::keys(proposed, Kind::Placement);
     let namespaces: BTreeSet<&String> = placements.iter().map(|(namespace, _)| namespace).collect();
-    let resource = ApiResource::erase::<Application>(&());
+    let resource = Kind::Application.resource();
     let mut found = Vec::new();
     for namespace in namespaces {
         let api: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
@@ -182,7 +192,7 @@ async fn referring(
 type OfApplication = (Option<DynamicObject>, Vec<ApplicationRevision>, Vec<Bundle>);
 
 async fn of_application(hub: &Client, namespace: &str, name: &str) -> Result<OfApplication, Failure> {
-    let resource = ApiResource::erase::<Application>(&());
+    let resource = Kind::Application.resource();
     let applications: Api<DynamicObject> = Api::namespaced_with(hub.clone(), namespace, &resource);
     let application = applications.get_opt(name).await;
     let application =

@@ -1,11 +1,8 @@
 //! All that a decision depends on, owned: so that a change can be tried out.
 
-use crate::{
-    placement::{
-        ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload,
-        decision_hash, place, standing,
-    },
-    render,
+use crate::placement::{
+    ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload, decision_hash,
+    place, standing,
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -73,12 +70,12 @@ pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decisi
 }
 
 impl Setting {
-    /// The setting of an application that was understood, its Placements put in: with the fleet and its stored
-    /// Decisions.
+    /// The setting of an application, `<namespace>/<name>`, that was understood, its Placements put in: with what it
+    /// divides, the fleet, and its stored Decisions.
     pub fn of(
-        namespace: &str,
-        name: &str,
+        application: String,
         valid: &ValidApplication,
+        workloads: Vec<Workload>,
         fleet: Vec<Arc<ClusterFacts>>,
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
@@ -91,9 +88,9 @@ impl Setting {
             StepKind::Suspend(_) => None,
         });
         Setting {
-            application: format!("{namespace}/{name}"),
+            application,
             steps: steps.collect(),
-            workloads: render::workloads(&render::render(namespace, name, valid)),
+            workloads,
             inventory: fleet.into_iter().collect(),
             previous: Previous::from_decisions(stored.values().map(|decision| &decision.spec)),
             now,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     dispatch::{Divided, Observed, Wanted, plan::Todo},
-    render,
+    render::{self, JobShare, ReplicaPaths},
 };
 use roundhouse_api::{bundle::BundleSpec, hash};
 use serde_json::Value;
@@ -57,6 +57,7 @@ impl ObjectChange {
 #[derive(Debug)]
 pub struct Differ<'a> {
     dispatched: &'a Dispatched,
+    paths: &'a ReplicaPaths,
     salt: &'a str,
     done: HashMap<Contents, Comparison>,
 }
@@ -66,9 +67,10 @@ type Contents = (Vec<String>, Vec<String>, Vec<String>);
 
 impl<'a> Differ<'a> {
     /// Starts with nothing compared.
-    pub fn new(dispatched: &'a Dispatched, salt: &'a str) -> Differ<'a> {
+    pub fn new(dispatched: &'a Dispatched, paths: &'a ReplicaPaths, salt: &'a str) -> Differ<'a> {
         Differ {
             dispatched,
+            paths,
             salt,
             done: HashMap::new(),
         }
@@ -100,7 +102,7 @@ impl<'a> Differ<'a> {
             .flat_map(|part| &part.manifests)
             .map(hash::without_stamps)
             .collect();
-        let mut changes = objects(old, new.iter(), self.salt);
+        let mut changes = objects(old, new.iter(), self.paths, self.salt);
         changes.extend(settings);
         let comparison: Comparison = changes.into();
         self.done.insert(contents, comparison.clone());
@@ -112,6 +114,7 @@ impl<'a> Differ<'a> {
 fn objects<'v>(
     before: impl Iterator<Item = &'v Value>,
     after: impl Iterator<Item = &'v Value>,
+    paths: &ReplicaPaths,
     salt: &str,
 ) -> Vec<ObjectChange> {
     let (before, after) = (by_id(before), by_id(after));
@@ -123,7 +126,8 @@ fn objects<'v>(
         if old == new {
             return None;
         }
-        let count = |manifest: Option<&Value>| manifest.and_then(render::replica_count);
+        let count =
+            |manifest: Option<&Value>| manifest.and_then(|manifest| render::replica_count(manifest, paths));
         let replicas = match (count(old), count(new)) {
             (None, None) => None,
             (old, new) => Some((old.unwrap_or(0), new.unwrap_or(0))),
@@ -132,12 +136,13 @@ fn objects<'v>(
             (Some(old), Some(new)) => {
                 let mut fields = change::changes(old, new, salt);
                 if replicas.is_some() {
-                    fields.retain(|field| !is_count(&field.path, new));
+                    let counts = render::count_paths(new, paths);
+                    fields.retain(|field| !counts.contains(&pointer(&field.path)));
                 }
                 let variant = format!("{fields:?}");
                 (Action::Change, fields, variant)
             }
-            (None, Some(new)) => (Action::Add, Vec::new(), without_count(new)),
+            (None, Some(new)) => (Action::Add, Vec::new(), without_count(new, paths)),
             _ => (Action::Destroy, Vec::new(), String::new()),
         };
         Some(ObjectChange {
@@ -180,20 +185,20 @@ fn id_of(manifest: &Value, index: usize) -> ObjectId {
     }
 }
 
-/// Fields that a share of the replicas is written to.
-fn is_count(path: &str, manifest: &Value) -> bool {
-    match manifest.get("kind").and_then(Value::as_str) {
-        Some("Job") => matches!(path, "spec.parallelism" | "spec.completions"),
-        _ => path == "spec.replicas",
-    }
+/// `spec.replicas` → `/spec/replicas`.
+fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
 }
 
 /// The content of a manifest but for the count.
-fn without_count(manifest: &Value) -> String {
+fn without_count(manifest: &Value, paths: &ReplicaPaths) -> String {
     let mut manifest = manifest.clone();
-    if render::replica_count(&manifest).is_some() {
-        render::set_replicas(&mut manifest, 0, 0);
-    }
+    let none = JobShare {
+        before: 0,
+        replicas: 0,
+        of_total: 0,
+    };
+    render::set_share(&mut manifest, &none, paths);
     hash::of_value(&manifest)
 }
 

@@ -269,7 +269,7 @@ fn part_of(name: &str) -> u32 {
 
 /// What differs on each cluster that is written.
 fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap<String, Comparison> {
-    let mut differ = Differ::new(dispatched, salt);
+    let mut differ = Differ::new(dispatched, &foreseen.replica_paths, salt);
     let mut compared = BTreeMap::new();
     let none = Vec::new();
     let clusters: BTreeSet<&String> = foreseen

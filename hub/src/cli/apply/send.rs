@@ -3,16 +3,11 @@
 use super::stale;
 use crate::cli::{
     Failure,
-    proposals::{Kind, Proposed},
+    proposals::Proposed,
     snapshot::{ABSENT, state_of, unreadable},
     terminal,
 };
-use kube::{
-    Api, Client, Error, ResourceExt,
-    api::{ApiResource, PostParams},
-    core::DynamicObject,
-};
-use roundhouse_api::{application::Application, placement::Placement};
+use kube::{Api, Client, Error, ResourceExt, api::PostParams, core::DynamicObject};
 use serde_json::Value;
 use std::path::Path;
 
@@ -43,10 +38,7 @@ impl Sender<'_> {
     /// # Errors
     /// The hub refuses it or cannot be reached; the object is not what the guard says any more.
     pub(super) async fn send(self, proposed: &Proposed, guard: Option<Guard<'_>>) -> Result<(), Failure> {
-        let resource = match proposed.kind {
-            Kind::Application => ApiResource::erase::<Application>(&()),
-            Kind::Placement => ApiResource::erase::<Placement>(&()),
-        };
+        let resource = proposed.kind.resource();
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), &proposed.namespace, &resource);
         let wanted: DynamicObject = serde_json::from_value(proposed.object.clone()).map_err(|error| {

@@ -9,6 +9,7 @@ use crate::{
         proposals::{self, Kind, Proposed},
     },
     explain::{Setting, Source, in_force},
+    render,
 };
 use jiff::Timestamp;
 use roundhouse_api::clock::{Clock, SystemClock};
@@ -79,7 +80,11 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
     };
     let valid = understand(snapshot, &proposal).map_err(|why| refused(args, why))?;
     let stored = snapshot.decisions(namespace, name);
-    let setting = Setting::of(namespace, name, &valid, snapshot.fleet(), &stored, now);
+    let mut rendered = render::render(namespace, name, &valid);
+    rendered.replica_paths = snapshot.replica_paths(namespace);
+    let workloads = render::workloads(&rendered);
+    let title = format!("{namespace}/{name}");
+    let setting = Setting::of(title, &valid, workloads, snapshot.fleet(), &stored, now);
     let names: Vec<String> = setting.steps.iter().map(|step| step.name.clone()).collect();
     let steps = match &args.step {
         None => (0..names.len()).collect(),

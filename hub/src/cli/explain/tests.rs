@@ -38,8 +38,8 @@ fn application(replicas: u32, steps: &Value) -> Value {
         "workflow": {"steps": steps}})
 }
 
-fn subject(spec: &Value, fleet: Vec<Cluster>) -> Subject {
-    read::of(&args(Format::Table), spec, &hub(&fleet), Timestamp::UNIX_EPOCH).unwrap()
+fn subject(spec: &Value, fleet: &[Cluster]) -> Subject {
+    read::of(&args(Format::Table), spec, &hub(fleet), Timestamp::UNIX_EPOCH).unwrap()
 }
 
 fn hub(fleet: &[Cluster]) -> Snapshot {
@@ -76,7 +76,7 @@ fn regions() -> Subject {
         effect: TaintEffect::NoSchedule,
         time_added: None,
     }];
-    subject(&spec, fleet)
+    subject(&spec, &fleet)
 }
 
 fn shown(subject: &Subject, name: &str, format: Format) -> String {
@@ -110,7 +110,7 @@ fn no_replica_by_arithmetic() {
         5,
         &json!([{"name": "deploy", "type": "deploy", "properties": {"placement": placement}}]),
     );
-    let subject = subject(&spec, vec![facts("a", &[]), facts("b", &[]), facts("c", &[])]);
+    let subject = subject(&spec, &[facts("a", &[]), facts("b", &[]), facts("c", &[])]);
     insta::assert_snapshot!("zero-share", shown(&subject, "c", Format::Table));
 }
 
@@ -123,7 +123,7 @@ fn what_cannot_be_flipped_is_said_honestly() {
         5,
         &json!([{"type": "deploy", "properties": {"placement": placement}}]),
     );
-    let subject = subject(&spec, vec![facts("c", &[])]);
+    let subject = subject(&spec, &[facts("c", &[])]);
     let text = shown(&subject, "c", Format::Table);
     assert!(text.ends_with("To include it: no single label, taint, weight, share, bound or count does it, nor what was tried of them together\n"), "{text}");
 }
@@ -135,8 +135,8 @@ fn a_long_list_says_how_many_more_there_are() {
         2_000,
         &json!([{"type": "deploy", "properties": {"placement": placement}}]),
     );
-    let fleet = (0..1_000).map(|n| facts(&format!("c{n:03}"), &[])).collect();
-    let subject = subject(&spec, fleet);
+    let fleet: Vec<Cluster> = (0..1_000).map(|n| facts(&format!("c{n:03}"), &[])).collect();
+    let subject = subject(&spec, &fleet);
     let table = arithmetic::draw(&subject, Format::Table);
     assert!(table.contains("… and 980 more"), "{table}");
     assert!(table.lines().count() < 30, "{table}");

@@ -165,11 +165,20 @@ pub(super) fn plan_all(
     proposed: &[Proposed],
     now: Timestamp,
 ) -> Result<Vec<ApplicationPlan>, Failure> {
-    for placement in proposed.iter().filter(|one| one.kind == Kind::Placement) {
-        let object = serde_json::from_value(placement.object.clone());
-        seen.snapshot.put_placement(object.map_err(|error| {
-            Failure::new("E-INPUT", format!("{} does not read", placement.place)).because(error)
-        })?);
+    for one in proposed {
+        let unread = |error| Failure::new("E-INPUT", format!("{} does not read", one.place)).because(error);
+        let object = one.object.clone();
+        match one.kind {
+            Kind::Application => {}
+            Kind::Placement => {
+                let placement = serde_json::from_value(object).map_err(unread)?;
+                seen.snapshot.put_placement(placement);
+            }
+            Kind::ComponentDefinition => {
+                let definition = serde_json::from_value(object).map_err(unread)?;
+                seen.snapshot.put_definition(definition);
+            }
+        }
     }
     let own = proposed.iter().filter(|one| one.kind == Kind::Application);
     let mut all: Vec<&Proposed> = own.chain(&seen.referring).collect();
@@ -204,10 +213,8 @@ fn unforeseen(proposed: &Proposed, why: Unforeseen) -> Failure {
 fn nothing_to_plan(against: Against) -> Failure {
     let failure = Failure::new("E-NOTHING", "there is no Application to plan");
     match against {
-        Against::Nothing => failure.because("the files hold Placements only"),
-        Against::Bundles => {
-            failure.because("the files hold Placements only, and no Application on the hub refers to them")
-        }
+        Against::Nothing => failure.because("the files hold no Application"),
+        Against::Bundles => failure.because("the files hold none, and none on the hub refers to them"),
     }
     .advise("-f with the file of an Application too")
 }

@@ -86,31 +86,20 @@ pub(super) fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Entries in a line of at most `width` characters: what does not fit is counted, never dropped.
+/// Entries in a line of at most `width` characters: what does not fit is counted, never dropped. The first is always there.
 pub(super) fn listed(entries: &[String], width: Option<usize>) -> String {
-    let Some(width) = width else {
-        return entries.join(", ");
+    let whole = entries.join(", ");
+    let Some(width) = width.filter(|width| whole.chars().count() > *width) else {
+        return whole;
     };
-    let mut text = String::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let left = entries.len() - index - 1;
-        let more = if left > 0 {
-            more(left).chars().count() + 2
-        } else {
-            0
-        };
-        let comma = if index > 0 { 2 } else { 0 };
-        let length = text.chars().count() + comma + entry.chars().count();
-        if index > 0 && length + more > width {
-            return format!(
-                "{text}, {}",
-                crate::cli::plan::screen::more(entries.len() - index)
-            );
+    let mut text = entries.first().cloned().unwrap_or_default();
+    for (index, entry) in entries.iter().enumerate().skip(1) {
+        let next = format!("{text}, {entry}");
+        let behind = format!(", {}", more(entries.len() - index - 1));
+        if next.chars().count() + behind.chars().count() > width {
+            return format!("{text}, {}", more(entries.len() - index));
         }
-        if index > 0 {
-            text.push_str(", ");
-        }
-        text.push_str(entry);
+        text = next;
     }
     text
 }
@@ -148,7 +137,7 @@ mod tests {
     #[test]
     fn a_list_fits_and_says_what_is_missing() {
         let entries: Vec<String> = (1..=20).map(|n| format!("c{n} {n}")).collect();
-        assert_eq!(listed(&entries, Some(32)), "c1 1, c2 2, … and 18 more");
+        assert_eq!(listed(&entries, Some(30)), "c1 1, c2 2, … and 18 more");
         assert_eq!(listed(&entries[..3], Some(16)), "c1 1, c2 2, c3 3");
         assert_eq!(listed(&entries[..1], Some(2)), "c1 1");
         for width in 0..200 {

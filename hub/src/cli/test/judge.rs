@@ -210,7 +210,9 @@ pub(super) fn compare(case: &Case, actual: &Actual) -> Option<String> {
         Actual::Refused(message) => match &case.expect.errors {
             None => return Some(format!("the plan was refused:\n{message}\n")),
             Some(parts) => {
-                let missing = parts.iter().filter(|part| !message.contains(part.as_str()));
+                // What is advised is no reason.
+                let said = message.split("\ntry: ").next().unwrap_or(message);
+                let missing = parts.iter().filter(|part| !said.contains(part.as_str()));
                 let lines: Vec<String> = missing.map(|part| format!("- {part}\n")).collect();
                 return (!lines.is_empty())
                     .then(|| format!("{}the plan was refused with:\n{message}\n", lines.concat()));

@@ -18,7 +18,7 @@ pub(super) fn text(outcomes: &[Outcome]) -> String {
             Verdict::Updated => "updated",
         };
         let pad = " ".repeat(width.saturating_sub(outcome.name.chars().count()));
-        let _ = writeln!(out, "{word} {}{pad}  {}", outcome.name, outcome.file);
+        let _ = writeln!(out, "{word} {}{pad}  {}", plain(&outcome.name), outcome.file);
         if let Verdict::Failed(difference) = &outcome.verdict {
             for line in difference.lines() {
                 let _ = writeln!(out, "        {line}");
@@ -66,6 +66,13 @@ pub(super) fn tap(outcomes: &[Outcome]) -> String {
         }
     }
     out
+}
+
+/// In one line, without control characters.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 /// JUnit's XML, as CI servers read it.

@@ -143,7 +143,7 @@ fn expectations_are_written_anew_and_pass_then() {
     let file = home.path().join("a.test.yaml");
     let first = format!("# why\nname: first{APP}expect:\n  placements: []\n  bundles: {{}}\n");
     let second = format!(
-        "name: second{}# stays\nexpect: {{errors: [nothing]}}\n",
+        "name: second{}# stays\nexpect: {{errors: [no such words]}}\n",
         APP.replace("50%", "110%")
     );
     std::fs::write(&file, format!("{first}---\n{second}")).unwrap();

@@ -122,9 +122,9 @@ fn what_a_placement_says_is_changed_there() {
     let gold = serde_json::from_value(gold).unwrap();
     resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
     let setting = Setting::of(
-        "shop",
-        "web",
+        "shop/web".to_owned(),
         &valid,
+        Vec::new(),
         vec![cluster("c1", "").into()],
         &BTreeMap::new(),
         jiff::Timestamp::UNIX_EPOCH,

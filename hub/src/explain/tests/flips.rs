@@ -144,7 +144,7 @@ fn not_accepted_not_joined_out_of_reach() {
             ClusterFacts {
                 reachable: false,
                 taints: vec![contact(TAINT_UNREACHABLE)],
-                ..facts.clone()
+                ..facts
             },
             NotChosen::Unreachable,
             "reachable",
