@@ -16,6 +16,9 @@ pub const AVAILABLE: &str = "Available";
 pub const TAINT_UNAVAILABLE: &str = "roundhouse.dev/unavailable";
 /// Taint of a cluster whose Lease is not renewed.
 pub const TAINT_UNREACHABLE: &str = "roundhouse.dev/unreachable";
+/// Taint that `roundhouse cordon` puts into the spec, with the effect `NoSchedule`: the cluster keeps what it has and gets
+/// nothing more.
+pub const TAINT_CORDONED: &str = "roundhouse.dev/cordoned";
 
 /// A member cluster. Placement selects clusters by the labels of this object.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +57,10 @@ pub struct ClusterStatus {
     /// Taints that the hub itself adds, beside those of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+    /// `NoExecute` taints of the spec that do not say since when they are there, with the moment when the hub first saw
+    /// them: `tolerationSeconds` counts from it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints_seen: Vec<Taint>,
     /// Kubernetes version of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,

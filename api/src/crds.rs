@@ -11,8 +11,10 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
     vec![
         definition(crate::application::Application::crd()),
         definition(crate::revision::ApplicationRevision::crd()),
+        definition(crate::definition::ComponentDefinition::crd()),
         definition(crate::cluster::Cluster::crd()),
         definition(crate::cluster::ClusterReport::crd()),
+        keep_unknown_fields(definition(crate::placement::Placement::crd())),
         definition(crate::decision::Decision::crd()),
         definition(crate::bundle::Bundle::crd()),
     ]
@@ -41,6 +43,28 @@ fn definition(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
             .and_then(|s| s.open_api_v3_schema.as_mut())
         {
             use_kubernetes_formats(root);
+        }
+    }
+    crd
+}
+
+/// Lets the API server keep what the spec's schema does not name, at every depth: a misspelt `replicas` that is dropped in
+/// silence would give every cluster the full count. Validation refuses it by name instead.
+fn keep_unknown_fields(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    fn keep(schema: &mut JSONSchemaProps) {
+        if let Some(properties) = &mut schema.properties {
+            schema.x_kubernetes_preserve_unknown_fields = Some(true);
+            properties.values_mut().for_each(keep);
+        }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+            keep(items);
+        }
+    }
+    for version in &mut crd.spec.versions {
+        let root = version.schema.as_mut();
+        let properties = root.and_then(|schema| schema.open_api_v3_schema.as_mut()?.properties.as_mut());
+        if let Some(spec) = properties.and_then(|properties| properties.get_mut("spec")) {
+            keep(spec);
         }
     }
     crd

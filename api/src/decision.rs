@@ -1,8 +1,10 @@
 //! `Decision`: what placement answered for one step of one application, written atomically as one object.
 
+use crate::placement::{Change, OverrideTarget};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a placing step decided: for each workload, how many replicas each cluster gets and why.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,6 +60,74 @@ pub struct DecisionSpec {
     /// Clusters not chosen, counted by reason, sorted by reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<Exclusion>,
+    /// Weights that rules took from allocatable resources, as they were frozen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frozen_weights: Vec<FrozenWeights>,
+    /// The overrides that apply to members of this step, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<DecidedOverride>,
+    /// Cluster -> label -> value, as far as `overrides` name labels in variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cluster_labels: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is wrong with the overrides of the placement. While there is anything, what was decided before stays in
+    /// force: the other fields are those of the last decision without an error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub override_errors: Vec<OverrideError>,
+}
+
+/// The weights of one rule's clusters as they were read once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FrozenWeights {
+    /// The rule.
+    pub rule: String,
+    /// The allocatable resource.
+    pub allocatable: String,
+    /// Hash of the placement that they were frozen for.
+    pub placement: String,
+    /// Cluster -> weight: thousandths of a core for `cpu`, units of the resource for everything else.
+    #[schemars(with = "BTreeMap<String, i64>")]
+    pub weights: BTreeMap<String, u64>,
+}
+
+/// An override with the clusters that it applies to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecidedOverride {
+    /// Its place in the placement's list, from 0.
+    pub index: u32,
+    /// Members that it applies to, sorted.
+    pub clusters: Vec<String>,
+    /// The object.
+    pub target: OverrideTarget,
+    /// What changes in it, variables not yet filled in.
+    #[serde(flatten)]
+    pub change: Change,
+}
+
+/// Something wrong with an override.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OverrideError {
+    /// Place of the override in the placement's list, from 0.
+    pub index: u32,
+    /// The first cluster for which it is wrong; absent if it is wrong whatever the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// For how many further clusters it is wrong in the same way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_clusters: u32,
+    /// The object, `<kind> <namespace>/<name>` or as the override names it.
+    pub object: String,
+    /// The path in the object, as the override writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The division of one workload.
@@ -102,7 +172,8 @@ pub struct Unplaced {
     pub rule: Option<String>,
     /// How many replicas.
     pub count: u32,
-    /// `Unclaimed`, `NoClusterMatches`, `NoClusterEligible`, `AtCapacity`, `AtMaximum`, `NoAdditional`, `ZeroWeight`.
+    /// `Unclaimed`, `NoClusterMatches`, `NoClusterEligible`, `AtCapacity`, `AtMaximum`, `NoAdditional`, `ZeroWeight`,
+    /// `DividedOnce`.
     pub reason: String,
 }
 
@@ -165,7 +236,8 @@ impl Assignment {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Exclusion {
-    /// `NotMatched`, `NotAccepted`, `NotJoined`, `Tainted`, `Unreachable`, `MaxClusters`.
+    /// `NotMatched`, `NotAccepted`, `NotJoined`, `Tainted`, `Unreachable`, `MaxClusters`, `Skewed`,
+    /// `NoTopologyLabel`.
     pub reason: String,
     /// How many clusters.
     pub count: u32,

@@ -9,11 +9,13 @@
 //! | [`revision`] | `ApplicationRevision` (`core.oam.dev/v1beta1`) |
 //! | [`placement`] | what a placing step says: rules, shares, tolerations |
 //! | [`decision`] | `Decision`: what placement answered |
+//! | [`definition`] | `ComponentDefinition` (`core.oam.dev/v1beta1`): where the count of a kind lives |
 //! | [`bundle`] | `Bundle`: what one application runs on one cluster |
 //! | [`cluster`] | `Cluster`, `ClusterReport` |
 //! | [`ledger`] | `AppliedBundle`: the agent's write-ahead ledger in the member |
 //! | [`crds`] | the CustomResourceDefinitions of all of them |
 //! | [`names`] | labels, annotations and the names derived from other names |
+//! | [`quantity`] | Kubernetes quantities as exact numbers |
 //! | [`hash`] | canonical JSON and content hashes |
 //! | [`clock`] | the injected clock |
 
@@ -24,10 +26,12 @@ pub mod cluster;
 pub mod condition;
 pub mod crds;
 pub mod decision;
+pub mod definition;
 pub mod hash;
 pub mod ledger;
 pub mod names;
 pub mod placement;
+pub mod quantity;
 pub mod revision;
 
 /// A schema node that keeps every field: an object whose shape the API server must not prune.

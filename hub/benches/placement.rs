@@ -31,9 +31,7 @@ fn fleet(size: usize) -> Inventory {
         capacity: index.is_multiple_of(3).then_some(40),
         ..ClusterFacts::default()
     };
-    Inventory {
-        clusters: (0..size).map(facts).collect(),
-    }
+    (0..size).map(facts).collect()
 }
 
 /// One rule per region: label, expression, weights and bounds.
@@ -84,6 +82,7 @@ fn decisions(criterion: &mut Criterion) {
             workloads: &workloads,
             inventory: &inventory,
             previous,
+            now: jiff::Timestamp::UNIX_EPOCH,
         };
         let history = Previous::from_steps(&place(&request(&fresh)));
         for (kind, previous) in [("fresh", &fresh), ("again", &history)] {

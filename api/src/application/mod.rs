@@ -4,12 +4,15 @@
 //! server dropping them in silence.
 
 mod properties;
+mod resolve;
 mod status;
 mod validate;
 
 pub use properties::*;
+pub use resolve::{Found, Unresolved, references, resolve};
+pub(crate) use resolve::{Together, above_hundred, combine, together};
 pub use status::*;
-pub use validate::{Violation, check_application_name, validate};
+pub use validate::{Violation, check_application_name, validate, validate_placement};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -73,7 +76,7 @@ pub struct Component {
 pub struct Policy {
     /// Name, unique in the application.
     pub name: String,
-    /// `placement` or `apply-once`.
+    /// `placement`, `topology`, `override` or `apply-once`.
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.

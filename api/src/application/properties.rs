@@ -74,10 +74,49 @@ pub enum StepKind {
 /// A placing step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeployStep {
-    /// The placement, inline or from the named policies.
+    /// The placement, put together from `parts`; of a step that refers to a Placement only once it is
+    /// [resolved](super::resolve).
     pub placement: PlacementSpec,
+    /// Where the placement comes from, in order.
+    pub parts: Vec<PlacementPart>,
+    /// Path of the map that says it, such as `spec.workflow.steps[0].properties`.
+    pub path: String,
+    /// The components as this step's clusters get them, where override policies change them.
+    pub components: Option<Vec<ValidComponent>>,
     /// What the step waits for.
     pub wait: WaitFor,
+}
+
+impl DeployStep {
+    /// The Placements that the step refers to.
+    pub fn references(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match &part.source {
+            PlacementSource::Reference(name) => Some(name.as_str()),
+            PlacementSource::Inline(_) | PlacementSource::Topology(_) => None,
+        })
+    }
+}
+
+/// One part of a step's placement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacementPart {
+    /// The policy that it is; absent for what the step says itself.
+    pub policy: Option<String>,
+    /// Path of the field that brings it in.
+    pub path: String,
+    /// What it says.
+    pub source: PlacementSource,
+}
+
+/// What a part of a placement says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlacementSource {
+    /// A whole placement.
+    Inline(PlacementSpec),
+    /// Rules only, from a KubeVela `topology` policy.
+    Topology(PlacementSpec),
+    /// The Placement of this name in the application's namespace.
+    Reference(String),
 }
 
 /// Properties of `k8s-objects`.

@@ -43,19 +43,31 @@ pub struct ApplicationStatus {
     pub removals: Option<Removals>,
 }
 
-/// Clusters that lost the application's bundle since the last confirmed set.
+/// What the delete budget counts: removals of the last hour, none of them from before the last confirmed set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Removals {
-    /// When the first of them lost it.
-    pub since: Option<Time>,
+    /// The oldest first; at most [`MAX_REMOVALS`], further ones are counted with their neighbours.
+    #[serde(default)]
+    pub moments: Vec<Removed>,
+}
+
+/// At most this many moments of removal are told apart.
+pub const MAX_REMOVALS: usize = 60;
+
+/// Clusters that lost the application's bundle at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// When.
+    pub at: Option<Time>,
     /// How many clusters had a bundle then.
     pub of: u32,
-    /// Which clusters lost it, sorted; at most [`MAX_NOT_READY`], the rest is counted.
+    /// How many lost it.
+    pub count: u32,
+    /// Which ones, sorted; at most [`MAX_NOT_READY`] over all moments, the rest is counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<String>,
-    /// How many lost it in all.
-    pub count: u32,
 }
 
 /// Phases of an application.

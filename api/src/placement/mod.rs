@@ -3,11 +3,21 @@
 //! The seed's form is a bare list under `properties.placement`; the other fields are its siblings (see the design of
 //! placement: a rule is `clusterSelector` plus `replicas`).
 
+mod overrides;
+mod resource;
 mod selector;
 mod share;
+mod spread;
+mod variables;
+mod weight;
 
+pub use overrides::{Change, Override, OverrideTarget};
+pub use resource::{MAX_REASONS, Placement, PlacementCounts, PlacementObject, PlacementStatus};
 pub use selector::{ClusterSelector, Operator, Requirement, SelectorError};
 pub use share::{Percent, ReplicaShare, ShareError};
+pub use spread::{Spread, WhenUnsatisfiable};
+pub use variables::{Piece, VariableError, pieces};
+pub use weight::WeightBy;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +43,12 @@ pub struct PlacementSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_clusters: Option<u32>,
+    /// How evenly the chosen clusters spread over the values of a label; needs `maxClusters`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+    /// Changes to the manifests of some clusters, applied after division, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
 }
 
 /// One rule: clusters and their share.
@@ -48,12 +64,18 @@ pub struct Rule {
     /// Clusters by name; intersects the selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<Vec<String>>,
+    /// Whether the rule may match no cluster (KubeVela's `topology`); otherwise the placement is not satisfied then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_empty: bool,
     /// Percentage, count, or absent: every matched cluster gets the full count (duplicate).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicaShare>,
     /// Static weights by cluster name; an absent one is 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub weights: BTreeMap<String, u32>,
+    /// Weights read from the clusters themselves; excludes `weights`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_by: Option<WeightBy>,
     /// Bounds of each cluster of this rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_cluster: Option<Bounds>,
@@ -160,6 +182,13 @@ pub struct Taint {
     /// When the taint was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_added: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+}
+
+impl Taint {
+    /// Whether this is the same taint: key, value and effect, whenever it was added.
+    pub fn is_same(&self, other: &Taint) -> bool {
+        (&self.key, &self.value, self.effect) == (&other.key, &other.value, other.effect)
+    }
 }
 
 /// What a taint does.

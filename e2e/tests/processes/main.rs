@@ -4,6 +4,7 @@
 mod delivery;
 mod diff;
 mod ends;
+mod fleet;
 mod identity;
 mod memory;
 mod yard;

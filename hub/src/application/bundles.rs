@@ -61,6 +61,16 @@ async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin
     written
 }
 
+/// Whether the Bundles of a cluster ask for fewer replicas than they did.
+fn shrinks(parts: &[(Wanted, Option<Observed>)]) -> bool {
+    let before = parts
+        .iter()
+        .filter_map(|(_, held)| held.as_ref())
+        .map(|held| held.replicas);
+    let after = parts.iter().map(|(wanted, _)| wanted.replicas());
+    after.sum::<u64>() < before.sum()
+}
+
 /// Writes Bundles of one application.
 #[derive(Clone, Copy)]
 pub(super) struct Writer<'a> {
@@ -92,12 +102,16 @@ impl Writer<'_> {
                 .collect::<Vec<_>>()
             })
             .collect::<Vec<_>>();
-        let mut writes = stream::iter(due)
-            .map(|parts| self.write_parts(parts))
-            .buffer_unordered(CONCURRENT_WRITES);
+        // What shrinks is written before what grows: replicas that move are not asked for twice in between.
+        let (shrinking, others): (Vec<_>, Vec<_>) = due.into_iter().partition(|parts| shrinks(parts));
         let mut written = Written::default();
-        while let Some(parts) = writes.next().await {
-            written = written.and(parts);
+        for due in [shrinking, others] {
+            let mut writes = stream::iter(due)
+                .map(|parts| self.write_parts(parts))
+                .buffer_unordered(CONCURRENT_WRITES);
+            while let Some(parts) = writes.next().await {
+                written = written.and(parts);
+            }
         }
         written.and(self.recall(plan, observed).await)
     }

@@ -4,15 +4,19 @@
 //! event that is older than what is held, by resourceVersion, is passed over: no decision is made on an
 //! older version than was seen.
 
-use super::Key;
-use crate::{dispatch::Observed, placement::ClusterFacts};
+use super::{
+    Key,
+    fleet::{Change, Fleet},
+    placements::StoredPlacement,
+};
+use crate::{dispatch::Observed, placement::Sight, render::ReplicaPaths};
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::RwLock;
 use roundhouse_api::{
-    application::ApplicationStatus,
-    cluster::{self, Cluster},
-    condition,
+    application::{ApplicationStatus, references},
+    cluster::Cluster,
     decision::Decision,
+    definition::{ComponentDefinition, ComponentDefinitionSpec},
     hash,
     names::{bundle_name, label},
     revision::ApplicationRevision,
@@ -36,6 +40,8 @@ pub(super) struct Stored {
     pub(super) finalizers: Vec<String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) status: ApplicationStatus,
+    /// Placements of its namespace that it refers to.
+    pub(super) references: BTreeSet<String>,
     /// Canonical JSON of the whole object, unknown fields included.
     pub(super) bytes: Arc<[u8]>,
 }
@@ -56,6 +62,7 @@ impl Stored {
             finalizers: object.finalizers().to_vec(),
             annotations: object.annotations().clone(),
             status,
+            references: object.data.get("spec").map(references).unwrap_or_default(),
             bytes: hash::canonical(&serde_json::to_value(&object).unwrap_or_default()).into(),
         }
     }
@@ -70,45 +77,6 @@ impl Stored {
     }
 }
 
-/// A cluster as far as deliveries are concerned.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Member {
-    pub(super) facts: ClusterFacts,
-    pub(super) region: String,
-    /// Why nothing can be known of it now.
-    pub(super) unreachable: Option<String>,
-}
-
-impl Member {
-    fn of(cluster: &Cluster) -> Member {
-        let status = cluster.status.clone().unwrap_or_default();
-        let available = condition::get(&status.conditions, cluster::AVAILABLE);
-        let reachable = available.is_some_and(|c| c.status == "True");
-        let unreachable = (!reachable).then(|| match available {
-            Some(condition) => {
-                let since = condition.last_transition_time.0;
-                format!("agent unreachable since {since:.0}")
-            }
-            None => "agent never heard of".to_owned(),
-        });
-        let mut taints = cluster.spec.taints.clone();
-        taints.extend(status.taints);
-        Member {
-            region: cluster.labels().get(label::REGION).cloned().unwrap_or_default(),
-            facts: ClusterFacts {
-                name: cluster.name_any(),
-                labels: cluster.labels().clone(),
-                taints,
-                joined: condition::is_true(&status.conditions, cluster::JOINED),
-                accepted: cluster.spec.accepted && cluster.metadata.deletion_timestamp.is_none(),
-                reachable,
-                capacity: status.capacity.get("replicas").and_then(|n| n.parse().ok()),
-            },
-            unreachable,
-        }
-    }
-}
-
 /// The kinds that are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
@@ -116,10 +84,12 @@ pub(super) enum Kind {
     Bundle,
     Cluster,
     Decision,
+    Placement,
+    Definition,
     Revision,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 7;
 
 /// Everything that is watched.
 #[derive(Debug, Default)]
@@ -127,6 +97,8 @@ pub(super) struct Cache {
     state: RwLock<State>,
     /// A Bundle that may go by itself changed.
     expiring: Notify,
+    /// A Placement became stale.
+    stale: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -137,8 +109,17 @@ struct State {
     by_application: BTreeMap<Key, BTreeSet<Key>>,
     /// Hand-written Bundles that go some time after they are complete.
     expiring: BTreeSet<Key>,
-    clusters: BTreeMap<String, Arc<Member>>,
+    fleet: Arc<Fleet>,
+    /// What the placing steps of an application look at in a cluster, as far as a pass has found out.
+    sights: HashMap<Key, Arc<Sight>>,
+    placements: BTreeMap<Key, Arc<StoredPlacement>>,
+    /// Placement -> the applications that refer to it.
+    referring: BTreeMap<Key, BTreeSet<Key>>,
+    /// Placements whose status has to be looked at.
+    stale: BTreeSet<Key>,
     decisions: BTreeMap<Key, Arc<Decision>>,
+    /// With resourceVersion.
+    definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
 }
 
@@ -185,12 +166,39 @@ impl Cache {
         {
             return held.clone();
         }
+        self.refer(&mut state, &key, Some(&stored));
         state.applications.insert(key, stored.clone());
         stored
     }
 
     pub(super) fn remove_application(&self, key: &Key) {
-        self.state.write().applications.remove(key);
+        let mut state = self.state.write();
+        self.refer(&mut state, key, None);
+        state.applications.remove(key);
+        state.sights.remove(key);
+    }
+
+    /// Notes which Placements an application refers to now.
+    fn refer(&self, state: &mut State, key: &Key, after: Option<&Arc<Stored>>) {
+        let before = state.applications.get(key).map(|held| held.references.clone());
+        let before = before.unwrap_or_default();
+        let none = BTreeSet::new();
+        let after = after.map_or(&none, |stored| &stored.references);
+        for name in before.symmetric_difference(after) {
+            let placement = (key.0.clone(), name.clone());
+            let referring = state.referring.entry(placement.clone()).or_default();
+            match after.contains(name) {
+                true => referring.insert(key.clone()),
+                false => referring.remove(key),
+            };
+            if referring.is_empty() {
+                state.referring.remove(&placement);
+            }
+            if state.placements.contains_key(&placement) {
+                state.stale.insert(placement);
+                self.stale.notify_one();
+            }
+        }
     }
 
     pub(super) fn application(&self, key: &Key) -> Option<Arc<Stored>> {
@@ -265,24 +273,108 @@ impl Cache {
         all
     }
 
-    /// Takes a cluster in; returns whether something changed that deliveries depend on.
-    pub(super) fn put_cluster(&self, cluster: &Cluster) -> bool {
-        let member = Arc::new(Member::of(cluster));
-        let before = self
-            .state
-            .write()
-            .clusters
-            .insert(cluster.name_any(), member.clone());
-        before != Some(member)
+    /// Takes a cluster in; returns the applications that can see what changed.
+    pub(super) fn put_cluster(&self, cluster: &Cluster) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        let change = Arc::make_mut(&mut state.fleet).put(cluster);
+        self.seen_by(&mut state, change)
     }
 
-    pub(super) fn remove_cluster(&self, name: &str) -> bool {
-        self.state.write().clusters.remove(name).is_some()
+    /// The same for a cluster that is gone.
+    pub(super) fn remove_cluster(&self, name: &str) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        let change = Arc::make_mut(&mut state.fleet).remove(name);
+        self.seen_by(&mut state, change)
     }
 
-    /// The fleet, by name.
-    pub(super) fn clusters(&self) -> BTreeMap<String, Arc<Member>> {
-        self.state.read().clusters.clone()
+    fn seen_by(&self, state: &mut State, change: Option<Change>) -> BTreeSet<Key> {
+        let Some(change) = change else {
+            return BTreeSet::new();
+        };
+        let (before, after) = change.facts();
+        let stale = state
+            .placements
+            .iter()
+            .filter(|(_, p)| p.sight.sees(false, before, after));
+        let stale: Vec<Key> = stale.map(|(key, _)| key.clone()).collect();
+        if !stale.is_empty() {
+            state.stale.extend(stale);
+            self.stale.notify_one();
+        }
+        let sees = |key: &&Key| {
+            // One that no pass has understood yet may look at anything.
+            let Some(sight) = state.sights.get(*key) else {
+                return true;
+            };
+            let held = state.holds(key, &change.name);
+            (held && change.shows()) || sight.sees(held, before, after)
+        };
+        state.applications.keys().filter(sees).cloned().collect()
+    }
+
+    /// The fleet as it is now.
+    pub(super) fn fleet(&self) -> Arc<Fleet> {
+        self.state.read().fleet.clone()
+    }
+
+    /// Notes what an application's placing steps look at; `None`: it is not known, and may be anything.
+    pub(super) fn looks_at(&self, application: &Key, sight: Option<Sight>) {
+        let mut state = self.state.write();
+        match sight {
+            // An application that vanished during its pass is not remembered.
+            Some(sight) if state.applications.contains_key(application) => {
+                state.sights.insert(application.clone(), Arc::new(sight));
+            }
+            _ => {
+                state.sights.remove(application);
+            }
+        }
+    }
+
+    /// Takes a Placement in; returns the applications that refer to it.
+    pub(super) fn put_placement(&self, object: DynamicObject) -> BTreeSet<Key> {
+        let stored = Arc::new(StoredPlacement::of(object));
+        let mut state = self.state.write();
+        let key = stored.key();
+        let held = state.placements.get(&key);
+        if held.is_some_and(|held| older(&held.resource_version, &stored.resource_version)) {
+            return BTreeSet::new();
+        }
+        // A status, or a label, is nothing to the applications.
+        let same = held.is_some_and(|held| held.verdict == stored.verdict);
+        state.stale.insert(key.clone());
+        self.stale.notify_one();
+        state.placements.insert(key.clone(), stored);
+        match same {
+            true => BTreeSet::new(),
+            false => state.referring.get(&key).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The same for one that is gone.
+    pub(super) fn remove_placement(&self, key: &Key) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        match state.placements.remove(key) {
+            Some(_) => state.referring.get(key).cloned().unwrap_or_default(),
+            None => BTreeSet::new(),
+        }
+    }
+
+    /// A Placement, with the number of the applications that refer to it.
+    pub(super) fn placement(&self, key: &Key) -> Option<(Arc<StoredPlacement>, usize)> {
+        let state = self.state.read();
+        let applications = state.referring.get(key).map_or(0, BTreeSet::len);
+        Some((state.placements.get(key)?.clone(), applications))
+    }
+
+    /// The Placements that became stale since this was asked last.
+    pub(super) fn take_stale(&self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.state.write().stale)
+    }
+
+    /// Waits until a Placement becomes stale.
+    pub(super) async fn became_stale(&self) {
+        self.stale.notified().await;
     }
 
     pub(super) fn put_decision(&self, mut decision: Decision) -> Option<Key> {
@@ -311,20 +403,38 @@ impl Cache {
     /// The Decisions of an application, by step.
     pub(super) fn decisions(&self, application: &Key) -> BTreeMap<String, Arc<Decision>> {
         let state = self.state.read();
-        let from = (application.0.clone(), format!("{}-", application.1));
-        let in_range = state
-            .decisions
-            .range(from..)
-            .take_while(|((namespace, name), _)| {
-                *namespace == application.0 && name.starts_with(&application.1)
-            });
-        in_range
-            .filter(|(_, decision)| {
-                let of = &decision.spec.application_ref;
-                of.namespace == application.0 && of.name == application.1
-            })
-            .map(|(_, decision)| (decision.spec.step.clone(), decision.clone()))
+        let own = state.decisions_of(application);
+        own.map(|decision| (decision.spec.step.clone(), decision.clone()))
             .collect()
+    }
+
+    /// Takes a definition in; returns whether it says something else than before.
+    pub(super) fn put_definition(&self, definition: ComponentDefinition) -> bool {
+        let key = key_of(&definition);
+        let version = definition.resource_version().unwrap_or_default();
+        let mut state = self.state.write();
+        if state
+            .definitions
+            .get(&key)
+            .is_some_and(|(held, _)| older(held, &version))
+        {
+            return false;
+        }
+        let before = state.definitions.insert(key, (version, definition.spec.clone()));
+        before.is_none_or(|(_, spec)| spec != definition.spec)
+    }
+
+    pub(super) fn remove_definition(&self, key: &Key) -> bool {
+        self.state.write().definitions.remove(key).is_some()
+    }
+
+    /// Where the count of kinds lives, for the applications of a namespace.
+    pub(super) fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
+        let state = self.state.read();
+        ReplicaPaths::of(
+            namespace,
+            state.definitions.iter().map(|(key, (_, spec))| (key, spec)),
+        )
     }
 
     pub(super) fn put_revision(&self, mut revision: ApplicationRevision) -> Option<Key> {
@@ -369,7 +479,9 @@ impl Cache {
             Kind::Application => state.applications.get(key).map(|o| o.resource_version.clone()),
             Kind::Bundle => state.bundles.get(key).map(|o| o.resource_version.clone()),
             Kind::Cluster => None,
+            Kind::Placement => state.placements.get(key).map(|o| o.resource_version.clone()),
             Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
+            Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
             Kind::Revision => state.revisions.get(key).and_then(|o| o.resource_version()),
         };
         held.is_some_and(|held| older(&held, version))
@@ -382,11 +494,14 @@ impl Cache {
             Kind::Application => state.applications.keys().cloned().collect(),
             Kind::Bundle => state.bundles.keys().cloned().collect(),
             Kind::Cluster => state
-                .clusters
+                .fleet
+                .members
                 .keys()
                 .map(|name| (String::new(), name.clone()))
                 .collect(),
             Kind::Decision => state.decisions.keys().cloned().collect(),
+            Kind::Placement => state.placements.keys().cloned().collect(),
+            Kind::Definition => state.definitions.keys().cloned().collect(),
             Kind::Revision => state.revisions.keys().cloned().collect(),
         }
     }
@@ -405,6 +520,35 @@ impl Cache {
 }
 
 impl State {
+    fn decisions_of<'a>(&'a self, application: &'a Key) -> impl Iterator<Item = &'a Arc<Decision>> {
+        let from = (application.0.clone(), format!("{}-", application.1));
+        let in_range = self.decisions.range(from..).take_while(|((namespace, name), _)| {
+            *namespace == application.0 && name.starts_with(&application.1)
+        });
+        in_range.map(|(_, decision)| decision).filter(|decision| {
+            let of = &decision.spec.application_ref;
+            of.namespace == application.0 && of.name == application.1
+        })
+    }
+
+    /// Whether a cluster is a member of an application, or holds a Bundle of it.
+    fn holds(&self, application: &Key, cluster: &str) -> bool {
+        let namespace = format!("cluster-{cluster}");
+        let bundles = self.by_application.get(application);
+        let holds = bundles.is_some_and(|keys| {
+            let from = (namespace.clone(), String::new());
+            keys.range(from..).next().is_some_and(|key| key.0 == namespace)
+        });
+        let member = |decision: &Arc<Decision>| {
+            let rows = decision.spec.workloads.iter().flat_map(|w| &w.clusters);
+            decision.spec.clusters.iter().any(|name| name == cluster)
+                || rows
+                    .into_iter()
+                    .any(|row| row.name == cluster && row.replicas > 0)
+        };
+        holds || self.decisions_of(application).any(member)
+    }
+
     fn unlink(&mut self, key: &Key, held: &Observed) -> Option<Key> {
         let application = application_of(held)?;
         if let Some(keys) = self.by_application.get_mut(&application) {
@@ -428,3 +572,6 @@ pub(super) fn application_of(observed: &Observed) -> Option<Key> {
     let part = observed.name.strip_prefix(&bundle_name(namespace, name, 1))?;
     (part.is_empty() || part.starts_with('.')).then(|| (namespace.clone(), name.clone()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use super::{
     expiring::expire,
     feed::feed,
     pass::{Hub, Outcome},
+    placements::follow,
     queue::Queue,
 };
 use crate::workflow::Limits;
@@ -69,12 +70,20 @@ pub async fn run(
             expire(client, &cache, clock).await;
         }
     };
+    let following = {
+        let (client, cache, clock, ready) = (client.clone(), cache.clone(), clock.clone(), ready.clone());
+        async move {
+            ready.cancelled().await;
+            follow(client, &cache, clock).await;
+        }
+    };
     let working = work(client, options, clock, cache, queue, ready);
     tokio::select! {
         biased;
         () = shutdown.cancelled() => {}
         () = feeding => {}
         () = expiring => {}
+        () = following => {}
         () = working => {}
     }
 }

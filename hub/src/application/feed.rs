@@ -3,6 +3,7 @@
 use super::{
     Key,
     cache::{Cache, Kind, key_of},
+    placements::placement_resource,
     queue::Queue,
 };
 use crate::dispatch::Observed;
@@ -18,7 +19,7 @@ use kube::{
 };
 use roundhouse_api::{
     application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
-    revision::ApplicationRevision,
+    definition::ComponentDefinition, revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
@@ -34,6 +35,8 @@ enum Seen {
     Bundle(Box<Bundle>),
     Cluster(Box<Cluster>),
     Decision(Box<Decision>),
+    Placement(Box<DynamicObject>),
+    Definition(Box<ComponentDefinition>),
     Revision(Box<ApplicationRevision>),
 }
 
@@ -67,6 +70,14 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
         }),
+        watch(placements(&client), Kind::Placement, |o| {
+            Seen::Placement(Box::new(o))
+        }),
+        watch(
+            Api::<ComponentDefinition>::all(client.clone()),
+            Kind::Definition,
+            |o| Seen::Definition(Box::new(o)),
+        ),
         watch(
             Api::<ApplicationRevision>::all(client.clone()),
             Kind::Revision,
@@ -117,7 +128,9 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
         Seen::Bundle(bundle) => Observed::of(*bundle)
             .map(|o| cache.put_bundle(o))
             .unwrap_or_default(),
-        Seen::Cluster(cluster) => match cache.put_cluster(&cluster) {
+        Seen::Cluster(cluster) => cache.put_cluster(&cluster),
+        Seen::Placement(object) => cache.put_placement(*object),
+        Seen::Definition(definition) => match cache.put_definition(*definition) {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
@@ -133,7 +146,9 @@ fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
             BTreeSet::from([key.clone()])
         }
         Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
-        Kind::Cluster => match cache.remove_cluster(&key.1) {
+        Kind::Cluster => cache.remove_cluster(&key.1),
+        Kind::Placement => cache.remove_placement(key),
+        Kind::Definition => match cache.remove_definition(key) {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
@@ -148,6 +163,8 @@ fn name(seen: &Seen) -> Key {
         Seen::Bundle(object) => key_of(object.as_ref()),
         Seen::Cluster(object) => key_of(object.as_ref()),
         Seen::Decision(object) => key_of(object.as_ref()),
+        Seen::Placement(object) => key_of(object.as_ref()),
+        Seen::Definition(object) => key_of(object.as_ref()),
         Seen::Revision(object) => key_of(object.as_ref()),
     }
 }
@@ -158,6 +175,8 @@ fn version(seen: &Seen) -> String {
         Seen::Bundle(object) => object.resource_version(),
         Seen::Cluster(object) => object.resource_version(),
         Seen::Decision(object) => object.resource_version(),
+        Seen::Placement(object) => object.resource_version(),
+        Seen::Definition(object) => object.resource_version(),
         Seen::Revision(object) => object.resource_version(),
     };
     version.unwrap_or_default()
@@ -165,6 +184,11 @@ fn version(seen: &Seen) -> String {
 
 fn dynamic(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &application_resource())
+}
+
+/// Placements with their fields as they are, the unknown ones included.
+fn placements(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &placement_resource())
 }
 
 type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;

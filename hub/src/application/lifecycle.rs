@@ -33,7 +33,7 @@ impl Hub {
         let observed = self.cache.bundles(key);
         let mut status = app.status.clone();
         let now = self.clock.now();
-        let message = removing::waiting(&observed, &self.cache.clusters());
+        let message = removing::waiting(&observed, &self.cache.fleet());
         status::deleting(&mut status, message, app.generation, now);
         let app = self.store(&app, status, false, &mut outcome).await?;
         outcome.error = written.error;

@@ -2,11 +2,14 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `feed` | watches Applications, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `feed` | watches Applications, Placements, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `fleet` | the one index of the clusters |
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
 //! | `revisions` | which revision a spec is, and its record |
+//! | `foresee` | what a run would come to: the same functions over a snapshot, without a write |
+//! | `placements` | Placements and their status |
 //! | `placing` | the decisions of the placing steps; pure |
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
@@ -25,8 +28,11 @@ mod controller;
 mod error;
 mod expiring;
 mod feed;
+mod fleet;
+mod foresee;
 mod lifecycle;
 mod pass;
+mod placements;
 mod placing;
 mod queue;
 mod removing;
@@ -37,6 +43,7 @@ mod view;
 
 pub use controller::{ApplicationOptions, run};
 pub use error::PassError;
+pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

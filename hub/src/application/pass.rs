@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     dispatch::{Content, Target},
+    placement::Sight,
     render::{self, Rendered},
     workflow::{self, Effect, Limits, Spec, Status},
 };
@@ -22,7 +23,9 @@ use jiff::Timestamp;
 use kube::{Api, Client, api::PostParams};
 use parking_lot::Mutex;
 use roundhouse_api::{
-    application::{ApplicationPhase, ApplicationStatus, ValidApplication, validate},
+    application::{
+        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, resolve, validate,
+    },
     bundle::ApplicationRef,
     clock::SharedClock,
     decision::Decision,
@@ -111,7 +114,7 @@ impl Hub {
         let now = self.clock.now();
         let mut status = app.status.clone();
         status.observed_generation = Some(app.generation);
-        let valid = match validate(&spec) {
+        let mut valid = match validate(&spec) {
             Ok(valid) => valid,
             Err(violations) => {
                 // What is running stays as it is.
@@ -123,10 +126,15 @@ impl Hub {
             }
         };
         status::accepted(&mut status, &[], app.generation, now);
-        let rendered = render::render(&app.namespace, &app.name, &valid);
+        let unresolved = self.resolve(key, &app, &mut valid);
+        let mut rendered = render::render(&app.namespace, &app.name, &valid);
+        rendered.replica_paths = self.cache.replica_paths(&app.namespace);
         let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
         match prepared.await {
-            Ok((mut delivery, app)) => self.rounds(&mut delivery, app, status).await,
+            Ok((mut delivery, app)) => {
+                delivery.unresolved = unresolved;
+                self.rounds(&mut delivery, app, status).await
+            }
             Err(error @ PassError::Conflict { .. }) => Err(error),
             Err(error) => {
                 // Whoever looks at the application has to see what is in its way.
@@ -137,6 +145,24 @@ impl Hub {
                 Ok(outcome)
             }
         }
+    }
+
+    /// Puts the Placements in that the application refers to, and notes what its steps look at from now on: before the
+    /// fleet is looked at, so that no change falls in between.
+    fn resolve(&self, key: &Key, app: &Stored, valid: &mut ValidApplication) -> Option<Unresolved> {
+        let named = app.references.iter().filter_map(|name| {
+            let (placement, _) = self.cache.placement(&(key.0.clone(), name.clone()))?;
+            Some((name.as_str(), placement))
+        });
+        let named: BTreeMap<&str, _> = named.collect();
+        let resolved = resolve(valid, |name| match named.get(name).map(|p| &p.verdict) {
+            None => Found::Missing,
+            Some(Ok(spec)) => Found::Valid(spec),
+            Some(Err(violations)) => Found::Refused(violations),
+        });
+        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(&valid.steps)));
+        self.cache.looks_at(key, sight);
+        resolved.err()
     }
 
     /// Makes sure that the revision is recorded before a run of it starts.
@@ -156,7 +182,9 @@ impl Hub {
         };
         let existing = self.cache.revisions(key);
         let latest = status.latest_revision.as_ref();
-        let choice = revisions::choose(&application, &existing, latest, spec, &rendered);
+        let variants = render::variants(&app.namespace, &app.name, &valid);
+        let recorded = render::with_variants(&rendered, &variants);
+        let choice = revisions::choose(&application, &existing, latest, spec, &recorded);
         let steps = Spec::new(&choice.latest.name, app.generation, &valid, self.limits);
         let started = status
             .workflow
@@ -170,7 +198,7 @@ impl Hub {
                 app.generation,
                 &choice,
                 spec,
-                &rendered,
+                &recorded,
             );
             self.cache.put_revision(revision.await?);
         }
@@ -181,6 +209,7 @@ impl Hub {
             generation: app.generation,
             components: choice.components,
             rendered,
+            variants,
         };
         status.latest_revision = Some(choice.latest);
         let delivery = Delivery {
@@ -190,6 +219,7 @@ impl Hub {
             valid,
             content,
             spec: steps,
+            unresolved: None,
             former: BTreeMap::new(),
         };
         Ok((delivery, app))
@@ -256,6 +286,9 @@ impl Hub {
         let view = self.view(delivery, &engine);
         let now = self.clock.now();
         self.describe(delivery, &view, &mut status, &app, now);
+        if let Some(next) = view.next {
+            outcome.wake(Duration::try_from(next.duration_since(now)).unwrap_or_default());
+        }
         if let Some(error) = written.error.as_ref().filter(|error| !error.is_conflict()) {
             status::stuck(&mut status, "NotWritten", error, app.generation, now);
         }
@@ -269,6 +302,7 @@ impl Hub {
             delivery,
             workflow: engine.workflow.as_ref(),
             epoch: self.epoch,
+            now: self.clock.now(),
             cache: &self.cache,
         })
     }
@@ -290,6 +324,9 @@ impl Hub {
             .iter()
             .filter(|step| matches!(step.kind, roundhouse_api::application::StepKind::Deploy(_)));
         status::progress(status, placed, placing.count(), app.generation, now);
+        if let Some(unresolved) = &delivery.unresolved {
+            status::unresolved(status, unresolved, app.generation, now);
+        }
     }
 
     async fn carry_out(
@@ -384,13 +421,17 @@ impl Hub {
             );
             return Ok(None);
         };
+        let recorded = revisions::read(&self.client, delivery.key, &revision).await?;
+        let (mut rendered, variants) = render::part_variants(recorded);
+        rendered.replica_paths = self.cache.replica_paths(&delivery.key.0);
         Ok(Some(Content {
             namespace: delivery.key.0.clone(),
             application: delivery.key.1.clone(),
             revision: name.to_owned(),
             generation: revision.spec.generation,
             components: revision.spec.components.clone(),
-            rendered: revisions::read(&self.client, delivery.key, &revision).await?,
+            rendered,
+            variants,
         }))
     }
 

@@ -3,21 +3,24 @@
 //! All placing steps are placed jointly. A step that the run has passed keeps its stored Decision; a step that it has
 //! not reached keeps what the last finished run stored; the step at work follows the fleet. Once a run has succeeded
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
-//! settled.
+//! settled. A step whose overrides cannot be applied keeps what was decided before and says why.
 
-use super::{Key, cache::Member};
+use super::{Key, fleet::Fleet};
 use crate::{
-    dispatch::Layer,
-    placement::{self, Inventory, PlacingStep, Previous, StepDecision, Workload, decision_hash},
+    dispatch::{Layer, overrides::without_target},
+    placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash, error_line, hash_of},
+    render::Rendered,
     workflow::Reach,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
     application::{Application, DeployStep, StepKind, ValidStep, WaitFor},
     bundle::ApplicationRef,
-    decision::{Decision, DecisionSpec},
+    decision::{Decision, DecisionSpec, OverrideError},
     names::{decision_name, label},
+    placement::PlacementSpec,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,9 +34,14 @@ pub(super) struct Request<'a> {
     pub(super) steps: &'a [ValidStep],
     pub(super) reach: &'a [Option<Reach>],
     pub(super) workloads: &'a [Workload],
-    pub(super) fleet: &'a BTreeMap<String, Arc<Member>>,
+    pub(super) fleet: &'a Fleet,
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
+    pub(super) now: Timestamp,
+    /// What the application renders to: overrides have to name objects of it.
+    pub(super) rendered: &'a Rendered,
+    /// Step -> what is wrong with its overrides on the manifests.
+    pub(super) faults: &'a BTreeMap<String, Vec<OverrideError>>,
 }
 
 /// A placing step and its decision.
@@ -45,13 +53,17 @@ pub(super) struct Placed {
     pub(super) decision: DecisionSpec,
     /// What has to be stored first, if it differs from what is.
     pub(super) write: bool,
+    /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
+    pub(super) held: bool,
     pub(super) wait: WaitFor,
+    /// Whether it may place on no cluster at all.
+    pub(super) may_be_empty: bool,
 }
 
 impl Placed {
     /// What this step contributes to the shares of the clusters.
     pub(super) fn layer(&self) -> Layer<'_> {
-        layer(&self.step, self.reached, &self.decision)
+        layer(&self.step, self.reached && !self.held, &self.decision)
     }
 }
 
@@ -63,6 +75,8 @@ pub(super) fn layer<'a>(step: &'a str, reached: bool, decision: &'a DecisionSpec
         revision: &decision.revision,
         workloads: &decision.workloads,
         clusters: &decision.clusters,
+        overrides: &decision.overrides,
+        cluster_labels: &decision.cluster_labels,
     }
 }
 
@@ -72,11 +86,17 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
     for (deploy, step, reach) in placing(request) {
         let stored = request.stored.get(&step.name);
         let now = fresh.iter().find(|decision| decision.step == step.name);
-        let Some(now) = now else { continue };
-        let decision = match (reach, stored) {
-            (Reach::Unreached, None) => continue,
-            (Reach::Unreached | Reach::Placed, Some(stored)) => stored.spec.clone(),
-            (Reach::Placed, None) | (Reach::Live, _) => spec(request, now),
+        let mut errors: Vec<OverrideError> = now.map(|now| now.override_errors.clone()).unwrap_or_default();
+        errors.extend(request.faults.get(&step.name).into_iter().flatten().cloned());
+        let (decision, held) = match (reach, stored, now) {
+            (Reach::Unreached | Reach::Placed, Some(stored), _) => (stored.spec.clone(), false),
+            (Reach::Unreached, None, _) | (Reach::Placed, None, None) | (Reach::Live, _, None) => continue,
+            (Reach::Placed, None, Some(now)) | (Reach::Live, _, Some(now)) if errors.is_empty() => {
+                (spec(request, now), false)
+            }
+            (Reach::Placed, None, Some(_)) | (Reach::Live, _, Some(_)) => {
+                (held(request, &step.name, stored, errors), true)
+            }
         };
         let reached = reach != Reach::Unreached;
         placed.push(Placed {
@@ -84,33 +104,77 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             reached,
             write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
+            held,
             wait: deploy.wait,
+            may_be_empty: may_be_empty(&deploy.placement),
         });
     }
     placed
 }
 
+fn may_be_empty(placement: &PlacementSpec) -> bool {
+    let rules = &placement.placement;
+    !rules.is_empty() && rules.iter().all(|rule| rule.allow_empty)
+}
+
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let steps: Vec<PlacingStep<'_>> = placing(request)
-        .map(|(deploy, step, _)| PlacingStep {
-            name: &step.name,
-            spec: &deploy.placement,
-        })
-        .collect();
-    placement::place(&placement::Request {
+    let steps = steps(request.steps);
+    let mut decisions = placement::place(&placement::Request {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
         workloads: request.workloads,
-        inventory: &Inventory {
-            clusters: request
-                .fleet
-                .values()
-                .map(|member| member.facts.clone())
-                .collect(),
+        inventory: &request.fleet.inventory,
+        previous: &Previous::from_decisions_at(
+            request.revision,
+            request.stored.values().map(|decision| &decision.spec),
+        ),
+        now: request.now,
+    });
+    for (decision, step) in decisions.iter_mut().zip(&steps) {
+        let manifests = request.rendered.components.iter().flat_map(|c| &c.manifests);
+        decision
+            .override_errors
+            .extend(without_target(&step.spec.overrides, manifests));
+    }
+    decisions
+}
+
+/// What was decided before, with what is wrong now: a decision whose overrides cannot be applied is not carried out, not
+/// even in part. Without an earlier decision nothing is placed.
+fn held(
+    request: &Request<'_>,
+    step: &str,
+    stored: Option<&Arc<Decision>>,
+    errors: Vec<OverrideError>,
+) -> DecisionSpec {
+    let mut spec = stored.map_or_else(
+        || DecisionSpec {
+            step: step.to_owned(),
+            revision: request.revision.to_owned(),
+            ..DecisionSpec::default()
         },
-        previous: &Previous::from_decisions(request.stored.values().map(|decision| &decision.spec)),
-    })
+        |stored| stored.spec.clone(),
+    );
+    spec.application_ref = request.application.clone();
+    spec.epoch = request.epoch;
+    spec.satisfied = false;
+    spec.reasons = errors.iter().map(error_line).collect();
+    spec.override_errors = errors;
+    spec.hash = hash_of(&spec);
+    spec
+}
+
+/// The placing steps, as placement takes them.
+pub(super) fn steps(steps: &[ValidStep]) -> Vec<PlacingStep<'_>> {
+    let placing = steps.iter().filter_map(|step| match &step.kind {
+        StepKind::Deploy(deploy) => Some(PlacingStep {
+            name: &step.name,
+            spec: &deploy.placement,
+        }),
+        StepKind::Suspend(_) => None,
+    });
+    placing.collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {
@@ -147,6 +211,10 @@ fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
         workloads: decision.workloads.clone(),
         clusters: decision.clusters.clone(),
         excluded: decision.excluded.clone(),
+        frozen_weights: decision.frozen_weights.clone(),
+        overrides: decision.overrides.clone(),
+        cluster_labels: decision.cluster_labels.clone(),
+        override_errors: decision.override_errors.clone(),
     }
 }
 

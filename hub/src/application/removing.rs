@@ -2,8 +2,9 @@
 
 use super::{
     bundles::{Writer, Written},
-    cache::{Member, Stored, application_of},
+    cache::{Stored, application_of},
     error::PassError,
+    fleet::Fleet,
 };
 use crate::dispatch::{
     Observed, Plan,
@@ -18,7 +19,6 @@ use roundhouse_api::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -189,13 +189,10 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
 }
 
 /// Says whom the deletion waits for.
-pub(super) fn waiting(
-    observed: &BTreeMap<String, Vec<Observed>>,
-    fleet: &BTreeMap<String, Arc<Member>>,
-) -> String {
+pub(super) fn waiting(observed: &BTreeMap<String, Vec<Observed>>, fleet: &Fleet) -> String {
     const MAX_NAMED: usize = 5;
     let named = observed.keys().take(MAX_NAMED).map(|cluster| {
-        let why = match fleet.get(cluster) {
+        let why = match fleet.members.get(cluster) {
             Some(member) => member.unreachable.clone(),
             None => Some("the cluster is not registered".to_owned()),
         };

@@ -16,7 +16,11 @@ use roundhouse_api::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::Arc,
+};
 
 /// A revision that a spec is, or becomes.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +35,8 @@ pub(super) struct Choice {
 }
 
 /// Chooses the revision of a spec: an identical one is reused, the present one first; otherwise the next number. A
-/// component whose content is that of an earlier revision keeps that component revision.
+/// component whose content is that of an earlier revision keeps that component revision. `rendered`: all that is recorded,
+/// variants included.
 pub(super) fn choose(
     application: &ApplicationRef,
     existing: &[Arc<ApplicationRevision>],
@@ -40,10 +45,7 @@ pub(super) fn choose(
     rendered: &Rendered,
 ) -> Choice {
     let hash = roundhouse_api::hash::of_value(spec);
-    let components = rendered.components.iter();
-    let hashes: BTreeMap<String, String> = components
-        .map(|c| (c.name.clone(), render::component_hash(c)))
-        .collect();
+    let hashes = render::component_hashes(rendered);
     let own = |revision: &&Arc<ApplicationRevision>| {
         revision
             .owner_references()
@@ -256,7 +258,7 @@ pub(super) async fn read(
                 .collect(),
         );
     }
-    // In the order of the spec: a bundle's hash depends on it.
+    // In the order of the spec: a bundle's hash depends on it. What differs for a step comes behind.
     let components = revision
         .spec
         .application
@@ -266,7 +268,13 @@ pub(super) async fn read(
         .into_iter()
         .flatten()
         .filter_map(|c| c.get("name")?.as_str());
-    render::from_config_map_data(names, &parts).map_err(|error| PassError::Unreadable {
+    let differing: BTreeSet<&str> = parts
+        .iter()
+        .flat_map(BTreeMap::keys)
+        .map(String::as_str)
+        .filter(|name| name.contains('.'))
+        .collect();
+    render::from_config_map_data(names.chain(differing), &parts).map_err(|error| PassError::Unreadable {
         application: title,
         object: format!("revision {}", revision.name_any()),
         reason: error.to_string(),
@@ -326,6 +334,7 @@ mod tests {
                     ],
                 })
                 .collect(),
+            ..Rendered::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the Application's status says, and whether writing it is worth a write.
 
-use super::{cache::Member, error::PassError, placing::Placed};
+use super::{error::PassError, fleet::Fleet, placing::Placed};
 use crate::{
     dispatch::{
         self, Observed, Plan, Target,
@@ -13,11 +13,11 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, PLACED, StepPhase,
-        Violation,
+        Unresolved, Violation,
     },
     condition::{self, Verdict},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// Messages of conditions are cut at this many characters.
 const MAX_MESSAGE: usize = 1024;
@@ -28,11 +28,11 @@ const MAX_VIOLATIONS: usize = 10;
 pub(super) fn evidence_by_cluster(
     plan: &Plan,
     observed: &BTreeMap<String, Vec<Observed>>,
-    fleet: &BTreeMap<String, Arc<Member>>,
+    fleet: &Fleet,
 ) -> BTreeMap<String, Result<ClusterEvidence, String>> {
     let judge = |(cluster, target): (&String, &Target)| {
         let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-        let unreachable = match fleet.get(cluster) {
+        let unreachable = match fleet.members.get(cluster) {
             Some(member) => member.unreachable.as_deref(),
             None => Some("the cluster is not registered"),
         };
@@ -82,6 +82,9 @@ pub(super) fn evidence_by_step(
                 "the decision is not stored yet".clone_into(&mut cluster.message);
             });
         }
+        if step.may_be_empty && step.decision.clusters.is_empty() && unsatisfied.is_empty() {
+            return StepEvidence::AllowedEmpty;
+        }
         StepEvidence::Placed {
             unsatisfied,
             clusters: shown,
@@ -102,7 +105,7 @@ pub(super) fn delivery(
     plan_shares: &BTreeMap<String, dispatch::Share>,
     clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
     observed: &BTreeMap<String, Vec<Observed>>,
-    fleet: &BTreeMap<String, Arc<Member>>,
+    fleet: &Fleet,
 ) -> Delivery {
     let members: Vec<_> = clusters
         .iter()
@@ -110,7 +113,11 @@ pub(super) fn delivery(
             let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
             let replicas = plan_shares.get(cluster).map_or(0, |share| share.divided);
             rollup::Member {
-                region: fleet.get(cluster).map(|m| m.region.clone()).unwrap_or_default(),
+                region: fleet
+                    .members
+                    .get(cluster)
+                    .map(|m| m.region.clone())
+                    .unwrap_or_default(),
                 evidence: evidence.clone().unwrap_or_else(|message| ClusterEvidence {
                     cluster: cluster.clone(),
                     state: ClusterState::Failed,
@@ -233,6 +240,22 @@ pub(super) fn progress(
         status: verdict,
         reason,
         message: workflow.message.or(ready).map(cut).unwrap_or_default(),
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Placed` for an application whose Placements cannot be used: what runs stays.
+pub(super) fn unresolved(
+    status: &mut ApplicationStatus,
+    unresolved: &Unresolved,
+    generation: i64,
+    now: Timestamp,
+) {
+    let verdict = Verdict {
+        type_: PLACED,
+        status: condition::Status::False,
+        reason: unresolved.reason(),
+        message: cut(unresolved.to_string()),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }

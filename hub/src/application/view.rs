@@ -2,21 +2,27 @@
 
 use super::{
     Key,
-    cache::{Cache, Member},
+    cache::Cache,
+    fleet::Fleet,
     placing::{self, Placed},
     status,
 };
 use crate::{
-    dispatch::{self, Content, Observed, Plan, Share},
-    placement::Workload,
-    workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec},
+    dispatch::{self, Content, Observed, Plan, Refusal, Share, Target},
+    placement::{self, Workload},
+    workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec, StepEvidence},
 };
+use jiff::Timestamp;
 use roundhouse_api::{
-    application::{StepPhase, ValidApplication, WorkflowStatus},
+    application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
     bundle::ApplicationRef,
+    decision::OverrideError,
     names::decision_name,
 };
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Kinds of trouble with overrides that one decision names; more of them say nothing new.
+const MAX_FAULTS: usize = 32;
 
 /// An application that was understood and rendered.
 pub(super) struct Delivery<'a> {
@@ -26,6 +32,8 @@ pub(super) struct Delivery<'a> {
     pub(super) workloads: Vec<Workload>,
     pub(super) content: Content,
     pub(super) spec: Spec,
+    /// Why its Placements cannot be used, if they cannot: then every decision stays as it is.
+    pub(super) unresolved: Option<Unresolved>,
     /// What earlier runs delivered, loaded for Bundles that vanished.
     pub(super) former: BTreeMap<String, Content>,
 }
@@ -36,12 +44,13 @@ pub(super) struct Known<'a> {
     pub(super) delivery: &'a Delivery<'a>,
     pub(super) workflow: Option<&'a WorkflowStatus>,
     pub(super) epoch: i64,
+    pub(super) now: Timestamp,
     pub(super) cache: &'a Cache,
 }
 
 /// What is known in one round.
 pub(super) struct View {
-    pub(super) fleet: BTreeMap<String, Arc<Member>>,
+    pub(super) fleet: Arc<Fleet>,
     pub(super) observed: BTreeMap<String, Vec<Observed>>,
     pub(super) placed: Vec<Placed>,
     pub(super) shares: BTreeMap<String, Share>,
@@ -50,6 +59,8 @@ pub(super) struct View {
     pub(super) evidence: Evidence,
     /// Whether the run has succeeded, every placing step is as the fleet asks and has come to rest.
     pub(super) settled: bool,
+    /// When the decisions change without anything happening.
+    pub(super) next: Option<Timestamp>,
 }
 
 /// What each cluster shows, or why it cannot get what is wanted.
@@ -58,13 +69,17 @@ type Clusters = BTreeMap<String, Result<ClusterEvidence, String>>;
 /// Looks at everything.
 pub(super) fn view(known: &Known<'_>) -> View {
     let (delivery, cache) = (known.delivery, known.cache);
-    let fleet = cache.clusters();
+    let fleet = cache.fleet();
     let observed = cache.bundles(delivery.key);
     let stored = cache.decisions(delivery.key);
-    let reach = workflow::reach(&delivery.spec, known.workflow);
+    let mut reach = workflow::reach(&delivery.spec, known.workflow);
     let succeeded = known
         .workflow
         .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
+    let mut blocked = None;
+    if let Some(unresolved) = &delivery.unresolved {
+        blocked = freeze(&mut reach, &delivery.spec, succeeded).map(|step| (step, unresolved.to_string()));
+    }
     let request = placing::Request {
         key: delivery.key,
         application: &delivery.application,
@@ -75,8 +90,14 @@ pub(super) fn view(known: &Known<'_>) -> View {
         workloads: &delivery.workloads,
         fleet: &fleet,
         stored: &stored,
+        now: known.now,
+        rendered: &delivery.content.rendered,
+        faults: &BTreeMap::new(),
     };
-    let fresh = placing::place(&request);
+    let fresh = match delivery.unresolved {
+        None => placing::place(&request),
+        Some(_) => Vec::new(),
+    };
     let look = |placed: Vec<Placed>| {
         // Steps that the spec has no longer count until the run has succeeded; every step of the spec replaces them.
         let former = stored
@@ -100,8 +121,19 @@ pub(super) fn view(known: &Known<'_>) -> View {
         let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         (placed, shares, plan, clusters)
     };
-    let (mut placed, mut shares, mut plan, mut clusters) = look(placing::decide(&request, &fresh));
-    let mut settled = succeeded && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
+    let mut looked = look(placing::decide(&request, &fresh));
+    let faults = override_faults(&looked.1, &looked.2);
+    let request = placing::Request {
+        faults: &faults,
+        ..request
+    };
+    if !faults.is_empty() {
+        looked = look(placing::decide(&request, &fresh));
+    }
+    let (mut placed, mut shares, mut plan, mut clusters) = looked;
+    let mut settled = succeeded
+        && delivery.unresolved.is_none()
+        && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
     if succeeded && let Some(first) = placed.iter().position(|p| p.write) {
         // Steps follow the fleet one after the other: the first that differs is refreshed when those before it have
         // come to rest, those behind it are kept.
@@ -118,8 +150,14 @@ pub(super) fn view(known: &Known<'_>) -> View {
         .iter()
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
     let refused = refused.collect();
+    let mut evidence = status::evidence_by_step(&placed, &clusters, &refused);
+    if let Some((step, message)) = blocked {
+        evidence.steps.insert(step, StepEvidence::Blocked { message });
+    }
+    let steps = placing::steps(&delivery.valid.steps);
     View {
-        evidence: status::evidence_by_step(&placed, &clusters, &refused),
+        evidence,
+        next: placement::next_change(&steps, &fleet.inventory, known.now),
         fleet,
         observed,
         placed,
@@ -128,6 +166,56 @@ pub(super) fn view(known: &Known<'_>) -> View {
         clusters,
         settled,
     }
+}
+
+/// Lets no decision change: what runs stays as it was decided. A step at work is treated as not reached, and named.
+fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<String> {
+    let mut at_work = None;
+    for (reach, step) in reach.iter_mut().zip(&spec.steps) {
+        if *reach == Some(Reach::Live) {
+            *reach = Some(if succeeded {
+                Reach::Placed
+            } else {
+                Reach::Unreached
+            });
+            if !succeeded {
+                at_work = Some(step.name.clone());
+            }
+        }
+    }
+    at_work
+}
+
+/// Step -> what is wrong with its overrides on the manifests of its clusters; clusters with the same trouble are counted.
+pub(super) fn override_faults(
+    shares: &BTreeMap<String, Share>,
+    plan: &Plan,
+) -> BTreeMap<String, Vec<OverrideError>> {
+    let mut faults: BTreeMap<String, Vec<OverrideError>> = BTreeMap::new();
+    for (cluster, target) in &plan.targets {
+        let (Target::Refused(Refusal::Override(fault)), Some(share)) = (target, shares.get(cluster)) else {
+            continue;
+        };
+        let of_step = faults.entry(share.overridden_by.clone()).or_default();
+        let same = |error: &OverrideError| {
+            (error.index, &error.object, &error.path, &error.message)
+                == (fault.index, &fault.object, &fault.path, &fault.message)
+        };
+        let room = of_step.len() < MAX_FAULTS;
+        match of_step.iter().position(same).and_then(|at| of_step.get_mut(at)) {
+            Some(error) => error.more_clusters = error.more_clusters.saturating_add(1),
+            None if room => of_step.push(OverrideError {
+                index: fault.index,
+                cluster: Some(cluster.clone()),
+                more_clusters: 0,
+                object: fault.object.clone(),
+                path: fault.path.clone(),
+                message: fault.message.clone(),
+            }),
+            None => {}
+        }
+    }
+    faults
 }
 
 /// The same reach, but placing steps behind the first `live` keep their decisions.

@@ -66,6 +66,7 @@ mod tests {
             "applicationrevisions.core.oam.dev",
             "clusters.roundhouse.dev",
             "clusterreports.roundhouse.dev",
+            "placements.roundhouse.dev",
             "decisions.roundhouse.dev",
             "bundles.roundhouse.dev",
             "appliedbundles.roundhouse.dev",

@@ -9,6 +9,7 @@ pub struct Failure {
     what: String,
     causes: Vec<String>,
     advice: Option<String>,
+    status: u8,
 }
 
 impl Failure {
@@ -19,7 +20,20 @@ impl Failure {
             what: what.into(),
             causes: Vec::new(),
             advice: None,
+            status: 1,
         }
+    }
+
+    /// The verb ends with this exit status, where it is not 1.
+    #[must_use]
+    pub fn ends_with(mut self, status: u8) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        self.status
     }
 
     /// Adds an error and those behind it as causes. One that only repeats the text before it is left out.

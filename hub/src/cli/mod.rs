@@ -3,16 +3,32 @@
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
 mod apiserver;
+mod apply;
+mod clusters;
+mod columns;
+mod cordon;
 mod crds;
 mod demo;
 mod diff;
+mod documents;
+mod explain;
 mod failure;
+mod format;
+mod hub;
+mod inventory;
 mod kubeconfig;
+mod label;
 mod logging;
 mod merge;
+mod plan;
+mod proposals;
+mod reshape;
 mod serve;
 mod signal;
+mod snapshot;
+mod taint;
 mod terminal;
+mod test;
 mod version;
 
 pub use failure::Failure;
@@ -36,9 +52,18 @@ enum Verb {
     Demo(demo::Args),
     Serve(serve::Args),
     Apiserver(apiserver::Args),
+    Plan(plan::Args),
+    Apply(apply::Args),
+    Test(test::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
+    Explain(explain::Args),
+    Clusters(clusters::Args),
+    Cordon(cordon::Args),
+    Uncordon(cordon::UncordonArgs),
+    Taint(taint::Args),
+    Label(label::Args),
     Version(version::Args),
 }
 
@@ -68,7 +93,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("{failure}");
-            ExitCode::FAILURE
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -101,7 +126,7 @@ impl Verb {
             // The demo tells its own story.
             Verb::Demo(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
-            Verb::Crds(_) | Verb::Merge(_) | Verb::Diff(_) | Verb::Version(_) => "warn",
+            _ => "warn",
         }
     }
 
@@ -110,9 +135,18 @@ impl Verb {
             Verb::Demo(args) => block_on(demo::run(args)),
             Verb::Serve(args) => block_on(serve::run(args)),
             Verb::Apiserver(args) => block_on(apiserver::run(args)),
+            Verb::Plan(args) => block_on(plan::run(args)),
+            Verb::Apply(args) => block_on(apply::run(args)),
+            Verb::Test(args) => test::run(&args),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),
+            Verb::Explain(args) => block_on(explain::run(args)),
+            Verb::Clusters(args) => block_on(clusters::run(args)),
+            Verb::Cordon(args) => block_on(cordon::run(args)),
+            Verb::Uncordon(args) => block_on(cordon::uncordon(args)),
+            Verb::Taint(args) => block_on(taint::run(args)),
+            Verb::Label(args) => block_on(label::run(args)),
             Verb::Version(args) => version::run(&args),
         }
     }

@@ -1,7 +1,7 @@
 //! What the terminal can do, and what its user wants of it.
 
 use super::Failure;
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::io::{self, IsTerminal, StdoutLock, Write, stderr, stdout};
 
 /// Whether things may be drawn over on stderr.
 pub(super) fn stderr_is_live() -> bool {
@@ -23,10 +23,33 @@ fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
+/// How many columns stdout has; `None` if it is no terminal. `COLUMNS` says otherwise where it is set.
+pub(super) fn columns() -> Option<usize> {
+    let said = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|columns| columns.parse().ok());
+    said.or_else(|| {
+        let (_, columns) = console::Term::stdout().size_checked()?;
+        Some(usize::from(columns))
+    })
+}
+
+/// Prints data to stdout as it is made. A reader that has gone away has had enough: that is no failure.
+pub(super) fn print_with(
+    make: impl FnOnce(&mut io::BufWriter<StdoutLock<'static>>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut out = io::BufWriter::new(stdout().lock());
+    ended(make(&mut out).and_then(|()| out.flush()))
+}
+
 /// Prints data to stdout. A reader that has gone away has had enough: that is no failure.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    ended(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn ended(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new("E-OUTPUT", "stdout cannot be written to")
                 .because(error)

@@ -116,7 +116,25 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
             })
         })
         .collect();
+    status.taints_seen = taints_seen(&observed.cluster.spec.taints, &previous.taints_seen, now);
     Judgement { status, recheck_at }
+}
+
+/// When the `NoExecute` taints were first seen that do not say it themselves, as Kubernetes notes it on nodes.
+fn taints_seen(taints: &[Taint], before: &[Taint], now: Timestamp) -> Vec<Taint> {
+    let silent = |taint: &&Taint| taint.effect == TaintEffect::NoExecute && taint.time_added.is_none();
+    let mut seen: Vec<Taint> = Vec::new();
+    for taint in taints.iter().filter(silent) {
+        if seen.iter().any(|known| known.is_same(taint)) {
+            continue;
+        }
+        let known = before.iter().find(|known| known.is_same(taint)).cloned();
+        seen.push(known.unwrap_or_else(|| Taint {
+            time_added: Some(Time(now)),
+            ..taint.clone()
+        }));
+    }
+    seen
 }
 
 fn verdict(type_: &'static str, status: Status, reason: &'static str, message: String) -> Verdict {

@@ -1,6 +1,7 @@
-//! Which manifests a cluster gets: divided, stamped, in parts, hashed.
+//! Which manifests a cluster gets: divided, overridden, stamped, in parts, hashed.
 
-use crate::render::{self, JobShare, Rendered, Stamps};
+use super::overrides::{self, Applied, Fault};
+use crate::render::{self, JobShare, Rendered, Stamps, Variants};
 use roundhouse_api::{
     bundle::{MAX_BUNDLE_BYTES, MAX_BUNDLE_OBJECTS, MAX_MANIFEST_BYTES},
     decision::WorkloadRef,
@@ -30,6 +31,15 @@ pub struct Content {
     pub components: BTreeMap<String, String>,
     /// The manifests.
     pub rendered: Rendered,
+    /// What the clusters of a step get instead of them, by step.
+    pub variants: Variants,
+}
+
+impl Content {
+    /// What the clusters of a step get.
+    fn of(&self, step: &str) -> &Rendered {
+        self.variants.get(step).unwrap_or(&self.rendered)
+    }
 }
 
 /// The manifests of one cluster, in parts.
@@ -63,6 +73,9 @@ pub enum Refusal {
         /// Bytes of canonical JSON.
         bytes: usize,
     },
+    /// An override of the placement cannot be applied.
+    #[error(transparent)]
+    Override(#[from] Fault),
     /// All of them together are too many.
     #[error(
         "application {application}: its manifests for one cluster need more than {MAX_PARTS} bundles of {MAX_BUNDLE_BYTES} bytes or {MAX_BUNDLE_OBJECTS} objects: split the application"
@@ -76,11 +89,14 @@ pub enum Refusal {
 /// Replicas before, replicas, and the whole, by workload: clusters with the same counts get the same manifests.
 type Counts = Vec<Option<(u32, u32, u32)>>;
 
-/// Divides a content for clusters; clusters with the same counts share the work.
+/// The variant, the counts and the overrides.
+type Key<'a> = (Option<&'a str>, Counts, Vec<String>);
+
+/// Divides a content for clusters; clusters with the same counts and the same overrides share the work.
 #[derive(Debug)]
 pub struct Divider<'a> {
     content: &'a Content,
-    done: HashMap<Counts, Result<Arc<Divided>, Refusal>>,
+    done: HashMap<Key<'a>, Result<Arc<Divided>, Refusal>>,
     workloads: Vec<WorkloadRef>,
 }
 
@@ -95,11 +111,17 @@ impl<'a> Divider<'a> {
         }
     }
 
-    /// The manifests with these replicas. A workload without an entry keeps the count it was rendered with.
+    /// The manifests of a step's clusters with these replicas, changed by these overrides. A workload without an entry keeps the count it was
+    /// rendered with.
     ///
     /// # Errors
-    /// [`Refusal`] names the manifest or the limit.
-    pub fn divide(&mut self, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Arc<Divided>, Refusal> {
+    /// [`Refusal`] names the manifest, the override or the limit.
+    pub fn divide(
+        &mut self,
+        step: &str,
+        replicas: &BTreeMap<WorkloadRef, JobShare>,
+        overrides: &[Arc<Applied>],
+    ) -> Result<Arc<Divided>, Refusal> {
         // Where a cluster stands among the others matters to Jobs only.
         let count = |workload: &WorkloadRef| {
             let share = replicas.get(workload)?;
@@ -107,20 +129,31 @@ impl<'a> Divider<'a> {
             Some((before, share.replicas, share.of_total))
         };
         let counts: Vec<_> = self.workloads.iter().map(count).collect();
-        if let Some(done) = self.done.get(&counts) {
+        let variant = self.content.variants.get_key_value(step);
+        let key = (
+            variant.map(|(step, _)| step.as_str()),
+            counts,
+            overrides.iter().map(|applied| applied.hash.clone()).collect(),
+        );
+        if let Some(done) = self.done.get(&key) {
             return done.clone();
         }
-        let divided = divide(self.content, replicas).map(Arc::new);
-        self.done.insert(counts, divided.clone());
+        let divided = divide(self.content, step, replicas, overrides).map(Arc::new);
+        self.done.insert(key, divided.clone());
         divided
     }
 }
 
-fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Result<Divided, Refusal> {
+fn divide(
+    content: &Content,
+    step: &str,
+    replicas: &BTreeMap<WorkloadRef, JobShare>,
+    overrides: &[Arc<Applied>],
+) -> Result<Divided, Refusal> {
     let application = || format!("{}/{}", content.namespace, content.application);
     let mut parts = Vec::new();
     let (mut manifests, mut weight) = (Vec::new(), 0);
-    for component in &content.rendered.components {
+    for component in &content.of(step).components {
         let stamps = Stamps {
             generation: content.generation,
             app_revision: content.revision.clone(),
@@ -139,8 +172,9 @@ fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Resu
                 if share.replicas == 0 && workload.kind == "Job" {
                     continue;
                 }
-                render::set_job_share(&mut manifest, share);
+                render::set_share(&mut manifest, share, &content.rendered.replica_paths);
             }
+            overrides::apply(&mut manifest, overrides, &content.rendered.replica_paths)?;
             render::stamp(&mut manifest, &stamps);
             let bytes = hash::weight(&manifest);
             if bytes > MAX_MANIFEST_BYTES {
@@ -175,7 +209,7 @@ fn divide(content: &Content, replicas: &BTreeMap<WorkloadRef, JobShare>) -> Resu
 }
 
 /// Kind, namespace and name of a manifest, for people.
-fn title(manifest: &Value) -> String {
+pub(super) fn title(manifest: &Value) -> String {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
     let kind = text("/kind").unwrap_or("(no kind)");
     let name = text("/metadata/name").unwrap_or("(no name)");

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | [`observed`] | what does the hub remember of a Bundle? |
 //! | [`shares()`] | which cluster gets how many replicas, over all steps of a run? |
+//! | [`overrides`] | what differs on this cluster, and can it be applied? |
 //! | [`content`] | which manifests are that, in how many parts, with which hash? |
 //! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
@@ -20,6 +21,7 @@ pub mod content;
 pub mod evidence;
 pub mod expiry;
 pub mod observed;
+pub mod overrides;
 pub mod plan;
 pub mod removal;
 pub mod rollup;

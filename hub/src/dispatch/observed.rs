@@ -1,5 +1,6 @@
 //! What the hub remembers of a Bundle: everything but its manifests.
 
+use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
     bundle::{Bundle, BundleSpec, BundleStatus},
@@ -32,6 +33,8 @@ pub struct Observed {
     pub finalizers: Vec<String>,
     /// The spec; its manifests are left out.
     pub spec: BundleSpec,
+    /// Replicas that its manifests ask for, over all workloads.
+    pub replicas: u64,
     /// The agent's report.
     pub status: Option<BundleStatus>,
 }
@@ -39,7 +42,7 @@ pub struct Observed {
 impl Observed {
     /// Takes a Bundle in and drops its manifests. `None` if it is in no cluster's namespace.
     pub fn of(mut bundle: Bundle) -> Option<Observed> {
-        bundle.spec.workload.manifests = Vec::new();
+        let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
         let namespace = bundle.namespace()?;
         Some(Observed {
             cluster: namespace.strip_prefix("cluster-")?.to_owned(),
@@ -52,6 +55,7 @@ impl Observed {
             labels: bundle.metadata.labels.unwrap_or_default(),
             annotations: bundle.metadata.annotations.unwrap_or_default(),
             finalizers: bundle.metadata.finalizers.unwrap_or_default(),
+            replicas: render::replicas_of(&manifests),
             spec: bundle.spec,
             status: bundle.status,
         })

@@ -1,6 +1,7 @@
 //! Which Bundles differ from what is wanted.
 
 use super::{Content, Divided, Observed, Refusal, Share, content::Divider};
+use crate::render;
 use roundhouse_api::{
     bundle::{ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestsTemplate},
     names::{BUNDLE_FINALIZER, bundle_name, label},
@@ -91,6 +92,12 @@ impl Wanted {
     /// The hash of its manifests.
     pub fn hash(&self) -> Option<&str> {
         self.spec.hash.as_deref()
+    }
+
+    /// Replicas that its manifests ask for, over all workloads.
+    pub fn replicas(&self) -> u64 {
+        let part = self.divided.parts.get(self.part);
+        part.map_or(0, |part| render::replicas_of(&part.manifests))
     }
 
     /// The whole Bundle, on top of the metadata of the one that exists.
@@ -191,7 +198,7 @@ fn bundles(
     if share.empty && !living {
         return Target::Nothing;
     }
-    let divided = match divider.divide(&share.replicas) {
+    let divided = match divider.divide(&share.overridden_by, &share.replicas, &share.overrides) {
         Ok(divided) => divided,
         Err(refusal) => return Target::Refused(refusal),
     };

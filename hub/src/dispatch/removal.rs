@@ -4,12 +4,12 @@ use super::Observed;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use roundhouse_api::{
-    application::{MAX_NOT_READY, Removals},
+    application::{MAX_NOT_READY, MAX_REMOVALS, Removals, Removed},
     bundle::{BundlePhase, Deletion, REMOVAL_REFUSED},
     hash,
     names::{BUNDLE_FINALIZER, annotation},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// How long removals count against the budget.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
@@ -131,10 +131,7 @@ pub fn budget(
     confirmation: Option<&str>,
     now: Timestamp,
 ) -> Verdict {
-    let current = removals.filter(|r| {
-        let since = r.since.as_ref().map_or(Timestamp::MIN, |t| t.0);
-        now.duration_since(since) < WINDOW
-    });
+    let current = recent(removals, now);
     if losing.is_empty() {
         return Verdict::Allowed {
             removals: removals.cloned(),
@@ -151,16 +148,24 @@ pub fn budget(
         };
     }
     // Counted before they are carried out, so that a repeated look counts nobody twice.
-    let base = current.map_or(count(holding), |r| u64::from(r.of));
-    let counted = |cluster: &&String| current.is_some_and(|r| r.clusters.contains(cluster));
-    let more = losing.keys().filter(|cluster| !counted(cluster)).count();
-    let lost = current.map_or(0, |r| u64::from(r.count)) + count(more);
+    let base = current
+        .first()
+        .map_or(count(holding), |first| u64::from(first.of));
+    let counted = |cluster: &&String| current.iter().any(|moment| moment.clusters.contains(cluster));
+    let more: Vec<String> = losing
+        .keys()
+        .filter(|cluster| !counted(cluster))
+        .cloned()
+        .collect();
+    let before: u64 = current.iter().map(|moment| u64::from(moment.count)).sum();
+    let lost = before + count(more.len());
     if lost >= MIN_CLUSTERS && lost * 100 > base * MAX_PERCENT {
         let named: Vec<_> = losing.keys().take(5).map(String::as_str).collect();
         let more = match losing.len() - named.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let oldest = current.first().and_then(|moment| moment.at.as_ref());
         return Verdict::Held {
             message: format!(
                 "{} would lose {application}: {}{more}; with what the last hour removed that is {lost} of {base}, more than {MAX_PERCENT} %: annotate the application with {}={hash} to confirm",
@@ -169,21 +174,53 @@ pub fn budget(
                 annotation::CONFIRM_DELETES
             ),
             hash,
-            again: current.and_then(|r| Some(WINDOW - now.duration_since(r.since.as_ref()?.0))),
+            again: oldest.map(|at| WINDOW - now.duration_since(at.0)),
         };
     }
-    let mut removals = current.cloned().unwrap_or_else(|| Removals {
-        since: Some(Time(now)),
-        of: u32::try_from(base).unwrap_or(u32::MAX),
-        ..Removals::default()
-    });
-    removals.count = u32::try_from(lost).unwrap_or(u32::MAX);
-    let clusters: BTreeSet<String> = removals.clusters.iter().chain(losing.keys()).cloned().collect();
-    removals.clusters = clusters.into_iter().take(MAX_NOT_READY).collect();
+    let removals = match more.is_empty() {
+        true => removals.cloned(),
+        false => Some(Removals {
+            moments: with(current, more, holding, now),
+        }),
+    };
     Verdict::Allowed {
-        removals: Some(removals),
+        removals,
         confirmed_by: Deletion::GARBAGE_COLLECTION.to_owned(),
     }
+}
+
+/// The removals that still count: those of the last hour.
+fn recent(removals: Option<&Removals>, now: Timestamp) -> Vec<Removed> {
+    let counts = |moment: &&Removed| {
+        let at = moment.at.as_ref().map_or(Timestamp::MIN, |at| at.0);
+        now.duration_since(at) < WINDOW
+    };
+    let moments = removals.map_or(&[][..], |removals| &removals.moments);
+    moments.iter().filter(counts).cloned().collect()
+}
+
+/// The moments with one more, bounded: where there are too many, the two oldest count together until the later one is over.
+fn with(mut moments: Vec<Removed>, lost: Vec<String>, holding: usize, now: Timestamp) -> Vec<Removed> {
+    let named: usize = moments.iter().map(|moment| moment.clusters.len()).sum();
+    moments.push(Removed {
+        at: Some(Time(now)),
+        of: u32::try_from(holding).unwrap_or(u32::MAX),
+        count: u32::try_from(lost.len()).unwrap_or(u32::MAX),
+        clusters: lost
+            .into_iter()
+            .take(MAX_NOT_READY.saturating_sub(named))
+            .collect(),
+    });
+    while moments.len() > MAX_REMOVALS {
+        let oldest = moments.remove(0);
+        if let Some(next) = moments.first_mut() {
+            next.of = oldest.of;
+            next.count = next.count.saturating_add(oldest.count);
+            next.clusters.extend(oldest.clusters);
+            next.clusters.sort();
+        }
+    }
+    moments
 }
 
 /// `1 cluster`, `2 clusters`.

@@ -1,8 +1,9 @@
 //! Which cluster gets how many replicas, over all steps of a run.
 
+use super::overrides::{Applied, Filler};
 use crate::render::JobShare;
-use roundhouse_api::decision::{WorkloadDecision, WorkloadRef};
-use std::collections::BTreeMap;
+use roundhouse_api::decision::{DecidedOverride, WorkloadDecision, WorkloadRef};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What one step placed.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,10 @@ pub struct Layer<'a> {
     pub workloads: &'a [WorkloadDecision],
     /// Clusters that get a bundle, or keep theirs.
     pub clusters: &'a [String],
+    /// The overrides that apply to them.
+    pub overrides: &'a [DecidedOverride],
+    /// Cluster -> label -> value, as far as overrides name labels.
+    pub cluster_labels: &'a BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// What one cluster gets.
@@ -34,19 +39,42 @@ pub struct Share {
     pub divided: u64,
     /// Whether there are replicas to divide and this cluster gets none.
     pub empty: bool,
+    /// The overrides for this cluster, in order: those of the last step that the present run has reached and that places
+    /// on it, or of the last step where the run has reached none.
+    pub overrides: Vec<Arc<Applied>>,
+    /// The step that they are of.
+    pub overridden_by: String,
 }
 
 /// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds.
-pub fn shares(layers: &[Layer<'_>]) -> BTreeMap<String, Share> {
+pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     let mut divided: BTreeMap<(&str, &WorkloadRef), u32> = BTreeMap::new();
     let mut placed: BTreeMap<&WorkloadRef, u32> = BTreeMap::new();
+    let mut filler = Filler::default();
     for layer in layers {
         for cluster in layer.clusters {
             let share = shares.entry(cluster.clone()).or_default();
             layer.step.clone_into(&mut share.step);
             layer.revision.clone_into(&mut share.revision);
+            if layer.reached || !share.reached {
+                layer.step.clone_into(&mut share.overridden_by);
+                share.overrides.clear();
+            }
             share.reached |= layer.reached;
+        }
+        for decided in layer.overrides {
+            for cluster in &decided.clusters {
+                let of_layer = shares
+                    .get_mut(cluster)
+                    .filter(|share| share.overridden_by == layer.step);
+                if let Some(share) = of_layer {
+                    let labels = layer.cluster_labels.get(cluster);
+                    share
+                        .overrides
+                        .push(filler.fill(layer.step, decided, cluster, labels));
+                }
+            }
         }
         for workload in layer.workloads {
             let mut of_step: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
@@ -115,6 +143,8 @@ mod tests {
         }]
     }
 
+    static NO_LABELS: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+
     type Parts<'a> = &'a [(&'a str, u32, bool)];
 
     fn check(layers: &[(&str, bool, Parts<'_>)], expected: Parts<'_>) {
@@ -132,6 +162,8 @@ mod tests {
                 revision: "r",
                 workloads,
                 clusters,
+                overrides: &[],
+                cluster_labels: &NO_LABELS,
             })
             .collect();
         let got: Vec<_> = shares(&layers)

@@ -44,11 +44,13 @@ fn content(revision: u64, image: &str) -> Content {
         revision: format!("app-v{revision}"),
         generation: i64::try_from(revision).unwrap(),
         components: BTreeMap::from([("web".to_owned(), format!("web-v{revision}"))]),
+        variants: BTreeMap::new(),
         rendered: Rendered {
             components: vec![RenderedComponent {
                 name: "web".to_owned(),
                 manifests: vec![deployment, config],
             }],
+            ..Rendered::default()
         },
     }
 }
@@ -68,6 +70,7 @@ fn share(replicas: u32, reached: bool) -> Share {
         )]),
         divided: u64::from(replicas),
         empty: replicas == 0,
+        ..Share::default()
     }
 }
 
@@ -533,6 +536,63 @@ mod budget {
             now + SignedDuration::from_mins(60),
         );
         assert!(matches!(later, Verdict::Allowed { .. }), "{later:?}");
+    }
+
+    #[test]
+    fn the_hour_goes_with_each_removal() {
+        let at = |minutes: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+        let one = |n: usize| BTreeMap::from([(format!("c{n}"), String::new())]);
+        let mut removals = None;
+        // Of 25 clusters two may go in any hour: at 0, 50, then the one at 0 no longer counts.
+        for (n, minutes, held) in [
+            (0, 0, false),
+            (1, 50, false),
+            (2, 59, true),
+            (2, 61, false),
+            (3, 109, true),
+            (3, 110, false),
+        ] {
+            match budget("a", removals.as_ref(), &one(n), 25 - n, None, at(minutes)) {
+                Verdict::Allowed { removals: after, .. } => {
+                    assert!(!held, "c{n} at {minutes}");
+                    // A second look before it is carried out counts nobody twice.
+                    let again = budget("a", after.as_ref(), &one(n), 25 - n, None, at(minutes));
+                    let Verdict::Allowed { removals: again, .. } = again else {
+                        panic!()
+                    };
+                    assert_eq!(again, after);
+                    removals = after;
+                }
+                Verdict::Held { again, .. } => {
+                    assert!(held, "c{n} at {minutes}");
+                    let oldest = if minutes < 60 { 0 } else { 50 };
+                    assert_eq!(again, Some(at(oldest + 60).duration_since(at(minutes))));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_of_removals_is_bounded_and_loses_no_count() {
+        let second = |n: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(n);
+        let mut removals = None;
+        for n in 0..90_usize {
+            let losing = BTreeMap::from([(format!("c{n:03}"), String::new())]);
+            let moment = second(i64::try_from(n).unwrap());
+            let Verdict::Allowed { removals: after, .. } =
+                budget("a", removals.as_ref(), &losing, 10_000 - n, None, moment)
+            else {
+                panic!()
+            };
+            removals = after;
+        }
+        let moments = removals.unwrap().moments;
+        let (count, named): (u32, usize) = (
+            moments.iter().map(|m| m.count).sum(),
+            moments.iter().map(|m| m.clusters.len()).sum(),
+        );
+        assert_eq!((moments.len(), count, named, moments[0].of), (60, 90, 50, 10_000));
+        assert_eq!(moments[0].count, 31);
     }
 
     #[test]

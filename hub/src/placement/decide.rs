@@ -6,6 +6,7 @@ use super::{
     fleet::Fleet,
     labels::ClusterSet,
     membership::members,
+    overrides,
     reasons::{self, Reasons},
     rule::{Room, RuleDivision, RuleInput, divide_rule},
     ties::{Tie, stable_hash},
@@ -50,8 +51,12 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
         let Some(draft) = engine.steps.get_mut(rule.step) else {
             continue;
         };
-        draft.satisfied &= !clusters.clusters.is_empty();
+        draft.satisfied &= rule.rule.allow_empty || !clusters.clusters.is_empty();
         reasons::of_clusters(&mut draft.reasons, rule, clusters, &fleet);
+    }
+    let drafts = engine.steps.iter_mut().zip(request.steps.iter().zip(&selections));
+    for (draft, (step, selection)) in drafts {
+        reasons::of_choice(&mut draft.reasons, step, selection);
     }
     for workload in request.workloads {
         engine.divide(workload);
@@ -107,13 +112,26 @@ impl Engine<'_> {
     /// Divides one workload over the rules of all steps.
     fn divide(&mut self, workload: &Workload) {
         let totals = self.totals(workload);
-        for draft in &mut self.steps {
-            draft.workloads.push(WorkloadDecision {
-                workload: workload.key.clone(),
-                replicas: workload.replicas,
-                ..WorkloadDecision::default()
-            });
+        let mut fixed = Vec::new();
+        let steps = self
+            .steps
+            .iter_mut()
+            .zip(self.request.steps.iter().zip(self.selections));
+        for (draft, (step, selection)) in steps {
+            let key = (step.name.to_owned(), workload.key.clone());
+            let before = self.request.previous.fixed.get(&key);
+            let before = before.filter(|before| before.replicas == workload.replicas);
+            fixed.push(before.is_some());
+            match before {
+                Some(before) => draft.keep(before, selection, self.fleet, &mut self.capacity),
+                None => draft.workloads.push(WorkloadDecision {
+                    workload: workload.key.clone(),
+                    replicas: workload.replicas,
+                    ..WorkloadDecision::default()
+                }),
+            }
         }
+        let is_fixed = |step: usize| fixed.get(step).copied().unwrap_or(false);
         let mut room = Room {
             capacity: std::mem::take(&mut self.capacity),
             orphans: self.orphans(workload),
@@ -123,6 +141,9 @@ impl Engine<'_> {
         let several = self.request.steps.len() > 1;
         let clusters = self.selections.iter().flat_map(|selection| &selection.rules);
         for ((placing, clusters), total) in self.rules.iter().zip(clusters).zip(&totals.rules) {
+            if is_fixed(placing.step) {
+                continue;
+            }
             let Some(division) = self.divide_rule(workload, placing, clusters, total, &mut room) else {
                 continue;
             };
@@ -153,7 +174,10 @@ impl Engine<'_> {
                 .clusters
                 .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
         }
-        self.remainder(workload, &totals);
+        let last = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some());
+        if let Some(last) = last.map(|placing| placing.step).filter(|step| !is_fixed(*step)) {
+            self.remainder(workload, &totals, last);
+        }
     }
 
     fn totals(&self, workload: &Workload) -> Totals {
@@ -199,6 +223,7 @@ impl Engine<'_> {
             rule: placing.rule,
             total: placing.rule.replicas.map_or(workload.replicas, |_| total.total),
             clusters: &clusters.clusters,
+            weights: &clusters.weights,
             previous: self.request.previous.assignments.get(&key),
             rebalance: step.spec.rebalance,
             no_additional: &selection.no_additional,
@@ -246,12 +271,9 @@ impl Engine<'_> {
     }
 
     /// Reports what no rule claims, and other matters of the totals, with the last step that divides.
-    fn remainder(&mut self, workload: &Workload, totals: &Totals) {
-        let Some(last) = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some()) else {
-            return;
-        };
+    fn remainder(&mut self, workload: &Workload, totals: &Totals, last: usize) {
         let mode = self.mode();
-        let Some(draft) = self.steps.get_mut(last.step) else {
+        let Some(draft) = self.steps.get_mut(last) else {
             return;
         };
         let unclaimed = totals.remainder.total;
@@ -271,19 +293,79 @@ impl Engine<'_> {
     fn finish(self) -> Vec<StepDecision> {
         let steps = self.request.steps.iter().zip(self.selections).zip(self.steps);
         steps
-            .map(|((step, selection), draft)| StepDecision {
-                step: step.name.to_owned(),
-                workloads: draft.workloads,
-                clusters: members(self.request, selection, self.fleet, &draft.placed),
-                excluded: selection.exclusions(),
-                satisfied: draft.satisfied,
-                reasons: draft.reasons.into_lines(),
+            .map(|((step, selection), mut draft)| {
+                let members = members(self.request, selection, self.fleet, &draft.placed);
+                let overridden = overrides::decide(step.spec, selection, &members, self.fleet);
+                reasons::of_overrides(&mut draft.reasons, &overridden);
+                StepDecision {
+                    step: step.name.to_owned(),
+                    workloads: draft.workloads,
+                    clusters: members.iter().map(|c| self.fleet.name(c).to_owned()).collect(),
+                    excluded: selection.exclusions(),
+                    satisfied: draft.satisfied && overridden.errors.is_empty(),
+                    reasons: draft.reasons.into_lines(),
+                    frozen_weights: selection
+                        .rules
+                        .iter()
+                        .filter_map(|rule| rule.frozen.clone())
+                        .collect(),
+                    overrides: overridden.overrides,
+                    cluster_labels: overridden.labels,
+                    override_errors: overridden.errors,
+                }
             })
             .collect()
     }
 }
 
 impl Draft {
+    /// Enters what was divided once and for all. What a cluster had that the rules may no longer use is unplaced.
+    fn keep(
+        &mut self,
+        before: &WorkloadDecision,
+        selection: &Selection,
+        fleet: &Fleet<'_>,
+        capacity: &mut [Option<u32>],
+    ) {
+        let mut decision = before.clone();
+        let usable = |name: &str| {
+            let cluster = fleet.find(name)?;
+            let mut rules = selection.rules.iter();
+            rules
+                .any(|rule| rule.clusters.binary_search(&cluster).is_ok())
+                .then_some(cluster)
+        };
+        let mut lost: BTreeMap<String, u32> = BTreeMap::new();
+        decision.clusters.retain_mut(|row| {
+            row.previous = Some(row.replicas);
+            row.tie = None;
+            let Some(cluster) = usable(&row.name) else {
+                if !row.duplicate && row.replicas > 0 {
+                    *lost.entry(row.rule.clone()).or_default() += row.replicas;
+                }
+                return false;
+            };
+            if row.replicas > 0 {
+                self.placed.insert(cluster);
+            }
+            if let Some(Some(left)) = capacity.get_mut(cluster) {
+                *left = left.saturating_sub(row.replicas);
+            }
+            true
+        });
+        for (rule, count) in lost {
+            decision.placed = decision.placed.saturating_sub(count);
+            reasons::of_lost(&mut self.reasons, &decision, &rule, count);
+            decision.unplaced.push(Unplaced {
+                rule: Some(rule),
+                count,
+                reason: "DividedOnce".to_owned(),
+            });
+        }
+        self.satisfied &= decision.unplaced.iter().all(|unplaced| unplaced.rule.is_none());
+        self.workloads.push(decision);
+    }
+
     /// Enters what a rule's clusters get.
     fn add(
         &mut self,

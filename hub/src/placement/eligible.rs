@@ -3,11 +3,20 @@
 //! Architecture invariant: losing contact with a cluster, or cordoning it, never takes a replica away; it only stops
 //! additional ones. Only a `NoExecute` taint that is not tolerated evicts.
 
-use super::{ClusterFacts, PlacingStep, Request, fleet::Fleet, holders::Holders, labels::ClusterSet};
+use super::{
+    ClusterFacts, PlacingStep, Request,
+    fleet::Fleet,
+    holders::Holders,
+    labels::ClusterSet,
+    spread::{Candidate, Choice, choose},
+    tolerance::{Tolerated, tolerated},
+    weights::{Weights, weights},
+};
+use jiff::Timestamp;
 use roundhouse_api::{
     cluster::TAINT_UNREACHABLE,
-    decision::Exclusion,
-    placement::{Taint, TaintEffect, Toleration},
+    decision::{Exclusion, FrozenWeights},
+    placement::{Rebalance, Taint, TaintEffect, Toleration},
 };
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -26,6 +35,10 @@ pub enum NotChosen {
     Unreachable,
     /// `maxClusters` others come first.
     MaxClusters,
+    /// `maxClusters` has room, but choosing it would exceed the skew of `spread`.
+    Skewed,
+    /// It lacks the label that `spread` goes by.
+    NoTopologyLabel,
 }
 
 impl NotChosen {
@@ -38,6 +51,8 @@ impl NotChosen {
             NotChosen::Tainted => "Tainted",
             NotChosen::Unreachable => "Unreachable",
             NotChosen::MaxClusters => "MaxClusters",
+            NotChosen::Skewed => "Skewed",
+            NotChosen::NoTopologyLabel => "NoTopologyLabel",
         }
     }
 }
@@ -53,10 +68,14 @@ pub enum Eligibility {
     Barred(NotChosen),
 }
 
-/// Whether a cluster may be used under these tolerations; `holds` says whether it holds something of the application.
-///
-/// A `NoExecute` taint that is tolerated for a time only counts as tolerated: the time is for the caller, who has a clock.
-pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bool) -> Eligibility {
+/// Whether a cluster may be used under these tolerations at this moment; `holds` says whether it holds something of the
+/// application.
+pub fn eligibility(
+    cluster: &ClusterFacts,
+    tolerations: &[Toleration],
+    holds: bool,
+    now: Timestamp,
+) -> Eligibility {
     if !cluster.accepted {
         return Eligibility::Barred(NotChosen::NotAccepted);
     }
@@ -71,7 +90,7 @@ pub fn eligibility(cluster: &ClusterFacts, tolerations: &[Toleration], holds: bo
         .taints
         .iter()
         .filter(|taint| !is_contact(taint))
-        .filter(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+        .filter(|taint| tolerated(taint, tolerations, now) == Tolerated::No)
         .map(|taint| taint.effect)
         .max();
     match (strongest, holds) {
@@ -96,6 +115,14 @@ pub(super) struct Selection {
     pub(super) holders: ClusterSet,
     /// Clusters not chosen, by reason.
     pub(super) excluded: BTreeMap<NotChosen, u32>,
+    /// Why each cluster is not chosen; `None` for those that are.
+    pub(super) verdicts: Vec<Option<NotChosen>>,
+    /// The usable clusters as `maxClusters` takes them, best first; empty without a limit.
+    pub(super) order: Vec<usize>,
+    /// What each rule matches by selector and names, in the order of the rules.
+    pub(super) matched: Vec<ClusterSet>,
+    /// What `maxClusters` and `spread` chose, if there are such.
+    pub(super) choice: Option<Choice>,
 }
 
 /// The clusters of one rule.
@@ -103,6 +130,12 @@ pub(super) struct Selection {
 pub(super) struct RuleClusters {
     /// Those that it may use, ascending.
     pub(super) clusters: Vec<usize>,
+    /// Their weights.
+    pub(super) weights: Vec<u64>,
+    /// Those of them whose weight cannot be read, with what is there instead.
+    pub(super) unread: Vec<(usize, Option<String>)>,
+    /// Weights to be remembered.
+    pub(super) frozen: Option<FrozenWeights>,
     /// Those that it matches but may not use, by reason.
     pub(super) barred: BTreeMap<NotChosen, u32>,
 }
@@ -152,22 +185,19 @@ pub(super) fn select(request: &Request<'_>, fleet: &Fleet<'_>) -> Vec<Selection>
         .map(|step| Matched::new(step, fleet))
         .collect();
     let holders = Holders::new(request.previous, fleet);
-    let steps = || request.steps.iter().zip(&matched);
     let matched_by = |name: &str| {
-        steps()
-            .find(|(step, _)| step.name == name)
-            .map(|(_, matched)| &matched.any)
+        let steps = request.steps.iter().zip(&matched);
+        let mut named = steps.filter(|(step, _)| step.name == name);
+        named.next().map(|(_, matched)| &matched.any)
     };
-    steps()
-        .map(|(step, matched)| {
-            select_step(
-                request,
-                step,
-                fleet,
-                matched,
-                holders.of(step.name, fleet, matched_by),
-            )
-        })
+    let held: Vec<ClusterSet> = request
+        .steps
+        .iter()
+        .map(|step| holders.of(step.name, fleet, matched_by))
+        .collect();
+    let steps = request.steps.iter().zip(matched).zip(held);
+    steps
+        .map(|((step, matched), holders)| select_step(request, step, fleet, matched, holders))
         .collect()
 }
 
@@ -175,17 +205,16 @@ fn select_step(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
     fleet: &Fleet<'_>,
-    matched: &Matched,
+    matched: Matched,
     holders: ClusterSet,
 ) -> Selection {
     let Matched { rules: matched, any } = matched;
     let mut verdicts = vec![Some(NotChosen::NotMatched); fleet.len()];
     let mut no_additional = ClusterSet::none(fleet.len());
-    for (cluster, (facts, verdict)) in fleet.clusters.iter().zip(&mut verdicts).enumerate() {
-        if !any.contains(cluster) {
-            continue;
-        }
-        *verdict = match eligibility(facts, &step.spec.tolerations, holders.contains(cluster)) {
+    let clusters = fleet.clusters.iter().zip(&mut verdicts).enumerate();
+    for (cluster, (facts, verdict)) in clusters.filter(|(cluster, _)| any.contains(*cluster)) {
+        let holds = holders.contains(cluster);
+        *verdict = match eligibility(facts, &step.spec.tolerations, holds, request.now) {
             Eligibility::Barred(reason) => Some(reason),
             Eligibility::Open => None,
             Eligibility::NoAdditional => {
@@ -194,18 +223,40 @@ fn select_step(
             }
         };
     }
-    if let Some(limit) = step.spec.max_clusters {
-        let order = preferred(request, step, fleet, matched, &verdicts);
+    let rules = step.spec.placement.iter().zip(&matched).enumerate();
+    let weighed: Vec<(Vec<usize>, Weights)> = rules
+        .map(|(index, (rule, set))| {
+            let clusters: Vec<usize> = set.iter().collect();
+            let name = rule.name_or_index(index);
+            let weights = weights(request, step, (&name, rule), &clusters, fleet);
+            (clusters, weights)
+        })
+        .collect();
+    let mut order = Vec::new();
+    let choice = step.spec.max_clusters.map(|limit| {
+        let candidates = preferred(request, step, fleet, &weighed, &verdicts);
+        order.extend(candidates.iter().map(|candidate| candidate.cluster));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        for cluster in order.into_iter().skip(limit) {
+        choose(&candidates, limit, step.spec.spread.as_ref(), fleet)
+    });
+    if let Some(choice) = &choice {
+        let lists = [
+            (&choice.beyond_limit, NotChosen::MaxClusters),
+            (&choice.skewed, NotChosen::Skewed),
+            (&choice.unlabelled, NotChosen::NoTopologyLabel),
+        ];
+        for (cluster, reason) in lists
+            .into_iter()
+            .flat_map(|(list, reason)| list.iter().map(move |c| (*c, reason)))
+        {
             let (Some(facts), Some(verdict)) = (fleet.clusters.get(cluster), verdicts.get_mut(cluster))
             else {
                 continue;
             };
             // A cluster in trouble that is not kept is out for its trouble.
-            *verdict = match eligibility(facts, &step.spec.tolerations, false) {
+            *verdict = match eligibility(facts, &step.spec.tolerations, false, request.now) {
                 Eligibility::Barred(reason) => Some(reason),
-                Eligibility::Open | Eligibility::NoAdditional => Some(NotChosen::MaxClusters),
+                Eligibility::Open | Eligibility::NoAdditional => Some(reason),
             };
         }
     }
@@ -213,48 +264,63 @@ fn select_step(
     for reason in verdicts.iter().flatten() {
         *excluded.entry(*reason).or_insert(0) += 1;
     }
-    let rules = matched
-        .iter()
-        .map(|set| RuleClusters::of(set, &verdicts))
+    let rules = weighed
+        .into_iter()
+        .map(|(clusters, weights)| RuleClusters::of(&clusters, weights, &verdicts))
         .collect();
     Selection {
         rules,
         no_additional,
         holders,
         excluded,
+        verdicts,
+        order,
+        matched,
+        choice,
     }
 }
 
 impl RuleClusters {
-    fn of(matched: &ClusterSet, verdicts: &[Option<NotChosen>]) -> Self {
-        let mut clusters = Vec::new();
-        let mut barred = BTreeMap::new();
-        for cluster in matched.iter() {
-            match verdicts.get(cluster).copied().flatten() {
-                Some(reason) => *barred.entry(reason).or_insert(0) += 1,
-                None => clusters.push(cluster),
+    fn of(matched: &[usize], weights: Weights, verdicts: &[Option<NotChosen>]) -> Self {
+        let mut rule = RuleClusters {
+            clusters: Vec::with_capacity(matched.len()),
+            weights: Vec::with_capacity(matched.len()),
+            unread: weights.unread,
+            frozen: weights.frozen,
+            barred: BTreeMap::new(),
+        };
+        let verdict = |cluster: usize| verdicts.get(cluster).copied().flatten();
+        for (cluster, weight) in matched.iter().zip(weights.of) {
+            match verdict(*cluster) {
+                Some(reason) => *rule.barred.entry(reason).or_insert(0) += 1,
+                None => {
+                    rule.clusters.push(*cluster);
+                    rule.weights.push(weight);
+                }
             }
         }
-        RuleClusters { clusters, barred }
+        rule.unread.retain(|(cluster, _)| verdict(*cluster).is_none());
+        rule
     }
 }
 
 /// The usable clusters as `maxClusters` takes them: by weight (the largest that a rule gives), then previous replicas,
-/// then whether they were chosen before, then the stable hash.
+/// then whether they were chosen before, then the stable hash. Under `rebalance: Never` what was chosen before comes
+/// first.
 fn preferred(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
     fleet: &Fleet<'_>,
-    matched: &[ClusterSet],
+    weighed: &[(Vec<usize>, Weights)],
     verdicts: &[Option<NotChosen>],
-) -> Vec<usize> {
-    let mut weights = vec![0u32; fleet.len()];
-    for (rule, set) in step.spec.placement.iter().zip(matched) {
-        let clusters: Vec<usize> = set.iter().collect();
-        for (cluster, weight) in clusters.iter().zip(fleet.look_up(&clusters, Some(&rule.weights))) {
-            if let Some(largest) = weights.get_mut(*cluster) {
-                *largest = (*largest).max(weight.copied().unwrap_or(1));
-            }
+) -> Vec<Candidate> {
+    let mut largest = vec![0u64; fleet.len()];
+    for (cluster, weight) in weighed
+        .iter()
+        .flat_map(|(clusters, weights)| clusters.iter().zip(&weights.of))
+    {
+        if let Some(largest) = largest.get_mut(*cluster) {
+            *largest = (*largest).max(*weight);
         }
     }
     let mut before: Vec<Option<u64>> = vec![None; fleet.len()];
@@ -277,13 +343,27 @@ fn preferred(
             }
         }
     }
-    let ranks = weights.into_iter().zip(before).zip(&fleet.hashes);
+    let never = step.spec.rebalance == Rebalance::Never;
+    let ranks = largest.into_iter().zip(before).zip(verdicts).enumerate();
     let mut order: Vec<_> = ranks
-        .zip(verdicts)
-        .enumerate()
         .filter(|(_, (_, verdict))| verdict.is_none())
-        .map(|(cluster, (((weight, before), hash), _))| (Reverse(weight), Reverse(before), *hash, cluster))
+        .map(|(cluster, ((weight, before), _))| {
+            let kept = never && before.is_some();
+            (
+                Reverse(kept),
+                Reverse(weight),
+                Reverse(before),
+                fleet.hash(cluster),
+                cluster,
+            )
+        })
         .collect();
     order.sort_unstable();
-    order.into_iter().map(|(.., cluster)| cluster).collect()
+    order
+        .into_iter()
+        .map(|(kept, .., cluster)| Candidate {
+            cluster,
+            kept: kept.0,
+        })
+        .collect()
 }

@@ -6,36 +6,25 @@ use super::{
     ties::stable_hash,
 };
 use roundhouse_api::placement::Rule;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The clusters of one request. A cluster is its place in the order of names.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
     /// The clusters, sorted by name, each name once.
-    pub(super) clusters: Vec<&'a ClusterFacts>,
-    /// The stable hash of each for this application.
-    pub(super) hashes: Vec<u64>,
-    /// The labels that the rules ask for.
-    pub(super) index: LabelIndex<'a>,
+    pub(super) clusters: &'a [Arc<ClusterFacts>],
+    application: &'a str,
+    /// Their labels.
+    pub(super) index: &'a LabelIndex,
 }
 
 impl<'a> Fleet<'a> {
-    /// Sorts and indexes the inventory of a request.
+    /// The fleet of a request.
     pub(super) fn new(request: &Request<'a>) -> Self {
-        let mut clusters: Vec<&ClusterFacts> = request.inventory.clusters.iter().collect();
-        clusters.sort_by(|a, b| a.name.cmp(&b.name));
-        clusters.dedup_by(|a, b| a.name == b.name);
-        let labels: Vec<_> = clusters.iter().map(|cluster| &cluster.labels).collect();
-        let rules = request.steps.iter().flat_map(|step| &step.spec.placement);
-        let index = LabelIndex::new(&labels, rules.filter_map(|rule| rule.cluster_selector.as_ref()));
-        let hashes = clusters
-            .iter()
-            .map(|cluster| stable_hash(request.application, &cluster.name))
-            .collect();
         Fleet {
-            clusters,
-            hashes,
-            index,
+            clusters: request.inventory.clusters(),
+            application: request.application,
+            index: &request.inventory.index,
         }
     }
 
@@ -47,6 +36,11 @@ impl<'a> Fleet<'a> {
     /// The name of a cluster.
     pub(super) fn name(&self, cluster: usize) -> &'a str {
         self.clusters.get(cluster).map_or("", |facts| &facts.name)
+    }
+
+    /// The stable hash of a cluster for this application.
+    pub(super) fn hash(&self, cluster: usize) -> u64 {
+        stable_hash(self.application, self.name(cluster))
     }
 
     /// The cluster of a name.
@@ -63,7 +57,7 @@ impl<'a> Fleet<'a> {
     ) -> impl Iterator<Item = usize> {
         let mut from = 0;
         names.into_iter().filter_map(move |name| {
-            let is_before = |facts: &&ClusterFacts| facts.name < *name;
+            let is_before = |facts: &Arc<ClusterFacts>| facts.name < *name;
             if from > 0 && !self.clusters.get(from - 1).is_some_and(is_before) {
                 from = 0;
             }

@@ -1,4 +1,5 @@
-//! An index of the labels that selectors ask for, so that a rule is matched by lists of clusters and not by a scan.
+//! An index of labels, so that a rule is matched by lists of clusters and not by a scan. It is kept up to date change by
+//! change and outlives the decisions that are made with it.
 //!
 //! Clusters are numbers here: their place in the fleet, which is sorted by name.
 
@@ -90,28 +91,70 @@ impl ClusterSet {
 }
 
 /// Label key -> value -> the clusters that have it, ascending.
-#[derive(Debug, Default)]
-pub(super) struct LabelIndex<'a> {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct LabelIndex {
     size: usize,
-    keys: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
+    keys: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
 }
 
-impl<'a> LabelIndex<'a> {
-    /// Indexes the labels that the selectors ask for: one look-up per cluster and key.
-    pub(super) fn new(
-        labels: &[&'a BTreeMap<String, String>],
-        selectors: impl Iterator<Item = &'a ClusterSelector>,
-    ) -> Self {
-        let mut keys: BTreeMap<&str, BTreeMap<&str, Vec<usize>>> = BTreeMap::new();
-        for selector in selectors {
-            let required = selector.match_expressions.iter().map(|r| r.key.as_str());
-            for key in selector.match_labels.keys().map(String::as_str).chain(required) {
-                keys.entry(key).or_insert_with(|| values_of(labels, key));
+impl LabelIndex {
+    /// Makes room for a cluster that comes in at this place: those from there on move up by one.
+    pub(super) fn open(&mut self, place: usize) {
+        self.size += 1;
+        for cluster in self.postings().flatten().filter(|cluster| **cluster >= place) {
+            *cluster += 1;
+        }
+    }
+
+    /// Closes the place of a cluster that is gone and whose labels were taken out: those behind it move down by one.
+    pub(super) fn close(&mut self, place: usize) {
+        self.size = self.size.saturating_sub(1);
+        for cluster in self.postings().flatten().filter(|cluster| **cluster > place) {
+            *cluster -= 1;
+        }
+    }
+
+    fn postings(&mut self) -> impl Iterator<Item = &mut Vec<usize>> {
+        self.keys.values_mut().flat_map(BTreeMap::values_mut)
+    }
+
+    /// Enters the labels of a cluster.
+    pub(super) fn add(&mut self, cluster: usize, labels: &BTreeMap<String, String>) {
+        for (key, value) in labels {
+            if !self.keys.contains_key(key) {
+                self.keys.insert(key.clone(), BTreeMap::new());
+            }
+            let Some(values) = self.keys.get_mut(key) else {
+                continue;
+            };
+            match values.get_mut(value) {
+                None => {
+                    values.insert(value.clone(), vec![cluster]);
+                }
+                Some(list) => {
+                    if let Err(at) = list.binary_search(&cluster) {
+                        list.insert(at, cluster);
+                    }
+                }
             }
         }
-        LabelIndex {
-            size: labels.len(),
-            keys,
+    }
+
+    /// Takes the labels of a cluster out.
+    pub(super) fn take(&mut self, cluster: usize, labels: &BTreeMap<String, String>) {
+        for (key, value) in labels {
+            let Some(values) = self.keys.get_mut(key) else {
+                continue;
+            };
+            if let Some(list) = values.get_mut(value) {
+                list.retain(|held| *held != cluster);
+                if list.is_empty() {
+                    values.remove(value);
+                }
+            }
+            if values.is_empty() {
+                self.keys.remove(key);
+            }
         }
     }
 
@@ -133,10 +176,10 @@ impl<'a> LabelIndex<'a> {
         selected
     }
 
-    /// The values of a label and how many clusters have each, in the order of the values.
-    pub(super) fn values(&self, key: &str) -> impl Iterator<Item = (&'a str, usize)> + '_ {
+    /// The values of a label and the clusters that have each, in the order of the values.
+    pub(super) fn values(&self, key: &str) -> impl Iterator<Item = (&str, &[usize])> + '_ {
         let values = self.keys.get(key).into_iter().flatten();
-        values.map(|(value, clusters)| (*value, clusters.len()))
+        values.map(|(value, clusters)| (value.as_str(), clusters.as_slice()))
     }
 
     fn having(&self, key: &str, values: &[String]) -> ClusterSet {
@@ -151,16 +194,6 @@ impl<'a> LabelIndex<'a> {
         let lists = self.keys.get(key).into_iter().flat_map(BTreeMap::values);
         ClusterSet::of(self.size, lists.flatten().copied())
     }
-}
-
-fn values_of<'a>(labels: &[&'a BTreeMap<String, String>], key: &str) -> BTreeMap<&'a str, Vec<usize>> {
-    let mut values: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (cluster, labels) in labels.iter().enumerate() {
-        if let Some(value) = labels.get(key) {
-            values.entry(value).or_default().push(cluster);
-        }
-    }
-    values
 }
 
 #[cfg(test)]
@@ -197,9 +230,13 @@ mod tests {
             fleet in prop::collection::vec(labels(), 0..140),
         ) {
             let selector = ClusterSelector::from_value(&selector).unwrap();
-            let labels: Vec<_> = fleet.iter().collect();
-            let selected = LabelIndex::new(&labels, std::iter::once(&selector)).select(&selector);
-            let scanned: Vec<usize> = (0..fleet.len()).filter(|i| selector.matches(labels[*i])).collect();
+            let mut index = LabelIndex::default();
+            for (cluster, labels) in fleet.iter().enumerate() {
+                index.open(cluster);
+                index.add(cluster, labels);
+            }
+            let selected = index.select(&selector);
+            let scanned: Vec<usize> = (0..fleet.len()).filter(|i| selector.matches(&fleet[*i])).collect();
             prop_assert_eq!(selected.len(), scanned.len());
             prop_assert_eq!(selected.iter().collect::<Vec<_>>(), scanned);
         }

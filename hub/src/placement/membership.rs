@@ -5,13 +5,13 @@
 
 use super::{Request, eligible::Selection, fleet::Fleet, labels::ClusterSet};
 
-/// The members of a step, sorted by name. `placed` are the clusters that have replicas from it.
+/// The members of a step. `placed` are the clusters that have replicas from it.
 pub(super) fn members(
     request: &Request<'_>,
     selection: &Selection,
     fleet: &Fleet<'_>,
     placed: &ClusterSet,
-) -> Vec<String> {
+) -> ClusterSet {
     let chosen = selection.rules.iter().flat_map(|rule| &rule.clusters);
     let mut members = ClusterSet::of(fleet.len(), chosen.copied());
     if !request.workloads.is_empty() {
@@ -19,7 +19,4 @@ pub(super) fn members(
         members.extend(placed);
     }
     members
-        .iter()
-        .map(|cluster| fleet.name(cluster).to_owned())
-        .collect()
 }

@@ -5,13 +5,18 @@
 //!
 //! | module | what it decides |
 //! | --- | --- |
-//! | `fleet`, `labels` | the inventory sorted and indexed |
-//! | `eligible` | which clusters a step may use, and why the others are not chosen |
+//! | `inventory`, `labels`, `fleet` | the fleet sorted and indexed, change by change |
+//! | `eligible`, `tolerance` | which clusters a step may use, until when, and why the others are not chosen |
+//! | `weights` | what clusters weigh in a rule, and which weights are frozen |
+//! | `spread` | which clusters `maxClusters` and `spread` choose |
 //! | `totals` | how many replicas each rule divides |
 //! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
 //! | `holders`, `membership` | which clusters have a bundle, and which get one |
+//! | `overrides` | which overrides are for which members |
 //! | `reasons` | what people read |
+//! | `verdict` | the same of one cluster, for those who ask about it |
+//! | `sight` | which changes of a cluster a placement can see at all |
 //!
 //! Architecture invariant: placed + unplaced is the number of replicas, over all placing steps; the same input gives the
 //! same bytes in whatever order it comes; feeding a decision back as [`Previous`] changes nothing.
@@ -23,23 +28,36 @@ mod eligible;
 mod fleet;
 mod fraction;
 mod holders;
+mod inventory;
 mod labels;
 mod membership;
+mod overrides;
 mod previous;
 mod reasons;
 mod rule;
+mod sight;
+mod spread;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod ties;
+mod tolerance;
 mod totals;
+mod verdict;
 mod webster;
+mod weights;
 
-pub use content::decision_hash;
+pub use content::{decision_hash, hash_of};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
+pub use inventory::Inventory;
+pub use overrides::error_line;
+pub use sight::Sight;
+pub use tolerance::next_change;
+pub use verdict::{Place, Standing, standing};
 
+use jiff::Timestamp;
 use roundhouse_api::{
-    decision::{Exclusion, WorkloadDecision, WorkloadRef},
+    decision::{DecidedOverride, Exclusion, FrozenWeights, OverrideError, WorkloadDecision, WorkloadRef},
     placement::{PlacementSpec, Taint},
 };
 use std::collections::BTreeMap;
@@ -57,6 +75,8 @@ pub struct Request<'a> {
     pub inventory: &'a Inventory,
     /// What was decided before.
     pub previous: &'a Previous,
+    /// The moment of the decision, for `tolerationSeconds`; [`next_change`] tells when it matters next.
+    pub now: Timestamp,
 }
 
 /// One placing step.
@@ -77,13 +97,6 @@ pub struct Workload {
     pub replicas: u32,
 }
 
-/// The fleet, sorted by name.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Inventory {
-    /// The clusters.
-    pub clusters: Vec<ClusterFacts>,
-}
-
 /// What placement knows of a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClusterFacts {
@@ -101,10 +114,12 @@ pub struct ClusterFacts {
     pub reachable: bool,
     /// Replicas it can hold, where it reports that.
     pub capacity: Option<u32>,
+    /// What it reports as allocatable, in Kubernetes quantities.
+    pub allocatable: BTreeMap<String, String>,
 }
 
 /// Assignments of earlier decisions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Previous {
     /// (step, workload, rule) -> cluster -> replicas.
     pub assignments: BTreeMap<(String, WorkloadRef, String), BTreeMap<String, u32>>,
@@ -113,6 +128,10 @@ pub struct Previous {
     pub totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
     /// Step -> clusters that hold a bundle from it.
     pub members: BTreeMap<String, Vec<String>>,
+    /// (step, rule) -> weights that were frozen.
+    pub frozen: BTreeMap<(String, String), FrozenWeights>,
+    /// (step, workload) -> its division, for what is divided once per revision: Jobs.
+    pub fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
 }
 
 /// What was decided for one step.
@@ -130,4 +149,12 @@ pub struct StepDecision {
     pub satisfied: bool,
     /// Why not, and what else is worth knowing.
     pub reasons: Vec<String>,
+    /// Weights that rules took from allocatable resources.
+    pub frozen_weights: Vec<FrozenWeights>,
+    /// The overrides that apply to members.
+    pub overrides: Vec<DecidedOverride>,
+    /// Cluster -> label -> value, as far as overrides name labels in variables.
+    pub cluster_labels: BTreeMap<String, BTreeMap<String, String>>,
+    /// What is wrong with overrides, as far as it shows without manifests.
+    pub override_errors: Vec<OverrideError>,
 }

@@ -1,7 +1,10 @@
 //! What was decided before, read from earlier decisions.
 
 use super::{Previous, StepDecision};
-use roundhouse_api::decision::{DecisionSpec, WorkloadDecision};
+use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision};
+
+/// The kind that is divided once per revision.
+const JOB: &str = "Job";
 
 impl Previous {
     /// Reads the decisions of an application's placing steps: assignments settle ties and say what a cluster out of
@@ -10,6 +13,26 @@ impl Previous {
         let mut previous = Previous::default();
         for decision in decisions {
             previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
+        }
+        previous
+    }
+
+    /// The same, with the Jobs fixed that were divided for this revision: a Job is divided once per revision and never
+    /// again, since what runs of it cannot be moved.
+    pub fn from_decisions_at<'a>(
+        revision: &str,
+        decisions: impl IntoIterator<Item = &'a DecisionSpec>,
+    ) -> Self {
+        let mut previous = Previous::default();
+        for decision in decisions {
+            previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
+            let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
+            for workload in jobs.filter(|_| decision.revision == revision) {
+                let key = (decision.step.clone(), workload.workload.clone());
+                previous.fixed.insert(key, workload.clone());
+            }
         }
         previous
     }
@@ -19,6 +42,7 @@ impl Previous {
         let mut previous = Previous::default();
         for decision in decisions {
             previous.add(&decision.step, &decision.workloads, &decision.clusters);
+            previous.freeze(&decision.step, &decision.frozen_weights);
         }
         previous
     }
@@ -36,6 +60,13 @@ impl Previous {
                 let key = total.rule.as_ref().map(|rule| (step.to_owned(), rule.clone()));
                 totals.insert(key, total.seats);
             }
+        }
+    }
+
+    fn freeze(&mut self, step: &str, frozen: &[FrozenWeights]) {
+        for weights in frozen {
+            self.frozen
+                .insert((step.to_owned(), weights.rule.clone()), weights.clone());
         }
     }
 

@@ -1,14 +1,18 @@
 //! What people read: why something is not as they might expect, and what to do about it. One line each, bounded.
 
 use super::{
-    Request, Workload,
+    PlacingStep, Request, Workload,
     decide::Placing,
-    eligible::{NotChosen, RuleClusters},
+    eligible::{NotChosen, RuleClusters, Selection},
     fleet::Fleet,
+    overrides::{Overridden, error_line},
     rule::RuleDivision,
     totals::{Total, Totals},
 };
-use roundhouse_api::placement::{Operator, Remainder, Rule};
+use roundhouse_api::{
+    decision::WorkloadDecision,
+    placement::{Operator, Remainder, Rule, WeightBy},
+};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Lines per decision; what is above is counted.
@@ -90,6 +94,7 @@ pub(super) fn of_clusters(
             ));
         }
     }
+    of_weights(reasons, (name, rule), clusters, fleet);
     let idle: Vec<&String> = rule
         .weights
         .keys()
@@ -103,6 +108,82 @@ pub(super) fn of_clusters(
         reasons.push(format!(
             "rule {name} has weights for clusters that it does not match: {list}"
         ));
+    }
+}
+
+/// Clusters whose weight cannot be read.
+fn of_weights(
+    reasons: &mut Reasons,
+    (name, rule): (&str, &Rule),
+    clusters: &RuleClusters,
+    fleet: &Fleet<'_>,
+) {
+    if clusters.unread.is_empty() {
+        return;
+    }
+    let (by, absent, advice) = match &rule.weight_by {
+        Some(by @ WeightBy::Label(_)) => (by, "absent", "label them with an integer from 0 to 2147483647"),
+        Some(by @ WeightBy::Allocatable(_)) => (by, "not reported", "wait for their agents, or use weights"),
+        None => return,
+    };
+    let list = listed(clusters.unread.iter().map(|(cluster, text)| match text {
+        Some(text) => format!("{} ({text:?})", fleet.name(*cluster)),
+        None => format!("{} ({absent})", fleet.name(*cluster)),
+    }));
+    reasons.push(format!(
+        "rule {name} weighs by {by}, which cannot be read of {list}: their weight is 0; {advice}"
+    ));
+}
+
+/// What there is to say of what `maxClusters` and `spread` chose.
+pub(super) fn of_choice(reasons: &mut Reasons, step: &PlacingStep<'_>, selection: &Selection) {
+    let (Some(spread), Some(choice)) = (&step.spec.spread, &selection.choice) else {
+        return;
+    };
+    let key = &spread.topology_key;
+    let counts = || {
+        let mut counts: Vec<(&String, &(u32, u32))> = choice.groups.iter().collect();
+        // Those that bind first: the fewest chosen, and no more to choose from.
+        counts.sort_by_key(|(value, (chosen, all))| (*chosen, all > chosen, (*value).clone()));
+        listed(
+            counts
+                .into_iter()
+                .map(|(value, (chosen, all))| format!("{key}={value} {chosen} of {all}")),
+        )
+    };
+    let limit = step.spec.max_clusters.unwrap_or(0);
+    if choice.skew() > spread.max_skew {
+        reasons.push(format!(
+            "spread: the skew over {key} is {}, above maxSkew {} ({}); label clusters, or raise maxSkew",
+            choice.skew(),
+            spread.max_skew,
+            counts()
+        ));
+    } else if !choice.skewed.is_empty() && choice.beyond_limit.is_empty() {
+        let chosen: u32 = choice.groups.values().map(|(chosen, _)| *chosen).sum();
+        if chosen < limit {
+            reasons.push(format!(
+                "spread: {chosen} clusters are chosen where maxClusters is {limit}: one more would exceed maxSkew {} over {key} ({}); label clusters, raise maxSkew, or use ScheduleAnyway",
+                spread.max_skew,
+                counts()
+            ));
+        }
+    }
+    if !choice.unlabelled.is_empty() {
+        reasons.push(format!(
+            "spread: {}, or use ScheduleAnyway",
+            match choice.unlabelled.len() {
+                1 => format!("1 cluster has no label {key} and is not chosen; label it"),
+                count => format!("{count} clusters have no label {key} and are not chosen; label them"),
+            }
+        ));
+    }
+}
+
+/// What is wrong with overrides.
+pub(super) fn of_overrides(reasons: &mut Reasons, overridden: &Overridden) {
+    for error in &overridden.errors {
+        reasons.push(error_line(error));
     }
 }
 
@@ -155,7 +236,9 @@ fn sought(rule: &Rule, fleet: &Fleet<'_>) -> String {
     }
     let _ = write!(text, "selector {}", parts.join(","));
     for key in keys.iter().take(MAX_ITEMS) {
-        let mut values: Vec<(&str, usize)> = fleet.index.values(key).collect();
+        let values = fleet.index.values(key);
+        let mut values: Vec<(&str, usize)> =
+            values.map(|(value, clusters)| (value, clusters.len())).collect();
         values.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         let list = match values.is_empty() {
             true => format!("no cluster has the label {key}"),
@@ -186,6 +269,8 @@ fn barred(reason: NotChosen) -> &'static str {
         NotChosen::Tainted => "Tainted (tolerate or remove the taint)",
         NotChosen::Unreachable => "Unreachable (wait for their agents)",
         NotChosen::MaxClusters => "MaxClusters (raise maxClusters)",
+        NotChosen::Skewed => "Skewed (raise spread.maxSkew)",
+        NotChosen::NoTopologyLabel => "NoTopologyLabel (label them for spread)",
     }
 }
 
@@ -255,6 +340,18 @@ pub(super) fn of_division(
             replicas(division.unplaced)
         ));
     }
+}
+
+/// Replicas of a Job on clusters that the rule may no longer use.
+pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &str, count: u32) {
+    let key = &workload.workload;
+    reasons.push(format!(
+        "{} of {} {}/{} lost the clusters that rule {rule} gave them to, and a Job is divided once per revision: change the Job to divide it anew",
+        replicas(u64::from(count)),
+        key.kind,
+        key.namespace,
+        key.name
+    ));
 }
 
 /// What there is to say of the totals of one workload.

@@ -45,6 +45,8 @@ pub(super) struct RuleInput<'a> {
     pub(super) total: u32,
     /// Its clusters, ascending.
     pub(super) clusters: &'a [usize],
+    /// Their weights.
+    pub(super) weights: &'a [u64],
     /// What they had from it.
     pub(super) previous: Option<&'a BTreeMap<String, u32>>,
     /// Whether what they had may move.
@@ -109,9 +111,8 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
 
 fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
     let bounds = input.rule.per_cluster.unwrap_or_default();
-    let weights = fleet.look_up(input.clusters, Some(&input.rule.weights));
     let previous = fleet.look_up(input.clusters, input.previous);
-    let facts = input.clusters.iter().zip(weights).zip(previous);
+    let facts = input.clusters.iter().zip(input.weights).zip(previous);
     facts
         .map(|((cluster, weight), previous)| {
             let previous = previous.copied();
@@ -133,11 +134,11 @@ fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
             Place {
                 cluster: *cluster,
                 party: Party {
-                    weight: weight.copied().unwrap_or(1),
+                    weight: *weight,
                     min: bounds.min.unwrap_or(0),
                     max: limit.0,
                     previous: previous.unwrap_or(0),
-                    hash: fleet.hashes.get(*cluster).copied().unwrap_or(0),
+                    hash: fleet.hash(*cluster),
                 },
                 limit: limit.1,
                 previous,
@@ -159,7 +160,7 @@ fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
         }
         division.seats = sticky;
     }
-    let whole: u64 = parties.iter().map(|party| u64::from(party.weight)).sum();
+    let whole: u128 = parties.iter().map(|party| u128::from(party.weight)).sum();
     let mut quotas = Quotas::new(input.total, whole);
     let rows = places
         .iter()
@@ -261,12 +262,12 @@ impl Limit {
 /// Quotas by weight; clusters of equal weight, the common case, share one computation.
 struct Quotas {
     total: u32,
-    whole: u64,
-    last: Option<(u32, String)>,
+    whole: u128,
+    last: Option<(u64, String)>,
 }
 
 impl Quotas {
-    fn new(total: u32, whole: u64) -> Self {
+    fn new(total: u32, whole: u128) -> Self {
         Quotas {
             total,
             whole,
@@ -274,11 +275,11 @@ impl Quotas {
         }
     }
 
-    fn of(&mut self, weight: u32) -> String {
+    fn of(&mut self, weight: u64) -> String {
         if let Some((_, quota)) = self.last.as_ref().filter(|(last, _)| *last == weight) {
             return quota.clone();
         }
-        let quota = Fraction::new(u64::from(self.total) * u64::from(weight), self.whole).to_string();
+        let quota = Fraction::share(self.total, weight, self.whole).to_string();
         self.last = Some((weight, quota.clone()));
         quota
     }

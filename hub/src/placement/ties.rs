@@ -34,7 +34,7 @@ impl Tie {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Claim {
     /// Weight of the party, above 0.
-    pub(super) weight: u32,
+    pub(super) weight: u64,
     /// Seats that it has without the claimed one.
     pub(super) seats: u32,
     /// Seats that it had before.
@@ -48,7 +48,7 @@ pub(super) struct Claim {
 impl Claim {
     /// `Less` if this claim is larger, and so served first; exact, by cross multiplication.
     pub(super) fn by_size(&self, other: &Claim) -> Ordering {
-        let cross = |weight: u32, seats: u32| u128::from(weight) * (2 * u128::from(seats) + 1);
+        let cross = |weight: u64, seats: u32| u128::from(weight) * (2 * u128::from(seats) + 1);
         cross(other.weight, self.seats).cmp(&cross(self.weight, other.seats))
     }
 

@@ -77,7 +77,7 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
         .map(|rule| (weight(rule), rule))
         .chain([(unclaimed, &remainder)])
         .map(|(weight, claimant)| Party {
-            weight,
+            weight: u64::from(weight),
             min: 0,
             max: u32::MAX,
             previous: claimant.previous,
@@ -89,7 +89,7 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
         .iter()
         .zip(division.seats.iter().zip(&division.notes))
         .map(|(party, (seats, note))| Total {
-            quota: Some(Fraction::new(u64::from(shared) * u64::from(party.weight), whole)),
+            quota: Some(Fraction::share(shared, party.weight, u128::from(whole))),
             seats: *seats,
             total: *seats,
             tie: note.tie,
@@ -99,7 +99,7 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
     for (rule, total) in rules.iter().zip(&mut given) {
         match rule.share {
             Some(ReplicaShare::Count(count)) => {
-                total.quota = Some(Fraction::new(u64::from(count), 1));
+                total.quota = Some(Fraction::share(count, 1, 1));
                 total.seats = count;
                 total.total = count;
             }

@@ -17,7 +17,7 @@ use std::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Party {
     /// Weight; 0 gets only the minimum.
-    pub(super) weight: u32,
+    pub(super) weight: u64,
     /// At least this many seats; a minimum above the maximum counts as the maximum.
     pub(super) min: u32,
     /// At most this many seats.
@@ -69,7 +69,7 @@ pub(super) fn divide(total: u32, parties: &[Party]) -> Division {
         .iter()
         .map(|p| Party {
             // Not the lowered minimum: what a cluster that gets nothing more keeps must not depend on its bound.
-            weight: p.min,
+            weight: u64::from(p.min),
             min: 0,
             max: p.low(),
             ..*p
@@ -178,14 +178,14 @@ impl Level {
 
     /// O(k) where no bound holds, else O(k log k).
     fn of(total: u32, parties: &[Party]) -> Level {
-        let weights: u64 = parties.iter().map(|p| u64::from(p.weight)).sum();
+        let weights: u128 = parties.iter().map(|p| u128::from(p.weight)).sum();
         let fixed: u64 = parties
             .iter()
             .filter(|p| p.weight == 0)
             .map(|p| u64::from(p.low()))
             .sum();
         let over = u128::from(u64::from(total).saturating_sub(fixed));
-        let under = u128::from(weights);
+        let under = weights;
         let inside = |p: &Party| {
             let share = over * u128::from(p.weight);
             p.weight == 0 || (u128::from(p.low()) * under <= share && share <= u128::from(p.max) * under)
@@ -218,7 +218,7 @@ impl Level {
                 [turn(party.low(), true), turn(party.max.min(total), false)]
             })
             .collect();
-        let cross = |a: &Turn<'_>, b: &Turn<'_>| u64::from(a.seats) * u64::from(b.party.weight);
+        let cross = |a: &Turn<'_>, b: &Turn<'_>| u128::from(a.seats) * u128::from(b.party.weight);
         turns.sort_unstable_by(|a, b| cross(a, b).cmp(&cross(b, a)));
         let mut constant: i128 = parties.iter().map(|p| i128::from(p.low())).sum();
         let mut slope: i128 = 0;

@@ -3,22 +3,27 @@
 //! | step | function |
 //! | --- | --- |
 //! | components to manifests | [`render`] |
+//! | components that differ for the clusters of a step | [`variants()`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
-//! | which of them are divided | [`workloads`], [`replica_count`] |
-//! | one cluster's share | [`set_replicas`] |
+//! | which of them are divided | [`workloads`], [`replica_count`], [`ReplicaPaths`] |
+//! | one cluster's share | [`set_share`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
 mod container;
 mod metadata;
 mod record;
+mod replica_paths;
 mod replicas;
 mod stamps;
+mod variants;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
-pub use replicas::{JobShare, replica_count, set_job_share, set_replicas, workload_ref, workloads};
+pub use replica_paths::ReplicaPaths;
+pub use replicas::{JobShare, count_paths, replica_count, replicas_of, set_share, workload_ref, workloads};
 pub use stamps::{Stamps, component_hash, stamp};
+pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};
 
-use roundhouse_api::application::{ComponentKind, ValidApplication};
+use roundhouse_api::application::{ComponentKind, ValidApplication, ValidComponent};
 use serde_json::Value;
 
 /// What an application renders to.
@@ -26,6 +31,8 @@ use serde_json::Value;
 pub struct Rendered {
     /// One entry per component, in order.
     pub components: Vec<RenderedComponent>,
+    /// Where the count of kinds lives that are not built in; no part of what is recorded.
+    pub replica_paths: ReplicaPaths,
 }
 
 /// What a component renders to, without stamps and before division.
@@ -41,7 +48,12 @@ pub struct RenderedComponent {
 /// `workload.oam.dev/type`, in the application's namespace where they name none. The labels are on the objects
 /// themselves only: in a pod template or a selector they would restart pods or lose them.
 pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Rendered {
-    let components = application.components.iter().map(|component| {
+    render_components(namespace, app, &application.components)
+}
+
+/// Renders these components as those of the application.
+fn render_components(namespace: &str, app: &str, components: &[ValidComponent]) -> Rendered {
+    let components = components.iter().map(|component| {
         let name = &component.name;
         let mut manifests = match &component.kind {
             ComponentKind::Objects(properties) => properties.objects.clone(),
@@ -64,6 +76,7 @@ pub fn render(namespace: &str, app: &str, application: &ValidApplication) -> Ren
     });
     Rendered {
         components: components.collect(),
+        ..Rendered::default()
     }
 }
 

@@ -36,7 +36,11 @@ pub fn split_secrets(rendered: Rendered) -> (Rendered, Rendered) {
     let is_secret = |manifest: &Value| metadata::group_kind(manifest) == Some(("", "Secret"));
     let holds_secret = |component: &RenderedComponent| component.manifests.iter().any(is_secret);
     let (secret, open) = rendered.components.into_iter().partition(holds_secret);
-    (Rendered { components: open }, Rendered { components: secret })
+    let part = |components| Rendered {
+        components,
+        replica_paths: rendered.replica_paths.clone(),
+    };
+    (part(open), part(secret))
 }
 
 /// Writes what an application renders to as the data of one or more ConfigMaps, in order: `<revision>`, `<revision>-2`, …
@@ -103,6 +107,7 @@ pub fn from_config_map_data<'a>(
     let components: Result<_, _> = components.into_iter().map(read).collect();
     Ok(Rendered {
         components: components?,
+        ..Rendered::default()
     })
 }
 
@@ -129,6 +134,7 @@ mod tests {
         };
         Rendered {
             components: components.iter().map(component).collect(),
+            ..Rendered::default()
         }
     }
 

@@ -3,7 +3,7 @@
 //! A manifest that is malformed where the count lives is not divided: it travels whole and fails at the agent, where
 //! the member's API server says what is wrong with it.
 
-use super::{Rendered, metadata};
+use super::{Rendered, ReplicaPaths, metadata};
 use crate::placement::Workload;
 use roundhouse_api::decision::WorkloadRef;
 use serde_json::Value;
@@ -20,26 +20,77 @@ pub struct JobShare {
     pub of_total: u32,
 }
 
-/// Field of `spec` that counts the replicas of this manifest; `None` if its kind is not divided.
-fn count_field(manifest: &Value) -> Option<&'static str> {
+/// Where a manifest's count lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count<'a> {
+    /// `spec.replicas`.
+    Replicas,
+    /// `spec.parallelism`, with `spec.completions`.
+    Parallelism,
+    /// These fields, one in the other.
+    At(&'a [String]),
+}
+
+/// Where the count of this manifest lives; `None` if its kind is not divided.
+fn count<'a>(manifest: &Value, paths: &'a ReplicaPaths) -> Option<Count<'a>> {
     match metadata::group_kind(manifest)? {
         ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("apps.kruise.io", "CloneSet") => {
-            Some("replicas")
+            Some(Count::Replicas)
         }
-        ("batch", "Job") => Some("parallelism"),
-        _ => None,
+        ("batch", "Job") => Some(Count::Parallelism),
+        // Not divided, whatever a definition says.
+        ("apps", "DaemonSet") | ("batch", _) => None,
+        (group, kind) => paths.get(group, kind).map(Count::At),
+    }
+}
+
+impl Count<'_> {
+    /// As a JSON pointer.
+    fn pointer(self) -> String {
+        match self {
+            Count::Replicas => "/spec/replicas".to_owned(),
+            Count::Parallelism => "/spec/parallelism".to_owned(),
+            Count::At(fields) => fields.iter().map(|field| format!("/{field}")).collect(),
+        }
+    }
+
+    /// The object that has the count as its last field; `None` where there is no object.
+    fn parent(self, manifest: &mut Value) -> Option<(&mut serde_json::Map<String, Value>, String)> {
+        let pointer = self.pointer();
+        let (parent, field) = pointer.rsplit_once('/')?;
+        let parent = manifest.pointer_mut(parent)?.as_object_mut()?;
+        Some((parent, field.to_owned()))
+    }
+}
+
+/// JSON pointers of the fields that division writes into this manifest; none if its kind is not divided.
+pub fn count_paths(manifest: &Value, paths: &ReplicaPaths) -> Vec<String> {
+    match count(manifest, paths) {
+        Some(Count::Parallelism) => vec![Count::Parallelism.pointer(), "/spec/completions".to_owned()],
+        Some(count) => vec![count.pointer()],
+        None => Vec::new(),
     }
 }
 
 /// How many replicas a manifest asks for, 1 where it does not say; `None` if its kind is not divided (DaemonSet,
-/// ConfigMap, …) or if the count is malformed.
-pub fn replica_count(manifest: &Value) -> Option<u32> {
-    let field = count_field(manifest)?;
-    match manifest.get("spec")?.as_object()?.get(field) {
+/// ConfigMap, …) or if the count, or what it should be in, is malformed.
+pub fn replica_count(manifest: &Value, paths: &ReplicaPaths) -> Option<u32> {
+    let pointer = count(manifest, paths)?.pointer();
+    let (parent, field) = pointer.rsplit_once('/')?;
+    match manifest.pointer(parent)?.as_object()?.get(field) {
         None | Some(Value::Null) => Some(1),
         // An int32 in Kubernetes.
         Some(count) => u32::try_from(i32::try_from(count.as_i64()?).ok()?).ok(),
     }
+}
+
+/// How many replicas these manifests ask for in all, as far as their kinds are divided without a definition.
+pub fn replicas_of(manifests: &[Value]) -> u64 {
+    let paths = ReplicaPaths::default();
+    let counts = manifests
+        .iter()
+        .filter_map(|manifest| replica_count(manifest, &paths));
+    counts.map(u64::from).sum()
 }
 
 /// Names a manifest as decisions do; `None` without kind or name (`generateName` alone does not name an object).
@@ -65,7 +116,7 @@ pub fn workloads(rendered: &Rendered) -> Vec<Workload> {
     manifests
         .filter_map(|manifest| {
             let workload = Workload {
-                replicas: replica_count(manifest)?,
+                replicas: replica_count(manifest, &rendered.replica_paths)?,
                 key: workload_ref(manifest)?,
             };
             seen.insert(workload.key.clone()).then_some(workload)
@@ -73,42 +124,28 @@ pub fn workloads(rendered: &Rendered) -> Vec<Workload> {
         .collect()
 }
 
-/// Writes a share of `replicas` out of `of_total` into a manifest; one that is not divided, or is malformed where the
-/// count lives, stays as it is. `completions` of a Job are divided in proportion and rounded up, so that none is lost;
-/// where the parts of all clusters have to add up exactly, use [`set_job_share`].
-pub fn set_replicas(manifest: &mut Value, replicas: u32, of_total: u32) {
-    set_count(manifest, replicas, |completions| {
-        (u128::from(completions) * u128::from(replicas)).div_ceil(u128::from(of_total).max(1))
-    });
-}
-
-/// As [`set_replicas`], with the `completions` of a Job divided so that the parts of consecutive clusters add up to
-/// exactly what the replicas placed so far are entitled to: nothing is lost or done twice by rounding.
-pub fn set_job_share(manifest: &mut Value, share: &JobShare) {
-    let whole = u128::from(share.of_total).max(1);
-    let (before, replicas) = (u128::from(share.before), u128::from(share.replicas));
-    set_count(manifest, share.replicas, |completions| {
-        let entitled = |replicas: u128| u128::from(completions) * replicas / whole;
-        entitled(before + replicas) - entitled(before)
-    });
-}
-
-/// Writes the count, and for a Job the part of its completions, where it has them.
-fn set_count(manifest: &mut Value, replicas: u32, part_of: impl Fn(u32) -> u128) {
-    let (Some(field), Some(_)) = (count_field(manifest), replica_count(manifest)) else {
+/// Writes a share into a manifest; one that is not divided, or is malformed where the count lives, stays as it is.
+///
+/// The `completions` of a Job are divided so that the parts of consecutive clusters add up to exactly what the replicas
+/// placed so far are entitled to: nothing is lost or done twice by rounding.
+pub fn set_share(manifest: &mut Value, share: &JobShare, paths: &ReplicaPaths) {
+    let (Some(count), Some(_)) = (count(manifest, paths), replica_count(manifest, paths)) else {
         return;
     };
-    let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) else {
+    let Some((parent, field)) = count.parent(manifest) else {
         return;
     };
-    spec.insert(field.to_owned(), Value::from(replicas));
-    let completions = spec
+    parent.insert(field, Value::from(share.replicas));
+    let completions = parent
         .get("completions")
         .and_then(Value::as_u64)
         .and_then(|n| u32::try_from(n).ok());
-    if let ("parallelism", Some(completions)) = (field, completions) {
-        let part = u32::try_from(part_of(completions)).unwrap_or(completions);
-        spec.insert("completions".to_owned(), Value::from(part));
+    if let (Count::Parallelism, Some(completions)) = (count, completions) {
+        let whole = u128::from(share.of_total).max(1);
+        let entitled = |replicas: u128| u128::from(completions) * replicas / whole;
+        let (before, replicas) = (u128::from(share.before), u128::from(share.replicas));
+        let part = u32::try_from(entitled(before + replicas) - entitled(before)).unwrap_or(completions);
+        parent.insert("completions".to_owned(), Value::from(part));
     }
 }
 
@@ -123,8 +160,17 @@ mod tests {
         json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": "ns"}, "spec": spec})
     }
 
+    fn part(replicas: u32, of_total: u32) -> JobShare {
+        JobShare {
+            before: 0,
+            replicas,
+            of_total,
+        }
+    }
+
     #[test]
     fn where_the_count_lives() {
+        let none = ReplicaPaths::default();
         for (api_version, kind, spec, expected) in [
             ("apps/v1", "Deployment", json!({"replicas": 3}), Some(3)),
             ("apps/v1", "Deployment", json!({}), Some(1)),
@@ -163,11 +209,11 @@ mod tests {
             ("apps/v1", "Deployment", Value::Null, None),
         ] {
             let mut manifest = object(api_version, kind, &spec);
-            assert_eq!(replica_count(&manifest), expected, "{manifest}");
+            assert_eq!(replica_count(&manifest, &none), expected, "{manifest}");
             let before = manifest.clone();
-            set_replicas(&mut manifest, 7, 10);
+            set_share(&mut manifest, &part(7, 10), &none);
             match expected {
-                Some(_) => assert_eq!(replica_count(&manifest), Some(7)),
+                Some(_) => assert_eq!(replica_count(&manifest, &none), Some(7)),
                 None => assert_eq!(manifest, before),
             }
         }
@@ -179,8 +225,8 @@ mod tests {
             json!({"apiVersion": 1, "kind": 2}),
         ] {
             let mut manifest = malformed.clone();
-            set_replicas(&mut manifest, 1, 1);
-            assert_eq!((replica_count(&manifest), manifest), (None, malformed));
+            set_share(&mut manifest, &part(1, 1), &none);
+            assert_eq!((replica_count(&manifest, &none), manifest), (None, malformed));
         }
     }
 
@@ -199,14 +245,14 @@ mod tests {
                 json!({"parallelism": 3, "completions": 10}),
                 1,
                 3,
-                json!({"parallelism": 1, "completions": 4}),
+                json!({"parallelism": 1, "completions": 3}),
             ),
             (
                 "batch/v1 Job",
                 json!({"parallelism": 9, "completions": 1}),
                 1,
                 9,
-                json!({"parallelism": 1, "completions": 1}),
+                json!({"parallelism": 1, "completions": 0}),
             ),
             (
                 "batch/v1 Job",
@@ -232,7 +278,7 @@ mod tests {
         ] {
             let (api_version, kind) = kind.split_once(' ').unwrap();
             let mut manifest = object(api_version, kind, &spec);
-            set_replicas(&mut manifest, replicas, of_total);
+            set_share(&mut manifest, &part(replicas, of_total), &ReplicaPaths::default());
             assert_eq!(manifest["spec"], expected, "{spec} {replicas}/{of_total}");
         }
     }
@@ -248,6 +294,7 @@ mod tests {
         let deployment = object("apps/v1", "Deployment", &json!({"replicas": 3}));
         let twice = object("apps/v1", "Deployment", &json!({"replicas": 9}));
         let rendered = Rendered {
+            replica_paths: ReplicaPaths::default(),
             components: vec![
                 component("b", &[json!(null), object("v1", "ConfigMap", &json!({})), job]),
                 component("a", &[deployment, nameless, twice]),
@@ -265,6 +312,63 @@ mod tests {
         assert_eq!(found, ["Job/ns/x: 2", "Deployment/ns/x: 3"]);
     }
 
+    #[test]
+    fn the_count_of_other_kinds_is_where_their_definition_says() {
+        let definition = |kind: &str, api_version: &str, path: &str| {
+            let spec = json!({"workload": {"definition": {"apiVersion": api_version, "kind": kind}}, "replicasPath": path});
+            serde_json::from_value(spec).unwrap()
+        };
+        let all = [
+            definition("Server", "games.io/v1", "spec.pool.size"),
+            definition("Deployment", "apps/v1", "spec.wrong"),
+            definition("DaemonSet", "apps/v1", "spec.wrong"),
+            definition("CronJob", "batch/v1", "spec.wrong"),
+        ];
+        let names: Vec<_> = (0..all.len())
+            .map(|i| ("ns".to_owned(), format!("d{i}")))
+            .collect();
+        let paths = ReplicaPaths::of("ns", names.iter().zip(&all));
+        for (kind, spec, expected) in [
+            (
+                "games.io/v2 Server",
+                json!({"pool": {"size": 6}}),
+                Some(("/spec/pool/size", 6)),
+            ),
+            (
+                "games.io/v1 Server",
+                json!({"pool": {}}),
+                Some(("/spec/pool/size", 1)),
+            ),
+            ("games.io/v1 Server", json!({}), None),
+            ("games.io/v1 Server", json!({"pool": {"size": "6"}}), None),
+            (
+                "apps/v1 Deployment",
+                json!({"replicas": 2, "wrong": 9}),
+                Some(("/spec/replicas", 2)),
+            ),
+            ("apps/v1 DaemonSet", json!({"wrong": 9}), None),
+            ("batch/v1 CronJob", json!({"wrong": 9}), None),
+            ("other.io/v1 Server", json!({"pool": {"size": 6}}), None),
+        ] {
+            let (api_version, kind) = kind.split_once(' ').unwrap();
+            let mut manifest = object(api_version, kind, &spec);
+            assert_eq!(
+                replica_count(&manifest, &paths),
+                expected.map(|(_, count)| count),
+                "{manifest}"
+            );
+            let before = manifest.clone();
+            set_share(&mut manifest, &part(4, 9), &paths);
+            match expected {
+                Some((pointer, _)) => {
+                    assert_eq!(manifest.pointer(pointer), Some(&json!(4)));
+                    assert_eq!(count_paths(&manifest, &paths), [pointer]);
+                }
+                None => assert_eq!(manifest, before),
+            }
+        }
+    }
+
     proptest! {
         /// The parts of all clusters add up to the whole, and none is further than one from its quota.
         #[test]
@@ -274,7 +378,7 @@ mod tests {
             let (mut before, mut sum) = (0, 0);
             for replicas in shares {
                 let mut job = object("batch/v1", "Job", &json!({"parallelism": of_total, "completions": completions}));
-                set_job_share(&mut job, &JobShare { before, replicas, of_total });
+                set_share(&mut job, &JobShare { before, replicas, of_total }, &ReplicaPaths::default());
                 let part = job["spec"]["completions"].as_u64().unwrap();
                 let exact = f64::from(completions) * f64::from(replicas) / f64::from(of_total);
                 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]

@@ -18,6 +18,13 @@ pub enum StepEvidence {
         /// What is wrong and what to do.
         message: String,
     },
+    /// It cannot be placed for now: what is missing may come, and it waits.
+    Blocked {
+        /// What is missing and what to do.
+        message: String,
+    },
+    /// It places on no cluster, and its placement allows that.
+    AllowedEmpty,
     /// Its decision, and what its clusters showed.
     Placed {
         /// Why the decision is not satisfied; empty when it is.
@@ -83,10 +90,12 @@ impl ClusterState {
 }
 
 impl StepEvidence {
-    /// Whether a step that waits for `wait` may pass. No clusters and an unsatisfied decision never pass.
+    /// Whether a step that waits for `wait` may pass. An unsatisfied decision never passes, and no clusters only where
+    /// the placement allows it.
     pub fn passes(&self, wait: WaitFor) -> bool {
         match self {
-            StepEvidence::Refused { .. } => false,
+            StepEvidence::Refused { .. } | StepEvidence::Blocked { .. } => false,
+            StepEvidence::AllowedEmpty => true,
             StepEvidence::Placed {
                 unsatisfied,
                 clusters,
@@ -102,6 +111,8 @@ impl StepEvidence {
     pub fn digest(&self) -> String {
         let text = match self {
             StepEvidence::Refused { .. } => "refused".to_owned(),
+            StepEvidence::Blocked { .. } => "blocked".to_owned(),
+            StepEvidence::AllowedEmpty => "empty".to_owned(),
             StepEvidence::Placed { clusters, .. } => clusters
                 .iter()
                 .map(|c| format!("{}={};", c.cluster, c.state.as_str()))

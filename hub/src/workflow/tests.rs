@@ -401,6 +401,40 @@ fn waiting_writes_nothing_and_walks_through_the_seeds_sequence() {
 }
 
 #[test]
+fn a_step_whose_placement_is_missing_waits_for_it_however_long() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready), deploy("b", WaitFor::Ready)]);
+    let message = "there is no Placement \"regions\"";
+    let blocked = evidence(
+        "a",
+        StepEvidence::Blocked {
+            message: message.to_owned(),
+        },
+    );
+    let mut status = settle(&spec, Status::default(), &blocked, t0());
+    for minute in 0..600 {
+        status = settle(&spec, status, &blocked, t0() + SignedDuration::from_mins(minute));
+    }
+    assert_eq!(shown(&status), "RunningWorkflow [Running/Wait, Pending]");
+    assert_eq!(workflow(&status).message.as_deref(), Some(message));
+    assert_eq!(steps(&status)[0].retries, None, "waiting is no failure");
+    let there = evidence("a", placed(&[ClusterState::Ready]));
+    let (next, _) = advance(&spec, &status, &there, t0() + SignedDuration::from_mins(601));
+    assert_eq!(shown(&next), "RunningWorkflow [Succeeded, Running/Wait]");
+}
+
+#[test]
+fn a_step_that_may_place_on_no_cluster_passes_and_is_healthy() {
+    let spec = spec(vec![deploy("a", WaitFor::Ready)]);
+    let empty = evidence("a", StepEvidence::AllowedEmpty);
+    let status = settle(&spec, Status::default(), &empty, t0());
+    assert_eq!(shown(&status), "Running [Succeeded] finished");
+    for wait in [WaitFor::Ready, WaitFor::Applied, WaitFor::None] {
+        assert!(StepEvidence::AllowedEmpty.passes(wait));
+        assert!(!placed(&[]).passes(wait), "without leave it waits");
+    }
+}
+
+#[test]
 fn only_the_step_at_work_and_the_steps_of_a_run_that_succeeded_follow_the_fleet() {
     use Reach::{Live, Placed, Unreached};
     let spec = spec(vec![

@@ -165,6 +165,26 @@ impl World {
             .unwrap();
     }
 
+    /// Sets the taints of a cluster.
+    pub(crate) async fn taint_cluster(&self, name: &str, taints: Value) {
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
+        clusters
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// Changes the status of a cluster as the cluster controller would.
+    pub(crate) async fn patch_cluster_status(&self, name: &str, status: Value) {
+        let clusters: Api<Cluster> = Api::all(self.client.clone());
+        let patch = Patch::Merge(json!({"status": status}));
+        clusters
+            .patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
     pub(crate) fn applications(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<Application>(&());
         Api::namespaced_with(self.client.clone(), "default", &resource)

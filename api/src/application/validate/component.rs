@@ -72,7 +72,8 @@ pub(super) fn read_all(spec: &Object<'_>) -> Vec<ValidComponent> {
         .collect()
 }
 
-fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent> {
+/// Reads one component.
+pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent> {
     let component = node.object(&COMPONENT)?;
     let name = component
         .required("name", "give the component a name")

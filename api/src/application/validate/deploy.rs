@@ -1,13 +1,14 @@
 //! Placing steps: what one says, and what has to hold over all of them.
 
 use super::{
-    node::{Node, Shape, choice},
-    placement::{self, NO_OVERRIDES, NO_SPREAD},
-    policy::Policies,
+    node::{Node, Object, Shape, choice},
+    overriding::{self, Override},
+    placement,
+    policy::{Policies, Policy, reference},
 };
 use crate::{
-    application::{DeployStep, WaitFor},
-    placement::{PlacementSpec, ReplicaShare},
+    application::{DeployStep, PlacementPart, PlacementSource, Together, WaitFor, combine, together},
+    placement::PlacementSpec,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -19,17 +20,14 @@ const DEPLOY: Shape = Shape {
         "rebalance",
         "tolerations",
         "maxClusters",
+        "spread",
+        "overrides",
+        "placementRef",
         "policies",
         "wait",
         "auto",
     ],
     refused: &[
-        ("overrides", NO_OVERRIDES),
-        ("spread", NO_SPREAD),
-        (
-            "placementRef",
-            "placementRef is not supported yet: use policies, or an inline placement",
-        ),
         (
             "maxParallel",
             "maxParallel is not supported yet: use several steps",
@@ -53,8 +51,8 @@ const DEPLOY: Shape = Shape {
     ],
 };
 /// What to do about a missing placement.
-pub(super) const RULES: &str = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], or name placement \
-                     policies under policies";
+pub(super) const RULES: &str = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], name policies \
+                     under policies, or a Placement under placementRef";
 
 /// A placing step while all of them are compared.
 pub(super) struct Placing<'a> {
@@ -67,7 +65,11 @@ pub(super) struct Placing<'a> {
 }
 
 /// Reads the properties of a placing step.
-pub(super) fn read(properties: &Node<'_>, policies: &Policies<'_>) -> Option<DeployStep> {
+pub(super) fn read<'a>(
+    properties: &Node<'a>,
+    policies: &Policies<'a>,
+    spec: &Object<'a>,
+) -> Option<DeployStep> {
     let object = properties.object(&DEPLOY)?;
     let wait = object.optional("wait").and_then(|node| {
         node.word(&[
@@ -81,129 +83,185 @@ pub(super) fn read(properties: &Node<'_>, policies: &Policies<'_>) -> Option<Dep
     {
         auto.refuse("auto: false is not supported yet: put a suspend step before this one");
     }
-    let placement = match object.optional("policies") {
-        None => placement::read(&object, RULES),
-        Some(node) if object.has_any(&placement::FIELDS) => {
-            node.refuse("cannot be used beside an inline placement: keep one of them");
-            PlacementSpec::default()
-        }
-        Some(node) => named(&node, policies)?,
+    let list = object.optional("policies");
+    let named = list.as_ref().map(|node| named(node, policies));
+    // What is wrong with the list is said already, but for what it lacks.
+    let unreadable = named.as_ref().is_some_and(|named| named.refused);
+    let (mut parts, overrides) = named
+        .map(|named| (named.parts, named.overrides))
+        .unwrap_or_default();
+    let reference_node = object.optional("placementRef");
+    let inline = object.has_any(&placement::FIELDS);
+    let listed = !parts.is_empty() || unreadable;
+    if let Some(node) = reference_node.as_ref().filter(|_| inline || listed) {
+        let other = if inline {
+            "an inline placement"
+        } else {
+            "placement policies"
+        };
+        node.refuse(format!("cannot be used beside {other}: keep one of them"));
+    } else if let Some(node) = list.as_ref().filter(|_| inline && listed) {
+        node.refuse("cannot be used beside an inline placement: keep one of them");
+    } else if let Some(node) = &reference_node {
+        let source = PlacementSource::Reference(reference(node)?);
+        parts.push((part(None, node, source), node.clone()));
+    } else if !listed {
+        // Override policies alone do not say where to run.
+        let spec = placement::read(&object, RULES);
+        let source = PlacementSource::Inline(spec);
+        parts.push((part(None, properties, source), properties.clone()));
+    }
+    let at = list.as_ref().unwrap_or(properties);
+    let placement = put_together(&parts, at);
+    let components = match overrides.is_empty() {
+        true => None,
+        false => Some(overriding::apply(at, spec, &overrides)?),
     };
     Some(DeployStep {
         placement,
+        parts: parts.into_iter().map(|(part, _)| part).collect(),
+        path: properties.path.to_string(),
+        components,
         wait: wait.unwrap_or_default(),
     })
 }
 
-/// The rules of all named policies, in order. What else they say has to agree.
-fn named(node: &Node<'_>, policies: &Policies<'_>) -> Option<PlacementSpec> {
-    let entries = node.list()?;
+fn part(policy: Option<&str>, node: &Node<'_>, source: PlacementSource) -> PlacementPart {
+    PlacementPart {
+        policy: policy.map(str::to_owned),
+        path: node.path.to_string(),
+        source,
+    }
+}
+
+/// The step that stands in for a placing policy where there is no workflow; every override policy changes it.
+pub(super) fn from_policy<'a>(
+    policy: &Policy<'a>,
+    policies: &Policies<'a>,
+    spec: &Object<'a>,
+) -> Option<DeployStep> {
+    let source = policy.placement.clone()?;
+    let properties = policy
+        .node
+        .child("properties", policy.node.value.get("properties")?);
+    let parts = [(part(Some(policy.name), &properties, source), properties.clone())];
+    let overrides: Vec<_> = policies.all.iter().filter_map(|p| p.changes.as_ref()).collect();
+    let components = match overrides.is_empty() {
+        true => None,
+        false => Some(overriding::apply(&policy.node, spec, &overrides)?),
+    };
+    Some(DeployStep {
+        placement: put_together(&parts, &properties),
+        parts: parts.into_iter().map(|(part, _)| part).collect(),
+        path: properties.path.to_string(),
+        components,
+        wait: WaitFor::default(),
+    })
+}
+
+/// The placement of a step; one with references is put together once they are resolved.
+fn put_together(parts: &[(PlacementPart, Node<'_>)], list: &Node<'_>) -> PlacementSpec {
+    let known: Option<Vec<_>> = parts
+        .iter()
+        .map(|(part, _)| match &part.source {
+            PlacementSource::Inline(spec) => Some((part, spec, true)),
+            PlacementSource::Topology(spec) => Some((part, spec, false)),
+            PlacementSource::Reference(_) => None,
+        })
+        .collect();
+    let combined = combine(&known.unwrap_or_default());
+    for (index, reason) in combined.problems {
+        let part = index.and_then(|index| parts.get(index));
+        part.map_or(list, |(_, node)| node).refuse(reason);
+    }
+    combined.spec
+}
+
+/// What the policies of a step say.
+#[derive(Default)]
+struct Named<'p, 'a> {
+    parts: Vec<(PlacementPart, Node<'a>)>,
+    overrides: Vec<&'p Override<'a>>,
+    /// Whether something in the list was refused.
+    refused: bool,
+}
+
+/// The named policies, in order.
+fn named<'p, 'a>(node: &Node<'a>, policies: &'p Policies<'a>) -> Named<'p, 'a> {
+    let mut named = Named::default();
+    let Some(entries) = node.list() else {
+        named.refused = true;
+        return named;
+    };
     if entries.is_empty() {
         node.refuse("is empty: name placement policies, or write an inline placement");
+        named.refused = true;
     }
-    let mut all: Option<(&str, PlacementSpec)> = None;
     let mut seen = BTreeSet::new();
     for entry in &entries {
-        let Some(name) = entry.string() else { continue };
-        let Some(policy) = policies.find(name) else {
-            let known = policies
-                .all
-                .iter()
-                .filter(|p| p.type_ == "placement")
-                .map(|p| p.name);
-            entry.refuse(format!(
-                "there is no policy named {name:?}{}",
-                choice(name, known)
-            ));
-            continue;
-        };
-        if policy.type_ != "placement" {
-            let type_ = policy.type_;
-            entry.refuse(format!(
-                "policy {name:?} has the type {type_}: only placement policies can be named here"
-            ));
-            continue;
-        }
-        if !seen.insert(name) {
-            entry.refuse(format!("policy {name:?} is named twice"));
-            continue;
-        }
-        let Some(spec) = policy.placement.clone() else {
-            continue;
-        };
-        match &mut all {
-            None => all = Some((name, spec)),
-            Some((first, all)) => {
-                for field in differences(all, &spec) {
-                    entry.refuse(format!("policies {first:?} and {name:?} differ in {field}: within one step they have to agree"));
+        let refused = match (entry.string(), entry) {
+            (None, _) => true,
+            (Some(name), entry) => match find(entry, name, policies, &mut seen) {
+                None => true,
+                Some(policy) => {
+                    named.overrides.extend(&policy.changes);
+                    if let Some(source) = &policy.placement {
+                        named
+                            .parts
+                            .push((part(Some(name), entry, source.clone()), entry.clone()));
+                    }
+                    policy.changes.is_none() && policy.placement.is_none()
                 }
-                all.placement.extend(spec.placement);
-            }
-        }
+            },
+        };
+        named.refused |= refused;
     }
-    let (_, all) = all?;
-    let mut names = BTreeSet::new();
-    for (index, rule) in all.placement.iter().enumerate() {
-        let name = rule.name_or_index(index);
-        if !names.insert(name.clone()) {
-            node.refuse(format!(
-                "rule name {name:?} is used twice by these policies: give each rule its own name"
-            ));
-        }
-    }
-    Some(all)
+    named
 }
 
-fn differences(a: &PlacementSpec, b: &PlacementSpec) -> Vec<&'static str> {
-    let differs = [
-        ("remainder", a.remainder != b.remainder),
-        ("rebalance", a.rebalance != b.rebalance),
-        ("tolerations", a.tolerations != b.tolerations),
-        ("maxClusters", a.max_clusters != b.max_clusters),
-    ];
-    differs
-        .iter()
-        .filter(|(_, differs)| *differs)
-        .map(|(field, _)| *field)
-        .collect()
-}
-
-/// What holds over all placing steps: one remainder, and percentages of at most 100 in all (placement design, rule 2).
-pub(super) fn check_together(placing: &[Placing<'_>], list: &Node<'_>) {
-    if let Some((first, others)) = placing.split_first() {
-        for other in others
-            .iter()
-            .filter(|other| other.spec.remainder != first.spec.remainder)
-        {
-            let (mine, theirs) = (other.spec.remainder, first.spec.remainder);
-            let name = &first.name;
-            other.at.child("remainder", &Value::Null).refuse(format!(
-                "{mine:?} here but {theirs:?} in {name:?}: all placing steps share one remainder, so write the same in each"
-            ));
-        }
-    }
-    let mut sum = 0_u64;
-    let mut parts = Vec::new();
-    for step in placing {
-        for (index, rule) in step.spec.placement.iter().enumerate() {
-            if let Some(ReplicaShare::Percent(percent)) = rule.replicas {
-                sum += u64::from(percent.milli());
-                parts.push(format!(
-                    "{percent} in {}/{}",
-                    step.name,
-                    rule.name_or_index(index)
-                ));
-            }
-        }
-    }
-    if sum > 100_000 {
-        let thousandths = format!("{:03}", sum % 1000);
-        let decimals = thousandths.trim_end_matches('0');
-        let point = if decimals.is_empty() { "" } else { "." };
-        list.refuse(format!(
-            "the percentages of all placing steps add up to {}{point}{decimals}% ({}): at most 100% can be claimed",
-            sum / 1000,
-            parts.join(", ")
+fn find<'p, 'a>(
+    entry: &Node<'a>,
+    name: &'a str,
+    policies: &'p Policies<'a>,
+    seen: &mut BTreeSet<&'a str>,
+) -> Option<&'p Policy<'a>> {
+    let Some(policy) = policies.find(name) else {
+        let known = policies.all.iter().filter(|p| usable(p.type_)).map(|p| p.name);
+        entry.refuse(format!(
+            "there is no policy named {name:?}{}",
+            choice(name, known)
         ));
+        return None;
+    };
+    if !usable(policy.type_) {
+        let type_ = policy.type_;
+        entry.refuse(format!(
+            "policy {name:?} has the type {type_}: only placement, topology and override policies can be named here"
+        ));
+        return None;
+    }
+    if !seen.insert(name) {
+        entry.refuse(format!("policy {name:?} is named twice"));
+        return None;
+    }
+    Some(policy)
+}
+
+fn usable(type_: &str) -> bool {
+    super::policy::places(type_) || type_ == "override"
+}
+
+/// What holds over all placing steps that refer to no Placement; the others are looked at when that is resolved.
+pub(super) fn check_together(placing: &[Placing<'_>], list: &Node<'_>) {
+    let all: Vec<_> = placing.iter().map(|p| (p.name.as_str(), &p.spec)).collect();
+    for problem in together(&all) {
+        match problem {
+            Together::Remainder { step, reason } => {
+                if let Some(placing) = placing.get(step) {
+                    placing.at.child("remainder", &Value::Null).refuse(reason);
+                }
+            }
+            Together::Percent { reason } => list.refuse(reason),
+        }
     }
 }

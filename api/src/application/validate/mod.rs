@@ -9,10 +9,13 @@ mod deploy;
 mod kubernetes;
 mod node;
 mod once;
+mod overrides;
+mod overriding;
 mod path;
 mod placement;
 mod policy;
 mod quantity;
+mod topology;
 mod volumes;
 mod workflow;
 
@@ -21,6 +24,7 @@ mod tests;
 
 use super::ValidApplication;
 use crate::names::{MAX_APPLICATION_NAME, NameError, check_dns_label};
+use crate::placement::PlacementSpec;
 use node::{Findings, Node, Shape};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -47,6 +51,21 @@ const SPEC: Shape = Shape {
 pub fn validate(spec: &Value) -> Result<ValidApplication, Vec<Violation>> {
     let findings = Findings::default();
     let application = read(&Node::root(spec, "spec", &findings));
+    conclude(application, findings)
+}
+
+/// Understands the `spec` of a Placement, or says what in it cannot be understood: the same rules as for a placement
+/// inside an application.
+///
+/// # Errors
+/// All violations that were found, in the order of the spec; never empty.
+pub fn validate_placement(spec: &Value) -> Result<PlacementSpec, Vec<Violation>> {
+    let findings = Findings::default();
+    let placement = policy::read_whole(&Node::root(spec, "spec", &findings));
+    conclude(placement, findings)
+}
+
+fn conclude<T>(read: Option<T>, findings: Findings) -> Result<T, Vec<Violation>> {
     let violations: Vec<Violation> = findings
         .into_sorted()
         .into_iter()
@@ -55,8 +74,8 @@ pub fn validate(spec: &Value) -> Result<ValidApplication, Vec<Violation>> {
             reason,
         })
         .collect();
-    match application {
-        Some(application) if violations.is_empty() => Ok(application),
+    match read {
+        Some(read) if violations.is_empty() => Ok(read),
         _ => Err(violations),
     }
 }

@@ -3,38 +3,49 @@
 use super::{
     container::MAX_REPLICAS,
     node::{Node, Object, Shape},
+    overrides,
 };
 use crate::{
     names::{ClusterName, MAX_APPLICATION_NAME, check_dns_label},
     placement::{
-        Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, TaintEffect,
-        Toleration, TolerationOperator,
+        Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Spread,
+        TaintEffect, Toleration, TolerationOperator, WeightBy, WhenUnsatisfiable,
     },
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The fields that make a placement.
-pub(super) const FIELDS: [&str; 5] = [
+pub(super) const FIELDS: [&str; 7] = [
     "placement",
     "remainder",
     "rebalance",
     "tolerations",
     "maxClusters",
+    "spread",
+    "overrides",
 ];
-pub(super) const NO_OVERRIDES: &str = "overrides are not supported yet: use one application per variant";
-pub(super) const NO_SPREAD: &str = "spread is not supported yet: use one rule per region";
 
 const RULE: Shape = Shape {
     known: &[
         "name",
         "clusterSelector",
         "clusters",
+        "allowEmpty",
         "replicas",
         "weights",
+        "weightBy",
         "perCluster",
     ],
-    refused: &[("weightBy", "weightBy is not supported yet: use weights")],
+    refused: &[],
+};
+const WEIGHT_BY: Shape = Shape {
+    known: &["label", "allocatable"],
+    refused: &[],
+};
+const SPREAD: Shape = Shape {
+    known: &["topologyKey", "maxSkew", "whenUnsatisfiable"],
+    refused: &[],
 };
 const BOUNDS: Shape = Shape {
     known: &["min", "max"],
@@ -59,14 +70,20 @@ pub(super) fn read(object: &Object<'_>, what_to_do: &str) -> PlacementSpec {
         rules.refuse(format!("is empty: {what_to_do}"));
     }
     let mut names = BTreeSet::new();
-    let placement = rules
+    let placement: Vec<Rule> = rules
         .and_then(|rules| rules.list())
         .unwrap_or_default()
         .iter()
         .enumerate()
         .filter_map(|(index, node)| rule(index, node, &mut names))
         .collect();
+    let overrides = object.list("overrides");
+    let overrides = overrides
+        .iter()
+        .filter_map(|node| overrides::read(node, &placement));
     PlacementSpec {
+        overrides: overrides.collect(),
+        spread: object.optional("spread").and_then(|node| spread(&node, object)),
         placement,
         remainder: object
             .optional("remainder")
@@ -80,6 +97,65 @@ pub(super) fn read(object: &Object<'_>, what_to_do: &str) -> PlacementSpec {
         max_clusters: object
             .optional("maxClusters")
             .and_then(|node| node.integer(1, MAX_REPLICAS)),
+    }
+}
+
+fn spread(node: &Node<'_>, placement: &Object<'_>) -> Option<Spread> {
+    let object = node.object(&SPREAD)?;
+    if !placement.has_any(&["maxClusters"]) {
+        node.refuse("needs maxClusters: without it every cluster is chosen and there is nothing to spread");
+    }
+    let topology_key = object
+        .required("topologyKey", "name a cluster label, such as region")
+        .and_then(|node| label_key(&node));
+    let max_skew = object
+        .required(
+            "maxSkew",
+            "say by how many chosen clusters two values may differ, such as 1",
+        )
+        .and_then(|node| node.integer(1, MAX_REPLICAS));
+    let when_unsatisfiable = object.optional("whenUnsatisfiable").and_then(|node| {
+        node.word(&[
+            ("DoNotSchedule", WhenUnsatisfiable::DoNotSchedule),
+            ("ScheduleAnyway", WhenUnsatisfiable::ScheduleAnyway),
+        ])
+    });
+    Some(Spread {
+        topology_key: topology_key?,
+        max_skew: max_skew?,
+        when_unsatisfiable: when_unsatisfiable.unwrap_or_default(),
+    })
+}
+
+/// A label key: an optional DNS prefix and `/`, then at most 63 letters, digits, `-`, `_` or `.`.
+fn label_key(node: &Node<'_>) -> Option<String> {
+    let key = node.text()?;
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+    let legal = name.len() <= 63
+        && name.bytes().all(inner)
+        && ends(name.bytes().next())
+        && ends(name.bytes().last())
+        && key.len() <= 253 + 64;
+    if !legal {
+        node.refuse(format!(
+            "{key:?} is no label key: use an optional DNS name and /, then at most 63 letters, digits, '-', '_' or '.'"
+        ));
+        return None;
+    }
+    Some(key.to_owned())
+}
+
+fn weight_by(node: &Node<'_>) -> Option<WeightBy> {
+    let object = node.object(&WEIGHT_BY)?;
+    match (object.optional("label"), object.optional("allocatable")) {
+        (Some(label), None) => label_key(&label).map(WeightBy::Label),
+        (None, Some(resource)) => label_key(&resource).map(WeightBy::Allocatable),
+        _ => {
+            node.refuse("needs one of label (a cluster label whose value is the weight) and allocatable (a resource, such as cpu)");
+            None
+        }
     }
 }
 
@@ -106,7 +182,11 @@ fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<R
             .map(|node| selector(&node)),
         clusters: object
             .not_null("clusters", "to select by label only")
-            .map(|node| clusters(&node)),
+            .map(|node| clusters(&node, "rule")),
+        allow_empty: object
+            .optional("allowEmpty")
+            .and_then(|node| node.boolean())
+            .unwrap_or_default(),
         replicas: object
             .not_null("replicas", "to give every selected cluster the full count")
             .and_then(|node| share(&node)),
@@ -114,6 +194,12 @@ fn rule(index: usize, node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<R
             .optional("weights")
             .map(|node| weights(&node))
             .unwrap_or_default(),
+        weight_by: object.optional("weightBy").and_then(|node| {
+            if object.has_any(&["weights"]) {
+                node.refuse("cannot be used beside weights: keep one of them");
+            }
+            weight_by(&node)
+        }),
         per_cluster: object.optional("perCluster").and_then(|node| bounds(&node)),
     })
 }
@@ -123,11 +209,14 @@ fn share(node: &Node<'_>) -> Option<ReplicaShare> {
     share.map_err(|error| node.refuse(error.to_string())).ok()
 }
 
-fn clusters(node: &Node<'_>) -> Vec<String> {
+/// Names of clusters that a rule or an override selects.
+pub(super) fn clusters(node: &Node<'_>, what: &str) -> Vec<String> {
     let mut names = Vec::new();
     let entries = node.list();
     if entries.as_ref().is_some_and(Vec::is_empty) {
-        node.refuse("is empty, so that the rule selects no cluster: name clusters, or leave it out");
+        node.refuse(format!(
+            "is empty, so that the {what} selects no cluster: name clusters, or leave it out"
+        ));
     }
     for entry in entries.unwrap_or_default() {
         let Some(name) = entry.string() else { continue };
@@ -174,7 +263,7 @@ fn bounds(node: &Node<'_>) -> Option<Bounds> {
 }
 
 /// Either form of a selector. Each label and each requirement is looked at by itself, so that all bad ones are named.
-fn selector(node: &Node<'_>) -> ClusterSelector {
+pub(super) fn selector(node: &Node<'_>) -> ClusterSelector {
     if let Ok(selector) = ClusterSelector::from_value(node.value) {
         return selector;
     }

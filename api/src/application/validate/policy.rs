@@ -3,9 +3,14 @@
 use super::{
     node::{Node, Object, Shape},
     once::{self, ApplyOncePolicy},
-    placement,
+    overriding::{self, Override},
+    placement, topology,
 };
-use crate::placement::PlacementSpec;
+use crate::{
+    application::{PlacementSource, above_hundred},
+    names::check_dns_label,
+    placement::PlacementSpec,
+};
 use std::collections::BTreeSet;
 
 const POLICY: Shape = Shape {
@@ -14,17 +19,27 @@ const POLICY: Shape = Shape {
 };
 const PLACEMENT: Shape = Shape {
     known: &placement::FIELDS,
-    refused: &[
-        ("overrides", placement::NO_OVERRIDES),
-        ("spread", placement::NO_SPREAD),
-    ],
+    refused: &[],
 };
+/// A policy that refers to a Placement.
+const REFERRING: Shape = Shape {
+    known: &["placementRef"],
+    refused: &[],
+};
+const REFERENCE: Shape = Shape {
+    known: &["name"],
+    refused: &[(
+        "namespace",
+        "namespace cannot be set: a Placement is looked for in the application's namespace",
+    )],
+};
+/// What to do about a policy that places nothing.
+const RULES: &str = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], or name a Placement under \
+                     placementRef";
 /// Policy types that are built in.
-const TYPES: [&str; 2] = ["placement", "apply-once"];
+const TYPES: [&str; 4] = ["placement", "topology", "override", "apply-once"];
 /// Policy types that KubeVela's users and the seed know.
-const KNOWN_ELSEWHERE: [&str; 12] = [
-    "topology",
-    "override",
+const KNOWN_ELSEWHERE: [&str; 10] = [
     "garbage-collect",
     "shared-resource",
     "take-over",
@@ -55,8 +70,22 @@ pub(super) struct Policy<'a> {
     pub(super) type_: &'a str,
     /// Where it is.
     pub(super) node: Node<'a>,
-    /// What a placement policy says.
-    pub(super) placement: Option<PlacementSpec>,
+    /// What a placement or topology policy says.
+    pub(super) placement: Option<PlacementSource>,
+    /// What an override policy says.
+    pub(super) changes: Option<Override<'a>>,
+}
+
+impl Policy<'_> {
+    /// Whether it says where to run.
+    pub(super) fn places(&self) -> bool {
+        places(self.type_)
+    }
+}
+
+/// Whether policies of this type say where to run.
+pub(super) fn places(type_: &str) -> bool {
+    matches!(type_, "placement" | "topology")
 }
 
 impl<'a> Policies<'a> {
@@ -78,13 +107,16 @@ pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
         let name = object
             .required("name", "give the policy a name")
             .and_then(|node| super::name(&node, "policy name", &mut names));
-        let Some(type_node) = object.required("type", "use one of placement, apply-once") else {
+        let Some(type_node) = object.required("type", "use one of placement, topology, override, apply-once")
+        else {
             continue;
         };
         let Some(type_) = type_node.string() else { continue };
-        let mut placement = None;
+        let (mut placement, mut changes) = (None, None);
         match type_ {
             "placement" => placement = read_placement(&object),
+            "topology" => placement = topology::read(&object, name).map(PlacementSource::Topology),
+            "override" => changes = overriding::read(&object, spec),
             "apply-once" => {
                 if apply_once_seen {
                     type_node.refuse("a second apply-once policy: an application has at most one");
@@ -100,14 +132,56 @@ pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
                 type_,
                 node,
                 placement,
+                changes,
             });
         }
     }
     policies
 }
 
-fn read_placement(policy: &Object<'_>) -> Option<PlacementSpec> {
+fn read_placement(policy: &Object<'_>) -> Option<PlacementSource> {
+    let properties = policy.required("properties", &format!("under placement, {RULES}"))?;
+    if properties
+        .value
+        .get("placementRef")
+        .is_some_and(|value| !value.is_null())
+    {
+        let object = properties.object(&REFERRING)?;
+        return reference(&object.optional("placementRef")?).map(PlacementSource::Reference);
+    }
+    let spec = placement::read(&properties.object(&PLACEMENT)?, RULES);
+    Some(PlacementSource::Inline(spec))
+}
+
+/// A reference to a Placement: `{name: regions}`, or its bare name.
+pub(super) fn reference(node: &Node<'_>) -> Option<String> {
+    let name_node = match node.value.is_string() {
+        true => node.clone(),
+        false => node.object(&REFERENCE)?.required("name", "name a Placement")?,
+    };
+    let name = name_node.string()?;
+    // A DNS subdomain, as every name of a custom resource.
+    let labels = |part: &str| check_dns_label("Placement name", part, 63).is_ok();
+    if name.len() > 253 || !name.split('.').all(labels) {
+        name_node.refuse(format!(
+            "{name:?} cannot be the name of a Placement: use lower-case letters, digits, '-' and '.'"
+        ));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// Reads the whole spec of a Placement.
+pub(super) fn read_whole(spec: &Node<'_>) -> Option<PlacementSpec> {
     let what = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}]";
-    let properties = policy.required("properties", &format!("under placement, {what}"))?;
-    Some(placement::read(&properties.object(&PLACEMENT)?, what))
+    let object = spec.object(&PLACEMENT)?;
+    let placement = placement::read(&object, what);
+    let rules = placement.placement.iter().enumerate();
+    let sum = above_hundred(rules.map(|(index, rule)| (rule.name_or_index(index), rule.replicas)));
+    if let (Some(sum), Some(list)) = (sum, object.optional("placement")) {
+        list.refuse(format!(
+            "the percentages add up to {sum}: at most 100% can be claimed"
+        ));
+    }
+    Some(placement)
 }

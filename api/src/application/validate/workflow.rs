@@ -3,9 +3,9 @@
 use super::{
     deploy::{self, Placing, RULES, check_together},
     node::{Node, Object, Shape},
-    policy::Policies,
+    policy::{self, Policies},
 };
-use crate::application::{DeployStep, StepKind, SuspendProperties, ValidStep, WaitFor};
+use crate::application::{StepKind, SuspendProperties, ValidStep};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -78,9 +78,10 @@ const KNOWN_ELSEWHERE: [&str; 26] = [
     "gitops",
     "helm-template",
 ];
-const WHERE: &str = "nothing says where to run: add a policy of type placement, or a step such as {type: deploy, \
+const WHERE: &str = "nothing says where to run: add a policy of type placement or topology, or a step such as {type: deploy, \
                      properties: {placement: [{clusterSelector: {region: east}, replicas: \"100%\"}]}}";
-/// Reads all steps; without a workflow, one step per placement policy.
+
+/// Reads all steps; without a workflow, one step per policy that places.
 pub(super) fn read_all<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> Vec<ValidStep> {
     let Some(node) = spec.optional("workflow") else {
         return from_policies(spec, policies);
@@ -102,7 +103,7 @@ pub(super) fn read_all<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> Vec<Va
     let steps: Vec<ValidStep> = entries
         .iter()
         .enumerate()
-        .filter_map(|(index, entry)| step(index, entry, policies, &mut names, &mut placing))
+        .filter_map(|(index, entry)| step(index, entry, spec, policies, &mut names, &mut placing))
         .collect();
     let type_of = |entry: &Node<'_>| entry.value.get("type").and_then(Value::as_str).map(str::to_owned);
     if entries
@@ -116,46 +117,47 @@ pub(super) fn read_all<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> Vec<Va
 }
 
 fn from_policies<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> Vec<ValidStep> {
-    let placements = policies.all.iter().filter(|policy| policy.type_ == "placement");
-    let placing: Vec<Placing<'_>> = placements
-        .filter_map(|policy| {
-            Some(Placing {
-                name: policy.name.to_owned(),
-                spec: policy.placement.clone()?,
-                at: policy
-                    .node
-                    .child("properties", policy.node.value.get("properties")?),
-            })
-        })
-        .collect();
-    match spec.optional("policies") {
-        Some(list) => {
-            let is_placement = |entry: &Value| entry.get("type").and_then(Value::as_str) == Some("placement");
-            if !list
-                .value
-                .as_array()
-                .is_some_and(|list| list.iter().any(is_placement))
-            {
-                spec.refuse(WHERE);
-            }
-            check_together(&placing, &list);
-        }
-        None => spec.refuse(WHERE),
-    }
-    let step = |placing: Placing<'_>| ValidStep {
-        name: placing.name,
-        type_: "deploy".to_owned(),
-        kind: StepKind::Deploy(Box::new(DeployStep {
-            placement: placing.spec,
-            wait: WaitFor::default(),
-        })),
+    let Some(list) = spec.optional("policies") else {
+        spec.refuse(WHERE);
+        return Vec::new();
     };
-    placing.into_iter().map(step).collect()
+    let places = |entry: &Value| {
+        entry
+            .get("type")
+            .and_then(Value::as_str)
+            .is_some_and(policy::places)
+    };
+    if !list.value.as_array().is_some_and(|list| list.iter().any(places)) {
+        spec.refuse(WHERE);
+    }
+    let mut placing = Vec::new();
+    let mut steps = Vec::new();
+    for policy in policies.all.iter().filter(|policy| policy.places()) {
+        let Some(deploy) = deploy::from_policy(policy, policies, spec) else {
+            continue;
+        };
+        let properties = policy.node.value.get("properties").unwrap_or(&Value::Null);
+        if deploy.references().next().is_none() {
+            placing.push(Placing {
+                name: policy.name.to_owned(),
+                spec: deploy.placement.clone(),
+                at: policy.node.child("properties", properties),
+            });
+        }
+        steps.push(ValidStep {
+            name: policy.name.to_owned(),
+            type_: "deploy".to_owned(),
+            kind: StepKind::Deploy(Box::new(deploy)),
+        });
+    }
+    check_together(&placing, &list);
+    steps
 }
 
 fn step<'a>(
     index: usize,
     node: &Node<'a>,
+    spec: &Object<'a>,
     policies: &Policies<'a>,
     names: &mut BTreeSet<String>,
     placing: &mut Vec<Placing<'a>>,
@@ -178,12 +180,14 @@ fn step<'a>(
     let kind = match type_ {
         "open-cluster-management" | "deploy" => {
             let properties = object.required("properties", &format!("under placement, {RULES}"))?;
-            let deploy = deploy::read(&properties, policies)?;
-            placing.push(Placing {
-                name: name.clone().unwrap_or_else(|| format!("step-{index}")),
-                spec: deploy.placement.clone(),
-                at: properties,
-            });
+            let deploy = deploy::read(&properties, policies, spec)?;
+            if deploy.references().next().is_none() {
+                placing.push(Placing {
+                    name: name.clone().unwrap_or_else(|| format!("step-{index}")),
+                    spec: deploy.placement.clone(),
+                    at: properties,
+                });
+            }
             StepKind::Deploy(Box::new(deploy))
         }
         "suspend" => StepKind::Suspend(suspend(&object)?),

@@ -297,3 +297,53 @@ fn heartbeats_alone_are_no_reason_to_write() {
     assert!(!same_but_last_seen(&silent, &before));
     assert_eq!(silent.taints[0].time_added, Some(Time(at(60))));
 }
+
+#[test]
+fn taints_that_evict_are_noted_when_they_are_first_seen() {
+    let taint = |key: &str, effect: TaintEffect, added: Option<i64>| Taint {
+        key: key.to_owned(),
+        value: None,
+        effect,
+        time_added: added.map(|second| Time(at(second))),
+    };
+    let look = |taints: &[Taint], before: &ClusterStatus, now: i64| {
+        let mut cluster = cluster(Some(before.clone()));
+        cluster.spec.taints = taints.to_vec();
+        let observed = Observed {
+            cluster: &cluster,
+            home: Home::Ready,
+            heartbeat: beat(0, Some(1), true),
+            report: None,
+        };
+        judge(&observed, LEASE, at(now)).status
+    };
+    let (evicts, says) = (
+        taint("a", TaintEffect::NoExecute, None),
+        taint("b", TaintEffect::NoExecute, Some(3)),
+    );
+    let all = [
+        evicts.clone(),
+        says,
+        taint("c", TaintEffect::NoSchedule, None),
+        evicts.clone(),
+    ];
+    let first = look(&all, &was(Status::True), 10);
+    assert_eq!(first.taints_seen, [taint("a", TaintEffect::NoExecute, Some(10))]);
+    // Later looks keep the moment, and write nothing.
+    assert_eq!(look(&all, &first, 20), first);
+    // Taken away and put on again it counts anew; another value is another taint.
+    let without = look(&[], &first, 25);
+    assert!(without.taints_seen.is_empty());
+    assert_eq!(
+        look(&all, &without, 30).taints_seen,
+        [taint("a", TaintEffect::NoExecute, Some(30))]
+    );
+    let other = Taint {
+        value: Some("x".to_owned()),
+        ..evicts
+    };
+    assert_eq!(
+        look(&[other], &first, 40).taints_seen[0].time_added,
+        Some(Time(at(40)))
+    );
+}

@@ -160,7 +160,7 @@ fn duplicates_get_the_full_count_and_are_no_part_of_the_sum() {
     );
     assert!(decision.satisfied && decision.reasons.is_empty());
 
-    case.inventory.clusters[1].capacity = Some(1);
+    case.clusters[1].capacity = Some(1);
     let decision = &case.place()[0];
     assert_eq!(decision.workloads[0].clusters[1].replicas, 1);
     assert_eq!(
@@ -265,7 +265,7 @@ fn a_bundle_stays_where_another_step_takes_the_cluster_over() {
     let first = case.place();
     assert_eq!(first[0].clusters, ["a"]);
     case = case.following(&first);
-    case.inventory.clusters[0] = cluster("a", "region=west");
+    case.clusters[0] = cluster("a", "region=west");
     let second = case.place();
     assert!(second[0].clusters.is_empty());
     assert_eq!(second[1].clusters, ["a"]);
@@ -283,7 +283,7 @@ fn the_hash_covers_what_is_decided_and_not_its_history() {
         decision_hash(&case.clone().web(4).place()[0]),
     ];
     let mut fewer = case;
-    fewer.inventory.clusters[1].accepted = false;
+    fewer.clusters[1].accepted = false;
     hashes.push(decision_hash(&fewer.place()[0]));
     hashes.dedup();
     assert_eq!(hashes.len(), 3);

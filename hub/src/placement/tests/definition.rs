@@ -2,7 +2,13 @@
 
 use super::fixture::Case;
 use crate::placement::{ClusterFacts, webster::Party};
-use roundhouse_api::placement::{PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, TaintEffect};
+use roundhouse_api::{
+    decision::FrozenWeights,
+    placement::{
+        PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Taint, TaintEffect, WeightBy,
+        WhenUnsatisfiable,
+    },
+};
 use std::collections::BTreeMap;
 
 /// Seats by definition, and how many no party takes: one at a time to the largest weight / (2·seats + 1) among those
@@ -10,12 +16,12 @@ use std::collections::BTreeMap;
 /// then the smaller hash, then the earlier party.
 pub(super) fn seat_by_seat(total: u32, parties: &[Party]) -> (Vec<u32>, u32) {
     let low = |p: &Party| if p.min < p.max { p.min } else { p.max };
-    let mut weights: Vec<u32> = parties.iter().map(|p| p.weight).collect();
+    let mut weights: Vec<u64> = parties.iter().map(|p| p.weight).collect();
     let mut tops: Vec<u32> = parties.iter().map(|p| p.max).collect();
     let mut seats: Vec<u32> = parties.iter().map(low).collect();
     if seats.iter().map(|s| u64::from(*s)).sum::<u64>() > u64::from(total) {
         // The minimums themselves are divided.
-        weights = parties.iter().map(|p| p.min).collect();
+        weights = parties.iter().map(|p| u64::from(p.min)).collect();
         tops = seats.clone();
         seats = vec![0; parties.len()];
     }
@@ -68,7 +74,7 @@ struct Facts<'a> {
     clusters: BTreeMap<(usize, usize), Vec<&'a ClusterFacts>>,
 }
 
-/// A whole request by definition; no `maxClusters`.
+/// A whole request by definition.
 pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed, Left) {
     let mut facts = Facts {
         case,
@@ -76,16 +82,18 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
     };
     for (step, index, spec, rule) in rules(case) {
         let mut chosen: Vec<&ClusterFacts> = case
-            .inventory
             .clusters
             .iter()
             .filter(|c| usable(case, step, spec, rule, c))
             .collect();
         chosen.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Some(among) = chosen_names(case, step, spec, &hash) {
+            chosen.retain(|cluster| among.contains(&cluster.name));
+        }
         facts.clusters.insert((step, index), chosen);
     }
     let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();
-    for cluster in &case.inventory.clusters {
+    for cluster in &case.clusters {
         capacity.insert(&cluster.name, cluster.capacity.unwrap_or(u32::MAX));
     }
     let (mut placed, mut left) = (Placed::new(), Left::new());
@@ -95,7 +103,7 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
             left.insert((workload, None), unclaimed);
         }
         let mut kept_elsewhere: BTreeMap<&str, u32> = BTreeMap::new();
-        for cluster in &case.inventory.clusters {
+        for cluster in &case.clusters {
             kept_elsewhere.insert(&cluster.name, orphaned(&facts, workload, &cluster.name));
         }
         for (step, index, spec, rule) in rules(case) {
@@ -111,11 +119,11 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
                     .max
                     .unwrap_or(u32::MAX)
                     .min(capacity[cluster.name.as_str()]);
-                if !cluster.reachable || strongest(spec, cluster).is_some() {
+                if !cluster.reachable || strongest(case, spec, cluster).is_some() {
                     max = max.min(before + kept_elsewhere[cluster.name.as_str()]);
                 }
                 parties.push(Party {
-                    weight: rule.weights.get(&cluster.name).copied().unwrap_or(1),
+                    weight: weight(case, step, index, rule, cluster),
                     min: bounds.min.unwrap_or(0),
                     max,
                     previous: before,
@@ -157,10 +165,161 @@ fn rules(case: &Case) -> impl Iterator<Item = (usize, usize, &PlacementSpec, &Ru
     })
 }
 
-fn strongest(spec: &PlacementSpec, cluster: &ClusterFacts) -> Option<TaintEffect> {
+/// A cluster's weight in a rule; of allocatable processors in thousandths, with what was frozen before.
+fn weight(case: &Case, step: usize, index: usize, rule: &Rule, cluster: &ClusterFacts) -> u64 {
+    match &rule.weight_by {
+        None => u64::from(rule.weights.get(&cluster.name).copied().unwrap_or(1)),
+        Some(WeightBy::Label(key)) => match cluster.labels.get(key).map(|text| text.parse::<u64>()) {
+            Some(Ok(weight)) => weight,
+            _ => 0,
+        },
+        Some(WeightBy::Allocatable(resource)) => {
+            let reads = |c: &ClusterFacts| -> Option<u64> {
+                let text = c.allocatable.get(resource)?;
+                match text.strip_suffix('m') {
+                    Some(milli) => milli.parse().ok(),
+                    None => text.parse::<u64>().ok().map(|whole| whole * 1000),
+                }
+            };
+            let (name, spec) = &case.steps[step];
+            let frozen = case
+                .previous
+                .frozen
+                .get(&(name.clone(), rule.name_or_index(index)));
+            let same = |f: &&FrozenWeights| {
+                f.allocatable == *resource
+                    && f.placement == roundhouse_api::hash::of_value(&serde_json::to_value(spec).unwrap())
+            };
+            let held = |c: &ClusterFacts| frozen.filter(same).and_then(|f| f.weights.get(&c.name)).copied();
+            let moved =
+                case.clusters
+                    .iter()
+                    .filter(|c| selects(rule, c))
+                    .any(|c| match (held(c), reads(c)) {
+                        (Some(held), Some(now)) => now * 100 > held * 120 || now * 100 < held * 80,
+                        _ => false,
+                    });
+            match (held(cluster), reads(cluster)) {
+                (Some(held), Some(_)) if !moved => held,
+                (_, Some(now)) => now,
+                (Some(held), None) => held,
+                (None, None) => 0,
+            }
+        }
+    }
+}
+
+/// What `maxClusters` and `spread` choose, one cluster at a time.
+fn chosen_names(
+    case: &Case,
+    step: usize,
+    spec: &PlacementSpec,
+    hash: &impl Fn(&str) -> u64,
+) -> Option<Vec<String>> {
+    let limit = spec.max_clusters? as usize;
+    let name = &case.steps[step].0;
+    let before = |c: &ClusterFacts| -> Option<u64> {
+        let of_step = case.previous.assignments.iter().filter(|((s, ..), _)| s == name);
+        let counts: Vec<u64> = of_step
+            .filter_map(|(_, counts)| counts.get(&c.name))
+            .map(|n| u64::from(*n))
+            .collect();
+        let member = case
+            .previous
+            .members
+            .get(name)
+            .is_some_and(|names| names.contains(&c.name));
+        (member || !counts.is_empty()).then(|| counts.iter().sum())
+    };
+    let kept = |c: &ClusterFacts| spec.rebalance == Rebalance::Never && before(c).is_some();
+    let largest = |c: &ClusterFacts| {
+        let rules = spec
+            .placement
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| selects(rule, c));
+        rules
+            .map(|(index, rule)| weight(case, step, index, rule, c))
+            .max()
+            .unwrap_or(0)
+    };
+    let mut candidates: Vec<&ClusterFacts> = case
+        .clusters
+        .iter()
+        .filter(|c| {
+            spec.placement
+                .iter()
+                .any(|rule| usable(case, step, spec, rule, c))
+        })
+        .collect();
+    candidates.sort_by(|a, b| {
+        kept(b)
+            .cmp(&kept(a))
+            .then(largest(b).cmp(&largest(a)))
+            .then(before(b).cmp(&before(a)))
+            .then(hash(&a.name).cmp(&hash(&b.name)))
+    });
+    let Some(spread) = &spec.spread else {
+        return Some(candidates.iter().take(limit).map(|c| c.name.clone()).collect());
+    };
+    let value = |c: &ClusterFacts| c.labels.get(&spread.topology_key).cloned();
+    let mut values: Vec<String> = candidates.iter().filter_map(|c| value(c)).collect();
+    values.sort();
+    values.dedup();
+    let mut chosen: Vec<&ClusterFacts> = candidates
+        .iter()
+        .copied()
+        .filter(|c| kept(c))
+        .take(limit)
+        .collect();
+    while chosen.len() < limit {
+        let count = |wanted: &String| {
+            chosen
+                .iter()
+                .filter(|c| value(c).as_ref() == Some(wanted))
+                .count()
+        };
+        let fewest = values.iter().map(&count).min().unwrap_or(0);
+        let open = || {
+            candidates
+                .iter()
+                .filter(|c| !chosen.iter().any(|other| other.name == c.name))
+        };
+        let within =
+            |c: &&&ClusterFacts| value(c).is_some_and(|v| count(&v) < fewest + spread.max_skew as usize);
+        let anyway = || {
+            let open = open().filter(|c| value(c).is_some());
+            let least = open.clone().filter_map(|c| value(c)).map(|v| count(&v)).min()?;
+            open.clone()
+                .find(|c| value(c).is_some_and(|v| count(&v) == least))
+        };
+        let next = open().find(within).or_else(|| match spread.when_unsatisfiable {
+            WhenUnsatisfiable::DoNotSchedule => None,
+            WhenUnsatisfiable::ScheduleAnyway => anyway().or_else(|| open().next()),
+        });
+        let Some(next) = next else { break };
+        chosen.push(next);
+    }
+    Some(chosen.iter().map(|c| c.name.clone()).collect())
+}
+
+/// Whether some toleration matches and none that matches has run out.
+fn is_tolerated(case: &Case, spec: &PlacementSpec, taint: &Taint) -> bool {
+    let matching: Vec<_> = spec.tolerations.iter().filter(|t| t.tolerates(taint)).collect();
+    let lasts = |seconds: i64| match &taint.time_added {
+        _ if seconds <= 0 => false,
+        None => true,
+        Some(added) => case.now.as_second() < added.0.as_second() + seconds,
+    };
+    let seconds = matching.iter().filter_map(|t| t.toleration_seconds);
+    let in_time = seconds.map(lasts).all(|lasts| lasts);
+    !matching.is_empty() && (taint.effect == TaintEffect::NoSchedule || in_time)
+}
+
+fn strongest(case: &Case, spec: &PlacementSpec, cluster: &ClusterFacts) -> Option<TaintEffect> {
     let mut effects: Vec<TaintEffect> = Vec::new();
     for taint in &cluster.taints {
-        if !spec.tolerations.iter().any(|t| t.tolerates(taint)) {
+        if !is_tolerated(case, spec, taint) {
             effects.push(taint.effect);
         }
     }
@@ -193,7 +352,7 @@ fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: 
     let mut members = case.previous.members.iter().filter(|(holder, _)| counts(holder));
     let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
         || members.any(|(_, names)| names.contains(&cluster.name));
-    let effect = strongest(spec, cluster);
+    let effect = strongest(case, spec, cluster);
     let open = cluster.reachable && effect.is_none();
     selects(rule, cluster)
         && cluster.accepted
@@ -276,7 +435,7 @@ fn rule_totals(case: &Case, workload: usize, hash: &impl Fn(&str) -> u64) -> (Ru
                 totals.insert((*step, *index), count);
             }
             Some(ReplicaShare::Percent(p)) => parties.push(Party {
-                weight: p.milli(),
+                weight: u64::from(p.milli()),
                 min: 0,
                 max: u32::MAX,
                 previous: seats_before(case, workload, Some((*step, &name))),
@@ -288,7 +447,7 @@ fn rule_totals(case: &Case, workload: usize, hash: &impl Fn(&str) -> u64) -> (Ru
     let shared = if spread { n.saturating_sub(counts) } else { n };
     if !spread {
         parties.push(Party {
-            weight: 100_000 - percent,
+            weight: u64::from(100_000 - percent),
             min: 0,
             max: u32::MAX,
             previous: seats_before(case, workload, None),

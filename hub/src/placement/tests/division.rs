@@ -7,7 +7,7 @@ use proptest::prelude::*;
 fn party() -> impl Strategy<Value = Party> {
     let max = prop_oneof![2 => Just(u32::MAX), 1 => 0..9u32];
     let min = prop_oneof![2 => Just(0), 1 => 0..6u32];
-    (0..9u32, min, max, 0..7u32, 0..4u64).prop_map(|(weight, min, max, previous, hash)| Party {
+    (0..9u64, min, max, 0..7u32, 0..4u64).prop_map(|(weight, min, max, previous, hash)| Party {
         weight,
         min,
         max,
@@ -24,7 +24,7 @@ fn parties() -> impl Strategy<Value = Vec<Party>> {
 fn large() -> impl Strategy<Value = Vec<Party>> {
     let max = prop_oneof![2 => Just(u32::MAX), 1 => any::<u32>()];
     let min = prop_oneof![2 => Just(0), 1 => 0..40_000_000u32];
-    let weight = prop_oneof![1 => Just(0), 4 => any::<u32>(), 4 => 1..100u32];
+    let weight = prop_oneof![1 => Just(0), 4 => any::<u64>(), 4 => 1..100u64];
     let party =
         (weight, min, max, any::<u32>(), any::<u64>()).prop_map(|(weight, min, max, previous, hash)| Party {
             weight,
@@ -95,7 +95,7 @@ proptest! {
     ) {
         let raised = index.index(parties.len());
         let mut heavier = parties.clone();
-        heavier[raised].weight += more;
+        heavier[raised].weight += u64::from(more);
         let (before, after) = (divide(total, &parties), divide(total, &heavier));
         for (index, (before, after)) in before.seats.iter().zip(&after.seats).enumerate() {
             let towards = if index == raised { after >= before } else { after <= before };
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn only_the_ratio_of_weights_counts(total in 0..60u32, parties in parties(), factor in 1..1000u32) {
+    fn only_the_ratio_of_weights_counts(total in 0..60u32, parties in parties(), factor in 1..1000u64) {
         let scaled: Vec<Party> =
             parties.iter().map(|p| Party { weight: p.weight * factor, ..*p }).collect();
         prop_assert_eq!(divide(total, &parties).seats, divide(total, &scaled).seats);

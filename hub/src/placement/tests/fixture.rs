@@ -3,6 +3,7 @@
 use crate::placement::{
     ClusterFacts, Inventory, PlacingStep, Previous, Request, StepDecision, Workload, place,
 };
+use jiff::Timestamp;
 use roundhouse_api::{decision::WorkloadRef, placement::PlacementSpec};
 use serde_json::Value;
 
@@ -38,8 +39,10 @@ pub(super) fn workload(name: &str, replicas: u32) -> Workload {
 pub(super) struct Case {
     pub(super) steps: Vec<(String, PlacementSpec)>,
     pub(super) workloads: Vec<Workload>,
-    pub(super) inventory: Inventory,
+    /// In any order.
+    pub(super) clusters: Vec<ClusterFacts>,
     pub(super) previous: Previous,
+    pub(super) now: Timestamp,
 }
 
 impl Case {
@@ -58,7 +61,7 @@ impl Case {
     }
 
     pub(super) fn clusters(mut self, clusters: impl IntoIterator<Item = ClusterFacts>) -> Self {
-        self.inventory.clusters = clusters.into_iter().collect();
+        self.clusters = clusters.into_iter().collect();
         self
     }
 
@@ -95,8 +98,9 @@ impl Case {
             application: "default/shop",
             steps: &steps,
             workloads: &self.workloads,
-            inventory: &self.inventory,
+            inventory: &self.clusters.iter().cloned().collect::<Inventory>(),
             previous: &self.previous,
+            now: self.now,
         })
     }
 }

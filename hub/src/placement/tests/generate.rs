@@ -2,12 +2,17 @@
 
 use super::fixture::{Case, cluster, workload};
 use crate::placement::{ClusterFacts, Previous};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use roundhouse_api::placement::{
-    Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Taint, TaintEffect,
-    Toleration,
+    Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Spread, Taint,
+    TaintEffect, Toleration, WeightBy, WhenUnsatisfiable,
 };
 use serde_json::json;
+
+/// The second at which generated requests are decided.
+const NOW: i64 = 20;
 
 /// What a generated request may contain.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +20,8 @@ pub(super) struct Scope {
     pub(super) capacity: bool,
     pub(super) max_clusters: bool,
     pub(super) never: bool,
+    /// Weights read from the clusters.
+    pub(super) weight_by: bool,
 }
 
 /// Everything.
@@ -22,15 +29,17 @@ pub(super) const ALL: Scope = Scope {
     capacity: true,
     max_clusters: true,
     never: true,
+    weight_by: true,
 };
 
 fn taint() -> impl Strategy<Value = Taint> {
     let effect = prop_oneof![3 => Just(TaintEffect::NoSchedule), 1 => Just(TaintEffect::NoExecute)];
-    (prop::sample::select(vec!["cordon", "gpu"]), effect).prop_map(|(key, effect)| Taint {
+    let added = prop::option::weighted(0.7, 0..NOW + 5);
+    (prop::sample::select(vec!["cordon", "gpu"]), effect, added).prop_map(|(key, effect, added)| Taint {
         key: key.to_owned(),
         value: None,
         effect,
-        time_added: None,
+        time_added: added.map(|second| Time(Timestamp::from_second(second).unwrap())),
     })
 }
 
@@ -38,8 +47,9 @@ fn facts(scope: Scope) -> impl Strategy<Value = ClusterFacts> {
     let labels = prop::sample::select(vec![
         "region=east",
         "region=west",
-        "region=east,tier=gold",
-        "region=west,tier=gold",
+        "region=east,tier=gold,weight=3",
+        "region=west,tier=gold,weight=7",
+        "region=north,weight=x",
         "",
     ]);
     let flags = (
@@ -49,8 +59,12 @@ fn facts(scope: Scope) -> impl Strategy<Value = ClusterFacts> {
     );
     let capacity = prop::option::weighted(0.3, 0..12u32).prop_map(move |c| c.filter(|_| scope.capacity));
     let taints = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(taint(), 1..3)];
-    (labels, flags, capacity, taints).prop_map(|(labels, (joined, accepted, reachable), capacity, taints)| {
+    let cpu = prop::sample::select(vec![None, Some("2"), Some("2300m"), Some("5"), Some("many")]);
+    let facts = (labels, flags, capacity, taints, cpu);
+    facts.prop_map(|(labels, (joined, accepted, reachable), capacity, taints, cpu)| {
+        let cpu = cpu.map(|cpu| ("cpu".to_owned(), cpu.to_owned()));
         ClusterFacts {
+            allocatable: cpu.into_iter().collect(),
             joined,
             accepted,
             reachable,
@@ -74,7 +88,7 @@ fn selector() -> impl Strategy<Value = Option<ClusterSelector>> {
 }
 
 /// A rule; a percentage is a raw number here and made to fit the others later.
-fn rule() -> impl Strategy<Value = (Rule, u32)> {
+fn rule(scope: Scope) -> impl Strategy<Value = (Rule, u32)> {
     let names = prop::option::weighted(0.2, prop::collection::vec("c[0-7]", 1..4));
     let share = prop_oneof![5 => Just(0), 2 => Just(1), 1 => Just(2)];
     let weights = prop::collection::btree_map("c[0-6]", 0..6u32, 0..4);
@@ -82,27 +96,76 @@ fn rule() -> impl Strategy<Value = (Rule, u32)> {
         prop::option::weighted(0.2, 0..4u32),
         prop::option::weighted(0.2, 0..7u32),
     );
-    (selector(), names, share, 0..5u32, weights, bounds).prop_map(
-        |(cluster_selector, clusters, share, number, weights, (min, max))| {
+    let weight_by = prop::sample::select(vec![
+        None,
+        None,
+        None,
+        Some(WeightBy::Label("weight".to_owned())),
+        Some(WeightBy::Allocatable("cpu".to_owned())),
+    ]);
+    let weight_by = weight_by.prop_map(move |by| by.filter(|_| scope.weight_by));
+    (selector(), names, share, 0..5u32, weights, bounds, weight_by).prop_map(
+        |(cluster_selector, clusters, share, number, weights, (min, max), weight_by)| {
+            let weights = if weight_by.is_some() {
+                Default::default()
+            } else {
+                weights
+            };
             let rule = Rule {
+                allow_empty: false,
                 cluster_selector,
                 clusters,
                 weights,
                 replicas: (share == 1).then_some(ReplicaShare::Count(number)),
                 per_cluster: (min.is_some() || max.is_some()).then_some(Bounds { min, max }),
                 name: None,
+                weight_by,
             };
             (rule, if share == 0 { number + 1 } else { 0 })
         },
     )
 }
 
+fn toleration() -> impl Strategy<Value = Toleration> {
+    let key = prop::sample::select(vec!["gpu", "gpu", "cordon"]);
+    let seconds = prop::option::weighted(0.5, -1..NOW + 5);
+    (key, seconds).prop_map(|(key, seconds)| Toleration {
+        key: Some(key.to_owned()),
+        effect: seconds.map(|_| TaintEffect::NoExecute),
+        toleration_seconds: seconds,
+        ..Toleration::default()
+    })
+}
+
+fn topology() -> impl Strategy<Value = Spread> {
+    let when = prop::sample::select(vec![
+        WhenUnsatisfiable::DoNotSchedule,
+        WhenUnsatisfiable::ScheduleAnyway,
+    ]);
+    (prop::sample::select(vec!["region", "tier"]), 1..3u32, when).prop_map(
+        |(key, max_skew, when_unsatisfiable)| Spread {
+            topology_key: key.to_owned(),
+            max_skew,
+            when_unsatisfiable,
+        },
+    )
+}
+
 fn spec(scope: Scope) -> impl Strategy<Value = (PlacementSpec, Vec<u32>)> {
-    let rules = prop::collection::vec(rule(), 1..4);
+    let rules = prop::collection::vec(rule(scope), 1..4);
     let never = prop::bool::weighted(0.3).prop_map(move |never| never && scope.never);
     let limit = prop::option::weighted(0.3, 1..5u32).prop_map(move |l| l.filter(|_| scope.max_clusters));
-    (rules, prop::bool::weighted(0.4), never, limit, any::<bool>()).prop_map(
-        |(rules, spread, never, max_clusters, tolerant)| {
+    let tolerations = prop::collection::vec(toleration(), 0..3);
+    let topology = prop::option::weighted(0.6, topology());
+    (
+        rules,
+        prop::bool::weighted(0.4),
+        never,
+        limit,
+        tolerations,
+        topology,
+    )
+        .prop_map(|(rules, spread, never, max_clusters, tolerations, topology)| {
             let (placement, raw) = rules.into_iter().unzip();
             let spec = PlacementSpec {
                 placement,
@@ -116,19 +179,24 @@ fn spec(scope: Scope) -> impl Strategy<Value = (PlacementSpec, Vec<u32>)> {
                 } else {
                     Rebalance::OnChange
                 },
-                tolerations: if tolerant {
-                    vec![Toleration {
-                        key: Some("gpu".to_owned()),
-                        ..Toleration::default()
-                    }]
-                } else {
-                    Vec::new()
-                },
+                tolerations,
                 max_clusters,
+                spread: topology.filter(|_| max_clusters.is_some()),
+                overrides: Vec::new(),
             };
             (spec, raw)
-        },
-    )
+        })
+}
+
+/// Small fleets.
+pub(super) fn fleets(scope: Scope) -> impl Strategy<Value = Vec<ClusterFacts>> {
+    prop::collection::vec((facts(scope), 0..7u8), 0..7).prop_map(|fleet| {
+        let named = |(facts, number): (ClusterFacts, u8)| ClusterFacts {
+            name: format!("c{number}"),
+            ..facts
+        };
+        fleet.into_iter().map(named).collect()
+    })
 }
 
 /// A request without history. Percentages sum to at most 100.
@@ -137,12 +205,15 @@ pub(super) fn fresh(scope: Scope) -> impl Strategy<Value = Case> {
     let steps = prop::collection::vec(spec(scope), 1..3);
     let replicas = prop::collection::vec(0..25u32, 0..3);
     (fleet, steps, replicas, 0..8u32).prop_map(|(fleet, steps, replicas, slack)| {
-        let mut case = Case::default();
+        let mut case = Case {
+            now: Timestamp::from_second(NOW).unwrap(),
+            ..Case::default()
+        };
         let named = |(index, facts): (usize, ClusterFacts)| ClusterFacts {
             name: format!("c{index}"),
             ..facts
         };
-        case.inventory.clusters = fleet.into_iter().enumerate().map(named).collect();
+        case.clusters = fleet.into_iter().enumerate().map(named).collect();
         let raw: u32 = steps.iter().flat_map(|(_, raw)| raw).sum();
         for (index, (mut spec, raws)) in steps.into_iter().enumerate() {
             for (rule, number) in spec.placement.iter_mut().zip(raws) {
@@ -191,7 +262,7 @@ impl Case {
     /// What would be decided with the fleet and the counts of another request.
     fn decided_for(&self, other: &Case) -> Vec<crate::placement::StepDecision> {
         let mut before = self.clone();
-        before.inventory = other.inventory.clone();
+        before.clusters = other.clusters.clone();
         for (workload, other) in before.workloads.iter_mut().zip(&other.workloads) {
             workload.replicas = other.replicas;
         }

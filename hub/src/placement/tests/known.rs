@@ -48,7 +48,7 @@ fn never(mut case: Case) -> Case {
 /// Parties with (weight, min, max): bounds of single clusters, which a rule cannot say.
 fn bounded(total: u32, parties: &[(u32, u32, u32)]) -> (Vec<u32>, u32) {
     let party = |(weight, min, max): &(u32, u32, u32)| Party {
-        weight: *weight,
+        weight: u64::from(*weight),
         min: *min,
         max: *max,
         previous: 0,
@@ -247,7 +247,7 @@ fn kubeadmiral_avoiding_disruption() {
         [6, 6, 6]
     );
     let limited = |index: usize, capacity, mut case: Case| {
-        case.inventory.clusters[index].capacity = Some(capacity);
+        case.clusters[index].capacity = Some(capacity);
         case
     };
     let case = given(weighted(&[1, 1], 50), &[30]);

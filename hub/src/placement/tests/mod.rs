@@ -1,22 +1,44 @@
 //! Tests of placement as a whole.
 
 mod cases;
+mod choosing;
 mod definition;
 mod division;
 mod fixture;
 mod generate;
+mod jobs;
 mod known;
 mod messages;
+mod overriding;
+mod seen;
+mod weighing;
 mod whole;
 
 use proptest::test_runner::Config;
 
 /// How many cases a property test runs: 1,000, or 100,000 with `ROUNDHOUSE_LONG=1`.
-pub(super) fn runs() -> Config {
+pub(crate) fn runs() -> Config {
     let long = std::env::var("ROUNDHOUSE_LONG").is_ok_and(|value| value == "1");
     Config {
         cases: if long { 100_000 } else { 1_000 },
         failure_persistence: None,
         ..Config::default()
     }
+}
+
+/// Any request, owned: for those who explain it.
+pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::explain::Setting> {
+    use proptest::strategy::Strategy;
+    generate::any_case(generate::ALL).prop_map(|case| crate::explain::Setting {
+        application: "default/shop".to_owned(),
+        steps: case
+            .steps
+            .into_iter()
+            .map(|(name, spec)| crate::explain::Step { name, spec })
+            .collect(),
+        workloads: case.workloads,
+        inventory: case.clusters.into_iter().collect(),
+        previous: case.previous,
+        now: case.now,
+    })
 }

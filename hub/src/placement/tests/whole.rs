@@ -6,16 +6,25 @@ use super::{
     generate::{ALL, Scope, any_case},
     runs,
 };
-use crate::placement::{Previous, StepDecision, decision_hash, ties::stable_hash};
+use crate::placement::{
+    Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
+    ties::stable_hash,
+    tolerance::{Tolerated, tolerated},
+};
+use jiff::Timestamp;
 use proptest::prelude::*;
-use roundhouse_api::{decision::Assignment, placement::TaintEffect};
-use std::collections::BTreeMap;
+use roundhouse_api::{
+    decision::Assignment,
+    placement::{TaintEffect, WeightBy, WhenUnsatisfiable},
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bounded by rules only, so that a cluster's share does not depend on other rules and workloads.
 const APART: Scope = Scope {
     capacity: false,
     max_clusters: false,
     never: true,
+    weight_by: true,
 };
 
 /// (step, workload, cluster, rule) -> row.
@@ -49,7 +58,7 @@ proptest! {
     #![proptest_config(runs())]
 
     #[test]
-    fn equals_the_definition(mut case in any_case(Scope { max_clusters: false, ..ALL })) {
+    fn equals_the_definition(mut case in any_case(ALL)) {
         let decisions = case.place();
         let (mut placed, mut left) = (Placed::new(), Left::new());
         for (s, decision) in decisions.iter().enumerate() {
@@ -63,7 +72,7 @@ proptest! {
                 }
             }
         }
-        case.inventory.clusters.reverse();
+        case.clusters.reverse();
         let expected = by_definition(&case, |name| stable_hash("default/shop", name));
         prop_assert_eq!((placed, left), expected);
     }
@@ -88,11 +97,11 @@ proptest! {
     #[test]
     fn the_order_of_clusters_does_not_count(case in any_case(ALL), by: prop::sample::Index) {
         let mut other = case.clone();
-        let size = other.inventory.clusters.len();
+        let size = other.clusters.len();
         let middle = by.index(size + 1);
-        other.inventory.clusters.rotate_left(middle);
+        other.clusters.rotate_left(middle);
         if middle % 2 == 0 {
-            other.inventory.clusters.reverse();
+            other.clusters.reverse();
         }
         prop_assert_eq!(case.place(), other.place());
     }
@@ -118,6 +127,11 @@ proptest! {
         let grown = index.index(case.workloads.len());
         more.workloads[grown].replicas += 1;
         let (before, after) = (case.place(), more.place());
+        let unclaimed = |decisions: &[StepDecision]| -> u32 {
+            let left = decisions.iter().flat_map(|d| &d.workloads[grown].unplaced);
+            left.filter(|u| u.rule.is_none()).map(|u| u.count).sum()
+        };
+        prop_assert!(unclaimed(&after) >= unclaimed(&before), "the remainder shrinks");
         let after = replicas(&after);
         for (key, count) in replicas(&before) {
             prop_assert!(after[&key] >= count, "{:?}", key);
@@ -134,12 +148,8 @@ proptest! {
             let rule = &case.steps[step].1.placement[index];
             let bounds = rule.per_cluster.unwrap_or_default();
             prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
-            if rule.weights.get(name) == Some(&0) && !row.duplicate {
-                prop_assert!(row.replicas <= bounds.min.unwrap_or(0));
-                prop_assert_eq!(row.bound.as_deref(), Some("ZeroWeight"));
-            }
         }
-        for cluster in &case.inventory.clusters {
+        for cluster in &case.clusters {
             let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
             prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
         }
@@ -152,10 +162,88 @@ proptest! {
     }
 
     #[test]
+    fn a_zero_weight_gets_only_its_minimum(case in any_case(ALL)) {
+        for ((step, _, name, rule), row) in rows(&case.place()) {
+            let index: usize = rule.trim_start_matches("rule-").parse().unwrap();
+            let rule = &case.steps[step].1.placement[index];
+            let facts = case.clusters.iter().find(|c| c.name == name).unwrap();
+            let is_zero = match &rule.weight_by {
+                None => rule.weights.get(name) == Some(&0),
+                Some(WeightBy::Label(key)) => facts.labels.get(key).is_none_or(|text| text == "x"),
+                // What it had before may be frozen.
+                Some(WeightBy::Allocatable(_)) => facts.allocatable.is_empty() && case.previous.frozen.is_empty(),
+            };
+            if is_zero && !row.duplicate {
+                prop_assert!(row.replicas <= rule.per_cluster.unwrap_or_default().min.unwrap_or(0));
+                prop_assert_eq!(row.bound.as_deref(), Some("ZeroWeight"));
+            }
+        }
+    }
+
+    /// KubeAdmiral's property: what is decided is fed back as what exists, and comes to rest within three passes. Here it
+    /// has after the first, from any history.
+    #[test]
+    fn decisions_converge(mut case in any_case(ALL)) {
+        let first = case.place();
+        for _ in 0..3 {
+            case = case.clone().following(&first);
+            let again = case.place();
+            prop_assert_eq!(replicas(&again), replicas(&first));
+        }
+    }
+
+    /// `spread`: within the skew under `DoNotSchedule`, unless what was there is kept, and never more than `maxClusters`.
+    #[test]
+    fn chosen_clusters_are_spread(case in any_case(Scope { never: false, ..ALL })) {
+        for (decision, (_, spec)) in case.place().iter().zip(&case.steps) {
+            let Some(spread) = &spec.spread else { continue };
+            if decision.workloads.is_empty() || spread.when_unsatisfiable != WhenUnsatisfiable::DoNotSchedule {
+                continue;
+            }
+            let rows = decision.workloads.iter().flat_map(|w| &w.clusters);
+            let chosen: BTreeSet<&str> = rows.map(|row| row.name.as_str()).collect();
+            let value = |name: &str| {
+                let facts = case.clusters.iter().find(|c| c.name == name).unwrap();
+                facts.labels.get(&spread.topology_key).cloned()
+            };
+            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+            for name in &chosen {
+                let value = value(name);
+                prop_assert!(value.is_some(), "{} has no {}", name, spread.topology_key);
+                *counts.entry(value.unwrap()).or_default() += 1;
+            }
+            let (most, fewest) = (counts.values().max().copied().unwrap_or(0), counts.values().min().copied().unwrap_or(0));
+            prop_assert!(most - fewest <= spread.max_skew);
+        }
+    }
+
+    /// Between now and the next change that a toleration brings, the clock does not matter.
+    #[test]
+    fn the_clock_matters_only_at_the_next_change(case in any_case(ALL)) {
+        let decisions = case.place();
+        let steps: Vec<_> = case.steps.iter().map(|(name, spec)| PlacingStep { name, spec }).collect();
+        let inventory: Inventory = case.clusters.iter().cloned().collect();
+        let next = next_change(&steps, &inventory, case.now);
+        let until = next.map_or(Timestamp::MAX, |next| next - jiff::Span::new().nanoseconds(1));
+        let mut later = case.clone();
+        later.now = until;
+        prop_assert_eq!(later.place(), decisions);
+        if let Some(next) = next {
+            prop_assert!(next > case.now);
+            later.now = next;
+            let tolerates = |now| {
+                let pairs = case.steps.iter().flat_map(|(_, spec)| case.clusters.iter().flat_map(|c| &c.taints).map(move |t| (t, spec)));
+                pairs.filter(|(taint, spec)| tolerated(taint, &spec.tolerations, now) != Tolerated::No).count()
+            };
+            prop_assert!(tolerates(next) < tolerates(case.now), "nothing ends at {}", next);
+        }
+    }
+
+    #[test]
     fn clusters_in_trouble_get_nothing_more(case in any_case(ALL)) {
         let decisions = case.place();
         for (w, workload) in case.workloads.iter().enumerate() {
-            for cluster in &case.inventory.clusters {
+            for cluster in &case.clusters {
                 let now = |s: usize| -> u32 {
                     let rows = decisions[s].workloads[w].clusters.iter();
                     rows.filter(|row| row.name == cluster.name).map(|row| row.replicas).sum()
@@ -167,7 +255,7 @@ proptest! {
                 let mut sum = 0;
                 for (s, (_, spec)) in case.steps.iter().enumerate() {
                     let effect = cluster.taints.iter()
-                        .filter(|taint| !spec.tolerations.iter().any(|t| t.tolerates(taint)))
+                        .filter(|taint| tolerated(taint, &spec.tolerations, case.now) == Tolerated::No)
                         .map(|taint| taint.effect).max();
                     if effect == Some(TaintEffect::NoExecute) || !cluster.joined || !cluster.accepted {
                         prop_assert_eq!(now(s), 0);
@@ -186,7 +274,7 @@ proptest! {
     fn losing_contact_moves_nothing(case in any_case(Scope { max_clusters: false, ..ALL }), lost in 0..64usize, cordon: bool) {
         let first = case.place();
         let mut after = case.following(&first);
-        for (index, cluster) in after.inventory.clusters.iter_mut().enumerate() {
+        for (index, cluster) in after.clusters.iter_mut().enumerate() {
             if lost >> index & 1 == 1 {
                 if cordon {
                     cluster.taints.push(roundhouse_api::placement::Taint {
@@ -213,7 +301,7 @@ proptest! {
         for (decision, (name, _)) in decisions.iter().zip(&case.steps) {
             let chosen: Vec<&str> =
                 decision.workloads.iter().flat_map(|w| &w.clusters).map(|row| row.name.as_str()).collect();
-            for cluster in &case.inventory.clusters {
+            for cluster in &case.clusters {
                 let rows = decision.workloads.iter().flat_map(|w| &w.clusters);
                 let has = rows.filter(|row| row.name == cluster.name).any(|row| row.replicas > 0);
                 let assigned = case.previous.assignments.iter().filter(|((step, ..), _)| step == name);
@@ -231,7 +319,7 @@ proptest! {
             prop_assert!(decision.clusters.is_sorted());
             let counted: u32 = decision.excluded.iter().map(|e| e.count).sum();
             if case.workloads.is_empty() {
-                prop_assert_eq!(decision.clusters.len() + counted as usize, case.inventory.clusters.len());
+                prop_assert_eq!(decision.clusters.len() + counted as usize, case.clusters.len());
             }
         }
     }
@@ -241,10 +329,12 @@ proptest! {
         // Unnamed clusters have weight 1: name them, so that they scale too.
         let weighted = |factor: u32| {
             let mut case = case.clone();
-            let names: Vec<String> = case.inventory.clusters.iter().map(|c| c.name.clone()).collect();
+            let names: Vec<String> = case.clusters.iter().map(|c| c.name.clone()).collect();
             let Some((_, spec)) = case.steps.first_mut() else { return case };
             spec.max_clusters = None;
+            spec.spread = None;
             for rule in &mut spec.placement {
+                rule.weight_by = None;
                 for name in &names {
                     *rule.weights.entry(name.clone()).or_insert(1) *= factor;
                 }
@@ -295,6 +385,7 @@ proptest! {
             step: d.step.clone(),
             workloads: d.workloads.clone(),
             clusters: d.clusters.clone(),
+            frozen_weights: d.frozen_weights.clone(),
             ..Default::default()
         }).collect();
         prop_assert_eq!(Previous::from_decisions(&specs), Previous::from_steps(&decisions));

@@ -14,7 +14,7 @@ fn word() -> impl Strategy<Value = String> {
             "min", "max", "image", "env", "ports", "port", "volumes", "volumeMounts", "mountPath", "objects", "kind",
             "webservice", "worker", "k8s-objects", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
             "remainder", "tolerations", "maxClusters", "livenessProbe", "httpGet", "pvc", "configMap", "items", "wait",
-            "rules", "selector", "strategy", "path", "affect", "componentNames", "spec.replicas", "onUpdate", "*",
+            "topology", "override", "placementRef", "clusterLabelSelector", "clusterSelector", "allowEmpty", "rules", "selector", "strategy", "path", "affect", "componentNames", "spec.replicas", "onUpdate", "*",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ]
@@ -56,7 +56,16 @@ fn rich() -> Value {
                 "clusters": ["c1"], "clusterSelector": {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}}]}},
         {"type": "suspend", "properties": {"message": "m"}},
         {"type": "open-cluster-management", "properties": {"placement": [{"replicas": 3}]}},
+        {"type": "deploy", "properties": {"policies": ["t", "o"]}},
+        {"type": "deploy", "properties": {"placementRef": {"name": "regions"}}},
     ]);
+    let policies = spec["policies"].as_array_mut().unwrap();
+    policies.push(json!({"name": "t", "type": "topology", "properties": {"clusterLabelSelector": {"region": "east"}, "allowEmpty": true}}));
+    policies.push(
+        json!({"name": "o", "type": "override", "properties": {"components": [
+        {"name": "w", "properties": {"image": "x", "cmd": []}}]}}),
+    );
+    policies.push(json!({"name": "p", "type": "placement", "properties": {"placementRef": "regions"}}));
     spec
 }
 
@@ -127,8 +136,12 @@ proptest! {
     fn a_field_that_nobody_knows_is_always_named(index in any::<prop::sample::Index>()) {
         let mut all = Vec::new();
         places(&rich(), "", &mut all);
-        // Manifests and maps with free keys take any field.
-        let closed = |p: &String| !p.contains("/objects/") && !p.ends_with("/labels") && !p.ends_with("/weights");
+        // Manifests and maps with free keys take any field; what an override changes is judged in its component.
+        let open = ["/labels", "/weights", "/clusterLabelSelector"];
+        let closed = |p: &String| {
+            let changed = p.starts_with("/policies") && p.ends_with("/components/0/properties");
+            !p.contains("/objects/") && !changed && !open.iter().any(|end| p.ends_with(end))
+        };
         let mut spec = rich();
         all.retain(|p| closed(p) && spec.pointer(p).is_some_and(Value::is_object));
         let place = index.get(&all);
@@ -142,5 +155,5 @@ proptest! {
 
 #[test]
 fn the_rich_spec_is_accepted() {
-    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(3));
+    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(5));
 }

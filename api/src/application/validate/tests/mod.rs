@@ -4,9 +4,12 @@ mod accepted;
 mod arbitrary;
 mod components;
 mod containers;
+mod overriding;
+mod placements;
 mod policies;
 mod rules;
 mod steps;
+mod topology;
 
 use super::validate;
 use serde_json::{Value, json};
@@ -63,7 +66,7 @@ fn every_violation_is_named_in_the_order_of_the_document() {
             {"name": "Web", "type": "webservice", "properties": {"imge": "nginx", "cpu": "lots", "ports": [{"port": 0}]}},
             {"name": "db", "type": "worker", "traits": [{"type": "scaler"}], "properties": {"image": 5, "env": [{"nam": "A"}]}},
         ],
-        "policies": [{"name": "p", "type": "topology"}],
+        "policies": [{"name": "p", "type": "replication"}],
         "workflow": {"steps": [
             {"type": "deploy", "if": "always", "properties": {"placement": [{"replicas": "7O%"}, {"replicas": "101%"}]}},
         ]}

@@ -51,13 +51,13 @@ fn policies() {
             "/policies/0/type",
             json!("plaecment"),
             "spec.policies[0].type: ",
-            "did you mean \"placement\"? known here: placement, apply-once",
+            "did you mean \"placement\"? known here: placement, topology, override, apply-once",
         ),
         (
             "/policies/0/type",
             json!("garbage-collect"),
             "spec.policies[0].type: ",
-            "\"garbage-collect\" is not supported yet: use one of placement, apply-once",
+            "\"garbage-collect\" is not supported yet: use one of placement, topology, override, apply-once",
         ),
         (
             "/policies/0/type",
@@ -168,7 +168,7 @@ fn policies_of_one_step_have_to_agree() {
              they have to agree",
             "spec.workflow.steps[0].properties.policies[1]: policies \"a\" and \"b\" differ in maxClusters: within one step \
              they have to agree",
-            "spec.workflow.steps[0].properties.policies[2]: policy \"once\" has the type apply-once: only placement policies \
+            "spec.workflow.steps[0].properties.policies[2]: policy \"once\" has the type apply-once: only placement, topology and override policies \
              can be named here",
         ]
     );

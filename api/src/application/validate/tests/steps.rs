@@ -132,7 +132,7 @@ fn steps() {
             at("properties"),
             json!({}),
             "spec.workflow.steps[0].properties.placement: ",
-            "or name placement policies under policies",
+            "name policies under policies, or a Placement under placementRef",
         ),
         (
             at("properties/wait"),
@@ -162,7 +162,7 @@ fn steps() {
             at("properties/placementRef"),
             json!("x"),
             "spec.workflow.steps[0].properties.placementRef: ",
-            "not supported yet",
+            "cannot be used beside an inline placement: keep one of them",
         ),
         (
             at("properties/policies"),
@@ -251,7 +251,7 @@ fn an_application_without_placement_is_not_accepted() {
         assert_eq!(
             refused(&spec),
             [
-                "spec: nothing says where to run: add a policy of type placement, or a step such as {type: deploy, \
+                "spec: nothing says where to run: add a policy of type placement or topology, or a step such as {type: deploy, \
               properties: {placement: [{clusterSelector: {region: east}, replicas: \"100%\"}]}}"
             ]
         );

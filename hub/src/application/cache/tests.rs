@@ -1,0 +1,188 @@
+//! Who is woken by a change of a cluster.
+
+use super::*;
+use crate::{application::placements::StoredPlacement as Held, placement::PlacingStep};
+use kube::core::ApiResource;
+use roundhouse_api::{application::Application, cluster::ClusterSpec, placement::Placement};
+use serde_json::json;
+
+const APPLICATIONS: usize = 1000;
+
+fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
+    let mut cluster = Cluster::new(
+        name,
+        ClusterSpec {
+            accepted: true,
+            ..ClusterSpec::default()
+        },
+    );
+    cluster.metadata.labels = Some(
+        labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
+    );
+    cluster
+}
+
+fn key(n: usize) -> Key {
+    ("default".to_owned(), format!("app-{n:04}"))
+}
+
+/// A thousand applications that select by region, but for every hundredth, which selects by team.
+fn thousand() -> Cache {
+    let cache = Cache::default();
+    for n in 0..APPLICATIONS {
+        let label = if n % 100 == 0 { "team" } else { "region" };
+        let placement = json!({"placement": [{"clusterSelector": {label: "a"}, "replicas": "100%"}]});
+        let resource = ApiResource::erase::<Application>(&());
+        let mut object = DynamicObject::new(&key(n).1, &resource).data(json!({"spec": {}}));
+        object.metadata.namespace = Some(key(n).0);
+        cache.put_application(object);
+        let spec = serde_json::from_value(placement).unwrap();
+        let steps = [PlacingStep {
+            name: "s",
+            spec: &spec,
+        }];
+        cache.looks_at(&key(n), Some(Sight::of(&steps)));
+    }
+    cache
+}
+
+#[test]
+fn only_those_who_can_see_a_label_are_looked_at() {
+    let cache = thousand();
+    cache.put_cluster(&cluster("c1", &[("region", "a")]));
+    let woken = |labels: &[(&str, &str)]| cache.put_cluster(&cluster("c1", labels)).len();
+    assert_eq!(
+        woken(&[("region", "a"), ("rack", "12")]),
+        0,
+        "a label that nobody reads"
+    );
+    assert_eq!(woken(&[("region", "a"), ("team", "a")]), 10);
+    assert_eq!(woken(&[("region", "a"), ("team", "a")]), 0, "the same again");
+    assert_eq!(woken(&[("team", "a")]), 990);
+    // Decisions count the clusters that they do not choose.
+    assert_eq!(
+        cache.put_cluster(&cluster("c2", &[("team", "a")])).len(),
+        APPLICATIONS,
+        "a cluster joins"
+    );
+    assert_eq!(cache.remove_cluster("c2").len(), APPLICATIONS, "and leaves");
+    assert_eq!(cache.remove_cluster("c2").len(), 0);
+}
+
+#[test]
+fn who_was_not_understood_yet_is_looked_at_whatever_happens() {
+    let cache = thousand();
+    cache.put_cluster(&cluster("c1", &[]));
+    cache.looks_at(&key(7), None);
+    assert_eq!(
+        cache.put_cluster(&cluster("c1", &[("rack", "12")])),
+        BTreeSet::from([key(7)])
+    );
+}
+
+#[test]
+fn who_holds_a_cluster_hears_that_it_is_out_of_reach() {
+    let cache = thousand();
+    cache.put_cluster(&cluster("c1", &[("rack", "1")]));
+    cache.put_bundle(Observed {
+        namespace: "cluster-c1".to_owned(),
+        name: "default.app-0005".to_owned(),
+        cluster: "c1".to_owned(),
+        spec: roundhouse_api::bundle::BundleSpec {
+            application_ref: Some(roundhouse_api::bundle::ApplicationRef {
+                namespace: "default".to_owned(),
+                name: "app-0005".to_owned(),
+                uid: String::new(),
+            }),
+            ..Default::default()
+        },
+        ..Observed::default()
+    });
+    let mut away = cluster("c1", &[("rack", "1")]);
+    away.status = Some(
+        serde_json::from_value(json!({"conditions": [{"type": "Available", "status": "Unknown",
+        "reason": "LeaseNotRenewed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}))
+        .unwrap(),
+    );
+    let woken = cache.put_cluster(&away);
+    assert_eq!(woken, BTreeSet::from([key(5)]));
+}
+
+fn placement(name: &str, version: &str, spec: &Value) -> DynamicObject {
+    let resource = ApiResource::erase::<Placement>(&());
+    let mut object = DynamicObject::new(name, &resource).data(json!({"spec": spec}));
+    object.metadata.namespace = Some("default".to_owned());
+    object.metadata.resource_version = Some(version.to_owned());
+    object
+}
+
+#[test]
+fn a_placement_wakes_those_who_refer_to_it_when_it_says_something_else() {
+    let cache = Cache::default();
+    let resource = ApiResource::erase::<Application>(&());
+    let refer = |name: &str, reference: Value| {
+        let spec = json!({"workflow": {"steps": [{"properties": {"placementRef": reference}}]}});
+        let mut object = DynamicObject::new(name, &resource).data(json!({"spec": spec}));
+        object.metadata.namespace = Some("default".to_owned());
+        cache.put_application(object)
+    };
+    refer("a", json!("regions"));
+    refer("b", json!({"name": "others"}));
+    let a = || BTreeSet::from([("default".to_owned(), "a".to_owned())]);
+    let key = ("default".to_owned(), "regions".to_owned());
+    let spec = json!({"placement": [{"replicas": "70%"}]});
+    assert_eq!(cache.put_placement(placement("regions", "1", &spec)), a());
+    assert_eq!(
+        cache.put_placement(placement("regions", "2", &spec)).len(),
+        0,
+        "a status, or a label"
+    );
+    let refused = json!({"placement": [{"replica": "70%"}]});
+    assert_eq!(cache.put_placement(placement("regions", "4", &refused)), a());
+    assert_eq!(
+        cache.put_placement(placement("regions", "3", &spec)).len(),
+        0,
+        "it is older"
+    );
+    let held: Arc<Held> = cache.placement(&key).unwrap().0;
+    assert!(held.verdict.is_err());
+    assert_eq!(cache.take_stale(), BTreeSet::from([key.clone()]));
+    assert_eq!(cache.placement(&key).unwrap().1, 1);
+    refer("a", json!("others"));
+    assert_eq!(cache.placement(&key).unwrap().1, 0);
+    assert_eq!(cache.take_stale(), BTreeSet::from([key.clone()]));
+    assert_eq!(
+        cache.remove_placement(&key).len(),
+        0,
+        "nobody refers to it any more"
+    );
+}
+
+#[test]
+fn taints_count_from_when_the_hub_saw_them() {
+    let mut cluster = cluster("c1", &[]);
+    cluster.spec.taints = serde_json::from_value(json!([
+        {"key": "a", "effect": "NoExecute"},
+        {"key": "a", "effect": "NoExecute", "value": "b"},
+        {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:05Z"}]))
+    .unwrap();
+    cluster.status = Some(
+        serde_json::from_value(json!({"taintsSeen": [
+            {"key": "a", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:01Z"},
+            {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:01Z"}]}))
+        .unwrap(),
+    );
+    let cache = Cache::default();
+    cache.put_cluster(&cluster);
+    let fleet = cache.fleet();
+    let taints = &fleet.members["c1"].facts.taints;
+    let added: Vec<Option<i64>> = taints
+        .iter()
+        .map(|t| Some(t.time_added.as_ref()?.0.as_second() % 60))
+        .collect();
+    assert_eq!(added, [Some(1), None, Some(5)]);
+    assert_eq!(fleet.inventory.get("c1").map(|facts| &facts.taints), Some(taints));
+}

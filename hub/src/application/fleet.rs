@@ -1,0 +1,122 @@
+//! The fleet as deliveries know it. There is one, kept up to date change by change; a pass looks at it as it was when
+//! the pass began.
+
+use crate::placement::{ClusterFacts, Inventory};
+use kube::ResourceExt;
+use roundhouse_api::{
+    cluster::{self, Cluster},
+    condition,
+    names::label,
+    placement::Taint,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A cluster as far as deliveries are concerned.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Member {
+    pub(super) facts: Arc<ClusterFacts>,
+    pub(super) region: String,
+    /// Why nothing can be known of it now.
+    pub(super) unreachable: Option<String>,
+}
+
+impl Member {
+    pub(super) fn of(cluster: &Cluster) -> Member {
+        let status = cluster.status.clone().unwrap_or_default();
+        let available = condition::get(&status.conditions, cluster::AVAILABLE);
+        let reachable = available.is_some_and(|c| c.status == "True");
+        let unreachable = (!reachable).then(|| match available {
+            Some(condition) => {
+                let since = condition.last_transition_time.0;
+                format!("agent unreachable since {since:.0}")
+            }
+            None => "agent never heard of".to_owned(),
+        });
+        let mut taints: Vec<Taint> = cluster.spec.taints.clone();
+        for taint in taints.iter_mut().filter(|taint| taint.time_added.is_none()) {
+            let seen = status.taints_seen.iter().find(|seen| seen.is_same(taint));
+            taint.time_added = seen.and_then(|seen| seen.time_added.clone());
+        }
+        taints.extend(status.taints);
+        Member {
+            region: cluster.labels().get(label::REGION).cloned().unwrap_or_default(),
+            facts: Arc::new(ClusterFacts {
+                name: cluster.name_any(),
+                labels: cluster.labels().clone(),
+                taints,
+                joined: condition::is_true(&status.conditions, cluster::JOINED),
+                accepted: cluster.spec.accepted && cluster.metadata.deletion_timestamp.is_none(),
+                reachable,
+                capacity: status.capacity.get("replicas").and_then(|n| n.parse().ok()),
+                allocatable: status.allocatable,
+            }),
+            unreachable,
+        }
+    }
+}
+
+/// All clusters.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fleet {
+    /// By name.
+    pub(super) members: BTreeMap<String, Arc<Member>>,
+    /// The same, indexed for placement.
+    pub(super) inventory: Inventory,
+}
+
+/// A cluster before and after something happened to it; `None` where it is not there.
+#[derive(Debug, Clone)]
+pub(super) struct Change {
+    pub(super) name: String,
+    pub(super) before: Option<Arc<Member>>,
+    pub(super) after: Option<Arc<Member>>,
+}
+
+impl Change {
+    /// What placement knew and knows.
+    pub(super) fn facts(&self) -> (Option<&ClusterFacts>, Option<&ClusterFacts>) {
+        (
+            self.before.as_deref().map(|member| member.facts.as_ref()),
+            self.after.as_deref().map(|member| member.facts.as_ref()),
+        )
+    }
+
+    /// Whether what is shown of a cluster differs: its region, and whether it can be reached.
+    pub(super) fn shows(&self) -> bool {
+        let shown = |member: &Option<Arc<Member>>| {
+            member
+                .as_deref()
+                .map(|member| (member.region.clone(), member.unreachable.clone()))
+        };
+        shown(&self.before) != shown(&self.after)
+    }
+}
+
+impl Fleet {
+    /// Takes a cluster in; `None` if nothing changed that deliveries depend on.
+    pub(super) fn put(&mut self, cluster: &Cluster) -> Option<Change> {
+        let (name, after) = (cluster.name_any(), Arc::new(Member::of(cluster)));
+        let before = self.members.get(&name).cloned();
+        if before.as_ref() == Some(&after) {
+            return None;
+        }
+        self.inventory.put(after.facts.clone());
+        self.members.insert(name.clone(), after.clone());
+        Some(Change {
+            name,
+            before,
+            after: Some(after),
+        })
+    }
+
+    /// Takes a cluster out; `None` if there was none.
+    pub(super) fn remove(&mut self, name: &str) -> Option<Change> {
+        let before = self.members.remove(name)?;
+        self.inventory.remove(name);
+        Some(Change {
+            name: name.to_owned(),
+            before: Some(before),
+            after: None,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! `roundhouse apply`: sends Applications and Placements to a hub, as written or as a saved plan has them.
+
+mod send;
+
+use super::{
+    Failure, documents,
+    plan::{client, saved},
+    proposals::{self, Proposed},
+    snapshot,
+};
+use kube::Client;
+use send::{Guard, Sender};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// Exit status when a saved plan does not hold any more.
+const STALE: u8 = 4;
+
+/// Apply Applications and Placements to a hub, or a saved plan if nothing it depends on has moved
+///
+/// Everything is validated first with the controller's own functions; nothing is sent if one object is refused. An object
+/// that is there gets the spec of the file, whole, and its labels and annotations beside those that it has, under the
+/// field manager `roundhouse`. Nothing is waited for.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("input").required(true).args(["plan", "files"]))]
+pub(super) struct Args {
+    /// A plan that `roundhouse plan --out P` saved. It is applied only while every object of the hub that it depends on is
+    /// as it was: otherwise the exit status is 4
+    #[arg(value_name = "P")]
+    plan: Option<PathBuf>,
+    /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be
+    /// repeated
+    #[arg(short, long = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NS", conflicts_with = "plan")]
+    namespace: Option<String>,
+    /// The hub checks everything and stores nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let (proposed, plan) = match &args.plan {
+        Some(file) => {
+            refuse_objects(file)?;
+            let mut plan = saved::read(file)?;
+            let documents = std::mem::take(&mut plan.applications);
+            (proposals::of_documents(documents, None)?, Some((file, plan)))
+        }
+        None => (proposals::read(&args.files, args.namespace.as_deref())?, None),
+    };
+    let client = client(args.kubeconfig.as_deref()).await?;
+    if let Some((file, plan)) = &plan {
+        check(&client, file, plan, &proposed).await?;
+    }
+    let sender = Sender {
+        client: &client,
+        dry_run: args.dry_run,
+    };
+    for one in &proposed {
+        let guard = plan.as_ref().map(|(file, plan)| Guard {
+            before: plan.input(&one.title()),
+            file: file.as_path(),
+        });
+        sender.send(one, guard).await?;
+    }
+    if let Some((_, plan)) = &plan {
+        let summary = plan.summary;
+        eprintln!(
+            "the plan was: {} to add, {} to change, {} to destroy",
+            summary.add, summary.change, summary.destroy
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file of Applications where a saved plan is expected: says what to write instead.
+fn refuse_objects(file: &Path) -> Result<(), Failure> {
+    let text = documents::text(file)?;
+    let is_plan = text.trim_start().starts_with('{');
+    match is_plan
+        || proposals::of_documents(documents::split(&file.display().to_string(), &text)?, None).is_err()
+    {
+        true => Ok(()),
+        false => Err(
+            Failure::new("E-PLAN", format!("{} is no saved plan", file.display()))
+                .because("it holds Applications or Placements")
+                .advise(format!("roundhouse apply -f {}", file.display())),
+        ),
+    }
+}
+
+/// Refuses a plan if something has moved.
+async fn check(
+    client: &Client,
+    file: &Path,
+    plan: &saved::Saved,
+    proposed: &[Proposed],
+) -> Result<(), Failure> {
+    let seen = snapshot::read(client, proposed).await?;
+    let moved = plan.moved(&seen.inputs);
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let failure = stale(file);
+    Err(moved.into_iter().fold(failure, Failure::because))
+}
+
+/// The plan does not hold any more.
+fn stale(file: &Path) -> Failure {
+    let file = file.display();
+    Failure::new(
+        "E-STALE",
+        format!("the plan {file} does not hold any more; nothing was applied"),
+    )
+    .advise(format!(
+        "roundhouse plan again, with --out {file}, and look at what is different"
+    ))
+    .ends_with(STALE)
+}

@@ -1,0 +1,68 @@
+//! `roundhouse clusters`: the fleet, and one cluster in detail.
+
+mod draw;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use super::{Failure, format::Format, hub, terminal};
+use crate::fleet::load;
+use roundhouse_api::clock::{Clock, SystemClock};
+use std::{path::PathBuf, process::ExitCode};
+use view::ClusterView;
+
+/// List the clusters, or show one in detail
+///
+/// Sorted by name, every cluster: a list is never cut. APPS and REPLICAS are what the stored Decisions place there.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Show this cluster in detail
+    #[arg(value_name = "CLUSTER", conflicts_with = "selector")]
+    cluster: Option<String>,
+    /// Only clusters that this label selector matches, as in `region=east` or `tier notin (lab)`
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+    /// Output format; tree groups by region
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let client = hub::connect(args.kubeconfig.as_deref()).await?;
+    let selected = match &args.selector {
+        Some(selector) => Some(hub::selected(&client, selector).await?),
+        None => None,
+    };
+    let known = hub::read_decided(&client).await?;
+    let mut loads = load(&known.snapshot, &known.applications);
+    let views = known
+        .clusters
+        .iter()
+        .map(|cluster| ClusterView::of(cluster, &mut loads));
+    let mut views: Vec<ClusterView> = views.collect();
+    let now = SystemClock.now();
+    if let Some(name) = &args.cluster {
+        let names: Vec<String> = views.iter().map(|view| view.name.clone()).collect();
+        let found = views.iter().find(|view| view.name == *name);
+        let view = found.ok_or_else(|| hub::no_cluster(name, &names, "one of them"))?;
+        let text = args.output.structured(|| view.structured())?;
+        terminal::print(&text.unwrap_or_else(|| draw::detail(view, now)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(selected) = selected {
+        views.retain(|view| selected.contains(&view.name));
+    }
+    let all = || views.iter().map(ClusterView::structured).collect();
+    let text = match args.output.structured(all)? {
+        Some(text) => text,
+        None => draw::list(&views, args.output, now),
+    };
+    terminal::print(&text)?;
+    if views.is_empty() {
+        eprintln!("no clusters");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,86 @@
+//! What people read.
+
+use super::{draw, view::ClusterView};
+use crate::{cli::format::Format, fleet::Load};
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+fn now() -> Timestamp {
+    "2026-03-01T12:00:00Z".parse().unwrap()
+}
+
+/// One that is well, one that is silent and cordoned, one that nobody has accepted.
+fn views() -> Vec<ClusterView> {
+    let condition = |type_: &str, status: &str, since: &str, message: &str| json!({"type": type_, "status": status, "reason": "R", "message": message, "lastTransitionTime": since});
+    let clusters = json!([
+        {"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "east-1", "labels": {"region": "east", "tier": "gold"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"accepted": true},
+            "status": {"conditions": [
+                condition("Joined", "True", "2026-01-01T00:01:00Z", "the agent has reported"),
+                condition("Available", "True", "2026-03-01T11:57:00Z", "the agent renews its Lease")],
+                "kubernetesVersion": "v1.36.0", "agentVersion": "0.1.0", "lastSeen": "2026-03-01T11:59:50Z",
+                "capacity": {"replicas": "40", "cpu": "8"}, "allocatable": {"cpu": "7500m"}}},
+        {"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "west-1", "labels": {"region": "west"}, "creationTimestamp": "2026-02-28T12:00:00Z"},
+            "spec": {"accepted": true, "taints": [{"key": "roundhouse.dev/cordoned", "effect": "NoSchedule", "timeAdded": "2026-03-01T10:00:00Z"}]},
+            "status": {"conditions": [
+                condition("Joined", "True", "2026-02-28T12:01:00Z", "the agent has reported"),
+                condition("Available", "Unknown", "2026-03-01T11:58:30Z", "the agent did not renew its Lease for 40 s")],
+                "taints": [{"key": "roundhouse.dev/unreachable", "effect": "NoSchedule", "timeAdded": "2026-03-01T11:58:30Z"}]}},
+        {"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "x-1"}, "spec": {}}]);
+    let clusters: Vec<Cluster> = serde_json::from_value(clusters).unwrap();
+    let load = |all: &[(&str, u64)]| {
+        all.iter()
+            .map(|(name, n)| ((*name).to_owned(), *n))
+            .collect::<Load>()
+    };
+    let mut loads = BTreeMap::from([
+        (
+            "east-1".to_owned(),
+            load(&[("default/shop", 3), ("default/web", 1_200)]),
+        ),
+        ("west-1".to_owned(), load(&[("default/web", 2)])),
+    ]);
+    clusters
+        .iter()
+        .map(|cluster| ClusterView::of(cluster, &mut loads))
+        .collect()
+}
+
+#[test]
+fn the_fleet() {
+    let views = views();
+    insta::assert_snapshot!("table", draw::list(&views, Format::Table, now()));
+    insta::assert_snapshot!("wide", draw::list(&views, Format::Wide, now()));
+    insta::assert_snapshot!("tree", draw::list(&views, Format::Tree, now()));
+    assert_eq!(draw::list(&[], Format::Table, now()), "");
+}
+
+#[test]
+fn one_cluster() {
+    let views = views();
+    insta::assert_snapshot!("detail", draw::detail(&views[1], now()));
+    insta::assert_snapshot!("detail-well", draw::detail(&views[0], now()));
+    insta::assert_snapshot!(
+        "json",
+        serde_json::to_string_pretty(&views[1].structured()).unwrap()
+    );
+}
+
+#[test]
+fn a_fleet_is_never_cut() {
+    let one = views().remove(0);
+    let views: Vec<ClusterView> = (0..1_000)
+        .map(|n| ClusterView {
+            name: format!("c{n:03}"),
+            ..one.clone()
+        })
+        .collect();
+    for format in [Format::Table, Format::Wide, Format::Tree] {
+        let text = draw::list(&views, format, now());
+        assert_eq!(text.lines().count(), 1_001, "{format:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What is said of a cluster.
+
+use crate::{explain::words, fleet::Load};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+use roundhouse_api::{
+    cluster::{AVAILABLE, Cluster, JOINED},
+    condition,
+    names::label,
+    placement::Taint,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A cluster, and what is placed on it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClusterView {
+    pub(super) name: String,
+    pub(super) region: String,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) accepted: bool,
+    pub(super) deleting: bool,
+    pub(super) joined: Option<Condition>,
+    pub(super) available: Option<Condition>,
+    /// Those of the spec, then those that the hub itself added.
+    pub(super) taints: Vec<Taint>,
+    pub(super) capacity: BTreeMap<String, String>,
+    pub(super) allocatable: BTreeMap<String, String>,
+    pub(super) kubernetes: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) last_seen: Option<Time>,
+    pub(super) created: Option<Time>,
+    pub(super) load: Load,
+}
+
+impl ClusterView {
+    pub(super) fn of(cluster: &Cluster, loads: &mut BTreeMap<String, Load>) -> ClusterView {
+        let status = cluster.status.clone().unwrap_or_default();
+        let condition = |type_| condition::get(&status.conditions, type_).cloned();
+        let name = cluster.name_any();
+        ClusterView {
+            region: cluster.labels().get(label::REGION).cloned().unwrap_or_default(),
+            labels: cluster.labels().clone(),
+            accepted: cluster.spec.accepted,
+            deleting: cluster.metadata.deletion_timestamp.is_some(),
+            joined: condition(JOINED),
+            available: condition(AVAILABLE),
+            taints: cluster
+                .spec
+                .taints
+                .iter()
+                .chain(&status.taints)
+                .cloned()
+                .collect(),
+            load: loads.remove(&name).unwrap_or_default(),
+            created: cluster.metadata.creation_timestamp.clone(),
+            name,
+            capacity: status.capacity,
+            allocatable: status.allocatable,
+            kubernetes: status.kubernetes_version,
+            agent: status.agent_version,
+            last_seen: status.last_seen,
+        }
+    }
+
+    /// Replicas that are placed here, over all applications.
+    pub(super) fn replicas(&self) -> u64 {
+        self.load.iter().map(|(_, replicas)| replicas).sum()
+    }
+
+    pub(super) fn structured(&self) -> Value {
+        let condition = |condition: &Option<Condition>| match condition {
+            Some(condition) => json!({
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "since": condition.last_transition_time,
+            }),
+            None => Value::Null,
+        };
+        let taint = |taint: &Taint| {
+            json!({
+                "key": taint.key, "value": taint.value, "effect": taint.effect,
+                "timeAdded": taint.time_added, "text": words::taint(taint),
+            })
+        };
+        let applications = self.load.iter();
+        let applications =
+            applications.map(|(name, replicas)| json!({"application": name, "replicas": replicas}));
+        json!({
+            "name": self.name,
+            "region": self.region,
+            "labels": self.labels,
+            "accepted": self.accepted,
+            "deleting": self.deleting,
+            "joined": condition(&self.joined),
+            "available": condition(&self.available),
+            "taints": self.taints.iter().map(taint).collect::<Vec<_>>(),
+            "capacity": self.capacity,
+            "allocatable": self.allocatable,
+            "kubernetesVersion": self.kubernetes,
+            "agentVersion": self.agent,
+            "lastSeen": self.last_seen,
+            "created": self.created,
+            "applications": applications.collect::<Vec<_>>(),
+            "replicas": self.replicas(),
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! `roundhouse explain`: why, why not, the arithmetic, and the smallest change that flips it.
+
+mod arithmetic;
+mod cluster;
+mod read;
+mod structured;
+#[cfg(test)]
+mod tests;
+
+use super::{Failure, format::Format, hub, terminal};
+use crate::explain::{self, Aim, Reason, Search, Setting, Source, StepAnswer};
+use roundhouse_api::names::ClusterName;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Explain where an application goes: the arithmetic, and for one cluster why, why not, and what would flip it
+///
+/// Without --cluster: how the replicas of each workload come to their clusters, step by step and rule by rule. With
+/// --cluster: every condition in the order in which it is asked, the one that decides, and the smallest changes that
+/// would flip it. Nothing is written; every change that is named was tried out with the placement function itself.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the application
+    #[arg(value_name = "APP")]
+    pub(super) application: String,
+    /// Explain this cluster only
+    #[arg(long, value_name = "C", value_parser = |name: &str| ClusterName::new(name))]
+    pub(super) cluster: Option<ClusterName>,
+    /// Namespace of the application
+    #[arg(short, long, value_name = "NS", default_value = "default")]
+    pub(super) namespace: String,
+    /// Explain this step only
+    #[arg(long, value_name = "S")]
+    pub(super) step: Option<String>,
+    /// Read the application from these files or directories (- for stdin) instead of the hub
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// A YAML or JSON list of Clusters: ask no hub; needs -f
+    #[arg(long, value_name = "F", requires = "files", conflicts_with = "kubeconfig")]
+    pub(super) inventory: Option<PathBuf>,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(super) output: Format,
+}
+
+/// An application that can be explained.
+pub(super) struct Subject {
+    /// All that its decisions depend on.
+    pub(super) setting: Setting,
+    /// Where its steps are written.
+    pub(super) source: Source,
+    /// What is decided, in the order of the steps.
+    pub(super) decisions: Vec<explain::InForce>,
+    /// Places of the steps that are explained.
+    pub(super) steps: Vec<usize>,
+}
+
+/// What is said of one cluster in one step.
+pub(super) struct Verdict {
+    pub(super) answer: StepAnswer,
+    /// What is looked for.
+    pub(super) aim: Aim,
+    /// What was found; `None` where nobody asked: another step places the cluster.
+    pub(super) search: Option<Search>,
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let subject = read::subject(&args).await?;
+    let color = terminal::color_on_stdout();
+    let text = match &args.cluster {
+        None => match args.output.structured(|| structured::arithmetic(&subject))? {
+            Some(text) => text,
+            None => arithmetic::draw(&subject, args.output),
+        },
+        Some(cluster) => {
+            let verdicts = verdicts(&subject, cluster.as_str())?;
+            let value = || structured::cluster(&subject, cluster.as_str(), &verdicts);
+            match args.output.structured(value)? {
+                Some(text) => text,
+                None => cluster::draw(&subject, cluster.as_str(), &verdicts, args.output, color),
+            }
+        }
+    };
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Explains a cluster.
+fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
+    let setting = &subject.setting;
+    let answers = explain::conditions(setting, &setting.place(), cluster).ok_or_else(|| {
+        let names: Vec<String> = setting
+            .inventory
+            .clusters()
+            .iter()
+            .map(|facts| facts.name.clone())
+            .collect();
+        hub::no_cluster(cluster, &names, "--cluster with one of them")
+    })?;
+    let placed_somewhere = answers.iter().any(|answer| answer.reason.is_placed());
+    let one_step = subject.steps.len() == 1;
+    let wanted = answers
+        .into_iter()
+        .enumerate()
+        .filter(|(step, _)| subject.steps.contains(step));
+    Ok(wanted
+        .map(|(step, answer)| {
+            let placed = answer.reason.is_placed();
+            let aim = if placed { Aim::Exclude } else { Aim::Include };
+            // A step for other clusters is no riddle when this one has its own.
+            let asked = placed
+                || one_step
+                || !placed_somewhere
+                || !matches!(
+                    answer.reason,
+                    Reason::NotChosen(crate::placement::NotChosen::NotMatched)
+                );
+            Verdict {
+                search: asked
+                    .then(|| explain::search(setting, cluster, step, aim))
+                    .flatten(),
+                answer,
+                aim,
+            }
+        })
+        .collect())
+}

@@ -1,0 +1,147 @@
+//! The same as JSON or YAML.
+
+use super::{Subject, Verdict};
+use crate::explain::{
+    Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
+    by_frequency, words,
+};
+use serde_json::{Value, json};
+
+/// The arithmetic of every step.
+pub(super) fn arithmetic(subject: &Subject) -> Value {
+    let steps = subject
+        .steps
+        .iter()
+        .filter_map(|step| subject.decisions.get(*step));
+    let steps = steps.map(|decided| {
+        let decision = &decided.decision;
+        let workloads = of(&subject.setting, decision);
+        json!({
+            "step": decision.step,
+            "stored": decided.stored,
+            "satisfied": decision.satisfied,
+            "clusters": decision.clusters,
+            "workloads": workloads.iter().map(workload).collect::<Vec<_>>(),
+            "notChosen": by_frequency(&decision.excluded)
+                .iter()
+                .map(|e| json!({"reason": e.reason, "count": e.count, "words": words::not_chosen(&e.reason)}))
+                .collect::<Vec<_>>(),
+            "reasons": decision.reasons,
+        })
+    });
+    json!({"application": subject.setting.application, "steps": steps.collect::<Vec<_>>()})
+}
+
+fn workload(workload: &Arithmetic) -> Value {
+    json!({
+        "workload": workload.workload,
+        "replicas": workload.replicas,
+        "placed": workload.placed,
+        "unplaced": workload.unplaced,
+        "unclaimed": workload.held,
+        "rules": workload.rules.iter().map(rule).collect::<Vec<_>>(),
+    })
+}
+
+fn rule(rule: &RuleArithmetic) -> Value {
+    let decimal = |quota: &Option<String>| quota.as_deref().map(words::decimal);
+    let rows = rule.rows.iter().map(|row| {
+        json!({
+            "name": row.cluster,
+            "weight": row.weight,
+            "quota": row.quota,
+            "quotaDecimal": decimal(&row.quota),
+            "replicas": row.replicas,
+            "bound": row.bound,
+            "previous": row.previous,
+            "delta": row.delta(),
+            "tie": row.tie,
+        })
+    });
+    json!({
+        "rule": rule.rule,
+        "share": rule.share,
+        "quota": rule.quota,
+        "quotaDecimal": decimal(&rule.quota),
+        "seats": rule.seats,
+        "total": rule.total,
+        "tie": rule.tie,
+        "differsFromQuota": rule.off,
+        "clusters": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// One cluster in every step.
+pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) -> Value {
+    let steps = verdicts.iter().map(|verdict| {
+        let answer = &verdict.answer;
+        let detail = match answer.reason {
+            Reason::ZeroShare(code) => Some(code),
+            _ => None,
+        };
+        let decisive = answer.conditions.iter().find(|condition| condition.decisive);
+        let flips = verdict.search.as_ref().map(|search| {
+            json!({
+                "to": match verdict.aim { Aim::Include => "include", Aim::Exclude => "exclude" },
+                "complete": search.complete,
+                "ways": search.flips.iter().map(|f| flip(subject, cluster, f)).collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "step": answer.step,
+            "placed": answer.reason.is_placed(),
+            "reason": answer.reason.code(),
+            "detail": detail,
+            "replicas": answer.replicas(),
+            "decisive": decisive.map(condition),
+            "conditions": answer.conditions.iter().map(condition).collect::<Vec<_>>(),
+            "flips": flips,
+        })
+    });
+    json!({
+        "application": subject.setting.application,
+        "cluster": cluster,
+        "steps": steps.collect::<Vec<_>>(),
+    })
+}
+
+fn condition(condition: &Condition) -> Value {
+    json!({
+        "mark": match condition.mark {
+            Mark::Holds => "holds",
+            Mark::Fails => "fails",
+            Mark::NotAsked => "notAsked",
+        },
+        "decisive": condition.decisive,
+        "about": condition.about,
+        "rule": condition.rule,
+        "asks": condition.asks,
+        "found": condition.found,
+    })
+}
+
+fn flip(subject: &Subject, cluster: &str, flip: &Flip) -> Value {
+    let changes = flip.changes.iter().map(|change| {
+        json!({
+            "kind": change.kind(),
+            "what": subject.source.words(change, &subject.setting, cluster),
+            "command": subject.source.command(change, &subject.setting, cluster),
+        })
+    });
+    let Consequence {
+        here,
+        others,
+        unplaced,
+        leaving,
+    } = &flip.consequence;
+    let others = others
+        .iter()
+        .map(|moved| json!({"cluster": moved.cluster, "delta": moved.delta}));
+    json!({
+        "changes": changes.collect::<Vec<_>>(),
+        "here": here,
+        "others": others.collect::<Vec<_>>(),
+        "unplaced": unplaced,
+        "leaving": leaving,
+    })
+}

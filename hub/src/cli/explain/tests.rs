@@ -1,0 +1,178 @@
+//! What people read, and what programs read.
+
+use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
+use crate::{application::Snapshot, cli::format::Format};
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
+use roundhouse_api::placement::{Taint, TaintEffect};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn args(output: Format) -> Args {
+    Args {
+        application: "checkout".to_owned(),
+        cluster: None,
+        namespace: "default".to_owned(),
+        step: None,
+        files: Vec::new(),
+        inventory: None,
+        kubeconfig: None,
+        output,
+    }
+}
+
+fn facts(name: &str, labels: &[(&str, &str)]) -> Cluster {
+    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": "R", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
+    let labels: BTreeMap<&str, &str> = labels.iter().copied().collect();
+    serde_json::from_value(json!({
+        "apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"accepted": true}, "status": {"conditions": [is("Joined"), is("Available")]}}))
+    .unwrap()
+}
+
+/// `replicas` of one Deployment, by these steps.
+fn application(replicas: u32, steps: &Value) -> Value {
+    json!({
+        "components": [{"name": "checkout", "type": "worker", "properties": {"image": "x", "replicas": replicas}}],
+        "workflow": {"steps": steps}})
+}
+
+fn subject(spec: &Value, fleet: &[Cluster]) -> Subject {
+    read::of(&args(Format::Table), spec, &hub(fleet), Timestamp::UNIX_EPOCH).unwrap()
+}
+
+fn hub(fleet: &[Cluster]) -> Snapshot {
+    let snapshot = Snapshot::default();
+    fleet.iter().for_each(|cluster| snapshot.put_cluster(cluster));
+    snapshot
+}
+
+/// East and west by percentage, a rule for every gold cluster, and clusters with every kind of trouble.
+fn regions() -> Subject {
+    let spec = application(
+        10,
+        &json!([
+            {"name": "east", "type": "deploy", "properties": {"placement": [
+                {"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%", "weights": {"e1": 3, "e2": 2},
+                    "perCluster": {"max": 3}}]}},
+            {"name": "west", "type": "deploy", "properties": {"placement": [
+                {"name": "west", "clusterSelector": {"matchExpressions": [
+                    {"key": "region", "operator": "In", "values": ["west"]},
+                    {"key": "tier", "operator": "NotIn", "values": ["lab"]}]}, "replicas": "20%"}]}}]),
+    );
+    let mut fleet = vec![
+        facts("e1", &[("region", "east")]),
+        facts("e2", &[("region", "east")]),
+        facts("e3", &[("region", "east")]),
+        facts("w1", &[("region", "west")]),
+        facts("w2", &[("region", "west")]),
+        facts("w3", &[("region", "west"), ("tier", "lab")]),
+        facts("w4", &[("region", "west")]),
+    ];
+    fleet[6].spec.taints = vec![Taint {
+        key: "gpu".to_owned(),
+        value: Some("a100".to_owned()),
+        effect: TaintEffect::NoSchedule,
+        time_added: None,
+    }];
+    subject(&spec, &fleet)
+}
+
+fn shown(subject: &Subject, name: &str, format: Format) -> String {
+    let verdicts = verdicts(subject, name).unwrap();
+    cluster::draw(subject, name, &verdicts, format, false)
+}
+
+#[test]
+fn the_arithmetic() {
+    let subject = regions();
+    insta::assert_snapshot!("arithmetic", arithmetic::draw(&subject, Format::Table));
+    insta::assert_snapshot!("arithmetic-tree", arithmetic::draw(&subject, Format::Tree));
+    let value = structured::arithmetic(&subject);
+    insta::assert_snapshot!("arithmetic-json", serde_json::to_string_pretty(&value).unwrap());
+}
+
+#[test]
+fn one_cluster() {
+    let subject = regions();
+    insta::assert_snapshot!("not-matched", shown(&subject, "w3", Format::Table));
+    insta::assert_snapshot!("tainted", shown(&subject, "w4", Format::Table));
+    insta::assert_snapshot!("placed", shown(&subject, "e1", Format::Wide));
+    let json = structured::cluster(&subject, "w3", &verdicts(&subject, "w3").unwrap());
+    insta::assert_snapshot!("not-matched-json", serde_json::to_string_pretty(&json).unwrap());
+}
+
+#[test]
+fn no_replica_by_arithmetic() {
+    let placement = json!([{"name": "all", "replicas": "100%", "weights": {"a": 10, "b": 10}}]);
+    let spec = application(
+        5,
+        &json!([{"name": "deploy", "type": "deploy", "properties": {"placement": placement}}]),
+    );
+    let subject = subject(&spec, &[facts("a", &[]), facts("b", &[]), facts("c", &[])]);
+    insta::assert_snapshot!("zero-share", shown(&subject, "c", Format::Table));
+}
+
+#[test]
+fn what_cannot_be_flipped_is_said_honestly() {
+    let selector = json!({"matchExpressions": [
+        {"key": "a", "operator": "In", "values": ["x"]}, {"key": "a", "operator": "NotIn", "values": ["x"]}]});
+    let placement = json!([{"replicas": "100%", "clusterSelector": selector}]);
+    let spec = application(
+        5,
+        &json!([{"type": "deploy", "properties": {"placement": placement}}]),
+    );
+    let subject = subject(&spec, &[facts("c", &[])]);
+    let text = shown(&subject, "c", Format::Table);
+    assert!(text.ends_with("To include it: no single label, taint, weight, share, bound or count does it, nor what was tried of them together\n"), "{text}");
+}
+
+#[test]
+fn a_long_list_says_how_many_more_there_are() {
+    let placement = json!([{"name": "all", "replicas": "100%"}]);
+    let spec = application(
+        2_000,
+        &json!([{"type": "deploy", "properties": {"placement": placement}}]),
+    );
+    let fleet: Vec<Cluster> = (0..1_000).map(|n| facts(&format!("c{n:03}"), &[])).collect();
+    let subject = subject(&spec, &fleet);
+    let table = arithmetic::draw(&subject, Format::Table);
+    assert!(table.contains("… and 980 more"), "{table}");
+    assert!(table.lines().count() < 30, "{table}");
+    assert!(table.contains("c019") && !table.contains("c020"), "{table}");
+    let wide = arithmetic::draw(&subject, Format::Wide);
+    assert!(!wide.contains("more") && (0..1_000).all(|n| wide.contains(&format!("c{n:03}"))));
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let subject = regions();
+    let failure = verdicts(&subject, "x1").err().unwrap();
+    assert_eq!(
+        failure.to_string(),
+        "error: there is no cluster x1 [E-CLUSTER]\ncause: the clusters are e1, e2, e3, w1, w2, w3, w4\ntry:   --cluster with one of them"
+    );
+    let spec = application(
+        1,
+        &json!([{"name": "a", "type": "deploy", "properties": {"placement": [{"replicas": "x"}]}}]),
+    );
+    let failure = read::of(&args(Format::Table), &spec, &hub(&[]), Timestamp::UNIX_EPOCH)
+        .err()
+        .unwrap();
+    let text = failure.to_string();
+    assert!(text.starts_with("error: application default/checkout is not accepted [E-INVALID]\ncause: spec.workflow.steps[0].properties.placement[0].replicas: "), "{text}");
+    let spec = application(
+        1,
+        &json!([{"name": "a", "type": "deploy", "properties": {"placement": [{"replicas": "10%"}]}}]),
+    );
+    let mut asked = args(Format::Table);
+    asked.step = Some("b".to_owned());
+    let failure = read::of(&asked, &spec, &hub(&[]), Timestamp::UNIX_EPOCH)
+        .err()
+        .unwrap();
+    assert_eq!(
+        failure.to_string(),
+        "error: application default/checkout has no placing step b [E-STEP]\ncause: its placing steps are a\ntry:   --step with one of them"
+    );
+}

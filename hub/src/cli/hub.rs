@@ -1,0 +1,182 @@
+//! What a hub has, read once: for the verbs that ask placement about it.
+
+use super::{Failure, kubeconfig, snapshot::pages};
+use crate::application::Snapshot;
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{DynamicObject, ListParams},
+    core::ApiResource,
+};
+use roundhouse_api::{
+    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
+    definition::ComponentDefinition, placement::Placement, revision::ApplicationRevision,
+};
+use std::{collections::BTreeSet, path::Path};
+
+/// Names that an error lists at most.
+const NAMES: usize = 8;
+
+/// What a hub has.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// All of it, as the controller sees it.
+    pub(super) snapshot: Snapshot,
+    /// The clusters, sorted by name.
+    pub(super) clusters: Vec<Cluster>,
+    /// Namespace and name of the Applications that are not being deleted, sorted.
+    pub(super) applications: Vec<(String, String)>,
+}
+
+/// A client for the hub.
+///
+/// # Errors
+/// The kubeconfig cannot be used.
+pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
+    let config = kubeconfig::config(file).await?;
+    Client::try_from(config).map_err(|error| {
+        let name = file.map_or_else(|| "the kubeconfig".to_owned(), |file| file.display().to_string());
+        Failure::new("E-KUBECONFIG", format!("{name} cannot be used"))
+            .because(error)
+            .advise("kubectl with this kubeconfig, to see what it says")
+    })
+}
+
+/// Reads clusters, Applications, their revisions, Placements, Decisions and Bundles.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
+    let known = read_decided(client).await?;
+    let snapshot = &known.snapshot;
+    let revisions = Api::<ApplicationRevision>::all(client.clone());
+    pages(
+        &revisions,
+        "ApplicationRevisions",
+        &ListParams::default(),
+        |revision| snapshot.put_revision(revision),
+    )
+    .await?;
+    pages(
+        &Api::<Bundle>::all(client.clone()),
+        "Bundles",
+        &ListParams::default(),
+        |bundle| snapshot.put_bundle(bundle),
+    )
+    .await?;
+    Ok(known)
+}
+
+/// Reads clusters, Applications, Placements and Decisions: what says where everything is meant to be.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
+    let mut known = Known::default();
+    let resource = ApiResource::erase::<Application>(&());
+    let applications: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    pages(
+        &applications,
+        "Applications",
+        &ListParams::default(),
+        |application| {
+            if application.metadata.deletion_timestamp.is_none() {
+                let namespace = application.namespace().unwrap_or_default();
+                known.applications.push((namespace, application.name_any()));
+            }
+            known.snapshot.put_application(application);
+        },
+    )
+    .await?;
+    known.applications.sort();
+    let resource = ApiResource::erase::<Placement>(&());
+    let placements: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    pages(&placements, "Placements", &ListParams::default(), |placement| {
+        known.snapshot.put_placement(placement);
+    })
+    .await?;
+    pages(
+        &Api::<Cluster>::all(client.clone()),
+        "Clusters",
+        &ListParams::default(),
+        |cluster| {
+            known.snapshot.put_cluster(&cluster);
+            known.clusters.push(cluster);
+        },
+    )
+    .await?;
+    known.clusters.sort_by_cached_key(ResourceExt::name_any);
+    let snapshot = &known.snapshot;
+    let definitions = Api::<ComponentDefinition>::all(client.clone());
+    pages(
+        &definitions,
+        "ComponentDefinitions",
+        &ListParams::default(),
+        |definition| {
+            snapshot.put_definition(definition);
+        },
+    )
+    .await?;
+    pages(
+        &Api::<Decision>::all(client.clone()),
+        "Decisions",
+        &ListParams::default(),
+        |decision| {
+            snapshot.put_decision(decision);
+        },
+    )
+    .await?;
+    Ok(known)
+}
+
+/// The names of the clusters that a label selector of Kubernetes matches.
+///
+/// # Errors
+/// The hub refuses, the selector for one.
+pub(super) async fn selected(client: &Client, selector: &str) -> Result<BTreeSet<String>, Failure> {
+    let clusters = Api::<Cluster>::all(client.clone());
+    let matched = clusters
+        .list_metadata(&ListParams::default().labels(selector))
+        .await;
+    let matched = matched.map_err(|error| {
+        refused(
+            Failure::new(
+                "E-SELECTOR",
+                format!("no clusters can be selected by {selector:?}"),
+            ),
+            error,
+        )
+        .advise("a label selector as kubectl get -l takes it, such as region=east or 'tier notin (lab)'")
+    })?;
+    Ok(matched.items.iter().map(ResourceExt::name_any).collect())
+}
+
+/// There is no such cluster.
+pub(super) fn no_cluster(name: &str, there: &[String], advice: &str) -> Failure {
+    let failure = Failure::new("E-CLUSTER", format!("there is no cluster {name}"));
+    match there.is_empty() {
+        true => failure
+            .because("there are no clusters at all")
+            .advise("another --kubeconfig, of the right hub"),
+        false => failure
+            .because(format!("the clusters are {}", listed(there)))
+            .advise(advice),
+    }
+}
+
+/// Names in a line; a long list says how many more there are.
+pub(super) fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES {
+        text.push_str(&format!(", … and {} more", names.len() - NAMES));
+    }
+    text
+}
+
+/// A failure with what the hub says.
+pub(super) fn refused(failure: Failure, error: Error) -> Failure {
+    match error {
+        // Its own text adds the whole answer as a debug print.
+        Error::Api(answer) => failure.because(answer.message),
+        error => failure.because(error),
+    }
+}

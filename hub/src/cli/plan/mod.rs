@@ -1,0 +1,232 @@
+//! `roundhouse plan`: what an apply would decide and change, cluster by cluster, before anything moves.
+
+mod changes;
+mod placement;
+pub(super) mod saved;
+mod screen;
+mod structured;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use super::{
+    Failure, inventory, kubeconfig,
+    proposals::{self, Kind, Proposed},
+    snapshot::{self, Seen},
+    terminal,
+};
+use crate::{
+    application::{Proposal, Unforeseen},
+    plan::{self, ApplicationPlan, Counts},
+};
+use clap::ValueEnum;
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
+use screen::Screen;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Exit status with `--detailed-exitcode` when a cluster would change.
+const CHANGES: u8 = 2;
+
+/// Show what an apply would decide and change on every cluster, before anything moves
+///
+/// Nothing is written. The decisions and Bundles are those of the controller's own functions. Against a hub they are
+/// compared with the Bundles that were dispatched last (not with what runs on the clusters: `roundhouse diff` does that),
+/// and a Placement is planned for the Applications on the hub that refer to it;
+/// with --inventory no hub is asked, and the same files give the same bytes. Values of Secrets are shown as digests.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Plan for the clusters of this file, a list of Cluster objects, without a hub
+    #[arg(long, value_name = "F", conflicts_with_all = ["kubeconfig", "out"])]
+    inventory: Option<PathBuf>,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+    /// Namespace of Applications that name none
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Save the plan, for `roundhouse apply P`. The file holds the Applications as they were written, their Secrets too:
+    /// only its owner can read it
+    #[arg(long, value_name = "P")]
+    out: Option<PathBuf>,
+    /// The moment for which taints that are tolerated for a time are judged, in RFC 3339; now, or with --inventory when
+    /// the last taint was added
+    #[arg(long, value_name = "TIME")]
+    at: Option<Timestamp>,
+    /// Exit with status 2 if a cluster would change, 0 if none would
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Output format; wide is a table that leaves nothing out
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Wide,
+    Tree,
+    Json,
+    Yaml,
+}
+
+/// Everything that is drawn.
+#[derive(Debug)]
+struct Drawn {
+    applications: Vec<ApplicationPlan>,
+    /// Clusters of the fleet.
+    clusters: usize,
+    /// What it is compared with.
+    against: Against,
+}
+
+/// What a plan is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Against {
+    /// Nothing: the fleet of a file, on which nothing runs.
+    Nothing,
+    /// The Bundles that a hub dispatched last.
+    Bundles,
+}
+
+impl Drawn {
+    fn counts(&self) -> Counts {
+        let counts = self.applications.iter().map(ApplicationPlan::counts);
+        counts.fold(Counts::default(), Counts::plus)
+    }
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let proposed = proposals::read(&args.files, args.namespace.as_deref())?;
+    let (seen, against, now) = match &args.inventory {
+        Some(file) => {
+            let clusters = inventory::read(file)?;
+            let now = args.at.unwrap_or_else(|| last_taint(&clusters));
+            (offline(&clusters), Against::Nothing, now)
+        }
+        None => {
+            let client = client(args.kubeconfig.as_deref()).await?;
+            let seen = snapshot::read(&client, &proposed).await?;
+            (seen, Against::Bundles, args.at.unwrap_or_else(Timestamp::now))
+        }
+    };
+    let applications = plan_all(&seen, &proposed, now)?;
+    if applications.is_empty() {
+        return Err(nothing_to_plan(against));
+    }
+    let drawn = Drawn {
+        clusters: seen.snapshot.fleet().len(),
+        applications,
+        against,
+    };
+    let screen = Screen::of_stdout();
+    match args.output {
+        Format::Table => terminal::print(&table::draw(&drawn, &screen))?,
+        Format::Wide => terminal::print(&table::draw(&drawn, &screen.whole()))?,
+        Format::Tree => terminal::print(&tree::draw(&drawn, &screen))?,
+        Format::Json => structured::json(&drawn)?,
+        Format::Yaml => structured::yaml(&drawn)?,
+    }
+    if let Some(file) = &args.out {
+        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
+        let file = file.display();
+        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
+    }
+    Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
+        true => ExitCode::from(CHANGES),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// A fleet on which nothing runs.
+pub(super) fn offline(clusters: &[Cluster]) -> Seen {
+    let mut seen = Seen::default();
+    clusters.iter().for_each(|cluster| seen.put_cluster(cluster));
+    seen
+}
+
+/// When the last taint was added: a moment that depends on the file alone.
+pub(super) fn last_taint(clusters: &[Cluster]) -> Timestamp {
+    let taints = clusters.iter().flat_map(|cluster| {
+        let of_status = cluster.status.iter().flat_map(|status| &status.taints);
+        cluster.spec.taints.iter().chain(of_status)
+    });
+    let added = taints.filter_map(|taint| taint.time_added.as_ref().map(|time| time.0));
+    added.max().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Plans every application: those that are proposed, and those on the hub that refer to a proposed Placement.
+pub(super) fn plan_all(
+    seen: &Seen,
+    proposed: &[Proposed],
+    now: Timestamp,
+) -> Result<Vec<ApplicationPlan>, Failure> {
+    for one in proposed {
+        let unread = |error| Failure::new("E-INPUT", format!("{} does not read", one.place)).because(error);
+        let object = one.object.clone();
+        match one.kind {
+            Kind::Application => {}
+            Kind::Placement => {
+                let placement = serde_json::from_value(object).map_err(unread)?;
+                seen.snapshot.put_placement(placement);
+            }
+            Kind::ComponentDefinition => {
+                let definition = serde_json::from_value(object).map_err(unread)?;
+                seen.snapshot.put_definition(definition);
+            }
+        }
+    }
+    let own = proposed.iter().filter(|one| one.kind == Kind::Application);
+    let mut all: Vec<&Proposed> = own.chain(&seen.referring).collect();
+    all.sort_by_key(|one| (&one.namespace, &one.name));
+    let plan = |proposed: &Proposed| {
+        let proposal = Proposal {
+            namespace: &proposed.namespace,
+            name: &proposed.name,
+            spec: proposed.spec(),
+        };
+        let planned = plan::plan(&seen.snapshot, &seen.dispatched, &proposal, now);
+        planned.map_err(|why| unforeseen(proposed, why))
+    };
+    all.into_iter().map(plan).collect()
+}
+
+fn unforeseen(proposed: &Proposed, why: Unforeseen) -> Failure {
+    match why {
+        Unforeseen::Refused(violations) => {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            proposals::not_accepted(proposed, &lines)
+        }
+        Unforeseen::Unresolved(why) => {
+            let what = format!("{}: {} cannot be placed", proposed.place, proposed.title());
+            Failure::new("E-PLACEMENT", what)
+                .because(why)
+                .advise("-f with the file of the Placement too")
+        }
+    }
+}
+
+fn nothing_to_plan(against: Against) -> Failure {
+    let failure = Failure::new("E-NOTHING", "there is no Application to plan");
+    match against {
+        Against::Nothing => failure.because("the files hold no Application"),
+        Against::Bundles => failure.because("the files hold none, and none on the hub refers to them"),
+    }
+    .advise("-f with the file of an Application too")
+}
+
+/// A client of the hub.
+pub(super) async fn client(file: Option<&std::path::Path>) -> Result<kube::Client, Failure> {
+    let config = kubeconfig::config(file).await?;
+    kube::Client::try_from(config).map_err(|error| {
+        Failure::new("E-KUBECONFIG", "the kubeconfig cannot be used")
+            .because(error)
+            .advise(
+                "kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub",
+            )
+    })
+}

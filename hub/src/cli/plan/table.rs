@@ -1,0 +1,134 @@
+//! A plan on one screen: what is placed, what changes, and whether it is safe.
+
+use super::{
+    Against, Drawn, changes, placement,
+    screen::{Screen, counted, listed, number},
+};
+use crate::plan::{ApplicationPlan, risk::Risk};
+use std::fmt::Write as _;
+
+/// Draws it.
+pub(super) fn draw(drawn: &Drawn, screen: &Screen) -> String {
+    let mut out = String::new();
+    for plan in &drawn.applications {
+        let _ = writeln!(out, "{}", header(plan, drawn, screen));
+        placement::draw(&mut out, plan, screen);
+        out.push('\n');
+        changes::draw(&mut out, plan, screen);
+        if plan.counts().is_empty() {
+            let _ = writeln!(out, "    no cluster changes");
+        }
+        out.push('\n');
+        safety(&mut out, plan, screen);
+        out.push('\n');
+    }
+    let _ = writeln!(out, "{}", summary(drawn));
+    out
+}
+
+/// `Plan  default/web  web-v1 → web-v2   1,000 clusters   compared with …`
+pub(super) fn header(plan: &ApplicationPlan, drawn: &Drawn, screen: &Screen) -> String {
+    let revision = match &plan.former {
+        None => format!("new → {}", plan.revision),
+        Some(former) if *former == plan.revision => former.clone(),
+        Some(former) => format!("{former} → {}", plan.revision),
+    };
+    let against = match drawn.against {
+        Against::Nothing => "offline: an inventory on which nothing runs",
+        Against::Bundles => "compared with the bundles dispatched last, not with live state",
+    };
+    let title = screen.bold(&format!("Plan  {}", plan.title()));
+    let fleet = counted(drawn.clusters, "cluster");
+    format!("{title}  {revision}   {fleet}, {against}")
+}
+
+/// "Is it safe?"
+fn safety(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
+    let risk = &plan.risk;
+    let level = screen.of_level(risk.level, risk.level.word());
+    let reasons = risk.reasons.join("; ");
+    let dash = if reasons.is_empty() { "" } else { ": " };
+    let _ = writeln!(out, "  Risk      {level}{dash}{reasons}");
+    for (name, text) in lines(plan, risk, screen) {
+        let _ = writeln!(out, "    {name:<10}{text}");
+    }
+}
+
+fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static str, String)> {
+    let width = screen.width.map(|width| width.saturating_sub(34));
+    let all: usize = risk.regions.values().map(|(_, all)| all).sum();
+    let regions = risk.regions.iter().filter(|(_, (touched, _))| *touched > 0);
+    let regions: Vec<String> = regions
+        .map(|(region, (touched, all))| {
+            let region = if region.is_empty() { "no region" } else { region };
+            format!("{region} {} of {}", number(*touched as u64), number(*all as u64))
+        })
+        .collect();
+    let mut touched = format!(
+        "{} of {} touched",
+        number(risk.clusters as u64),
+        number(all as u64)
+    );
+    if !regions.is_empty() {
+        let _ = write!(touched, ": {}", listed(&regions, width));
+    }
+    let mut lines = vec![("clusters", touched)];
+    if let Some((step, count)) = &risk.at_once {
+        lines.push((
+            "at once",
+            format!("at most {}, in step {step}", counted(*count, "cluster")),
+        ));
+    }
+    lines.push((
+        "pods",
+        format!(
+            "{} restarted, {} started, {} stopped",
+            number(risk.restarted),
+            number(risk.started),
+            number(risk.stopped)
+        ),
+    ));
+    let removals = match risk.losing.as_slice() {
+        [] => "no cluster loses the application".to_owned(),
+        losing => format!(
+            "{} {}: {}",
+            counted(losing.len(), "cluster"),
+            lose(losing.len()),
+            listed(losing, width)
+        ),
+    };
+    lines.push(("removals", removals));
+    if let Some(held) = &plan.held {
+        lines.push(("held", held.clone()));
+    }
+    if risk.unplaced > 0 {
+        lines.push((
+            "unplaced",
+            format!(
+                "{} without a place",
+                counted(usize::try_from(risk.unplaced).unwrap_or(usize::MAX), "replica")
+            ),
+        ));
+    }
+    lines.extend(
+        plan.refused
+            .iter()
+            .map(|(what, why)| ("stopped", format!("{what}: {why}"))),
+    );
+    lines
+}
+
+fn lose(count: usize) -> &'static str {
+    if count == 1 { "loses it" } else { "lose it" }
+}
+
+/// `Plan: 0 to add, 412 to change, 0 to destroy.`
+pub(super) fn summary(drawn: &Drawn) -> String {
+    let counts = drawn.counts();
+    format!(
+        "Plan: {} to add, {} to change, {} to destroy.",
+        number(counts.add as u64),
+        number(counts.change as u64),
+        number(counts.destroy as u64)
+    )
+}

@@ -1,0 +1,366 @@
+//! Plans as people and programs read them.
+
+use super::{Against, Drawn, last_taint, offline, plan_all, screen::Screen, structured, table, tree};
+use crate::{
+    application::{Proposal, foresee},
+    cli::{
+        documents, inventory,
+        proposals::{self, Kind},
+        snapshot::Seen,
+    },
+    plan::{Action, Counts, risk::Level},
+};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use roundhouse_api::decision::Decision;
+use serde_json::{Value, json};
+
+const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
+const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
+const FLEET: &str = include_str!("../../../../e2e/samples/policies/fleet.yaml");
+
+const SCREEN: Screen = Screen {
+    width: Some(110),
+    color: false,
+};
+
+fn clusters(text: &str) -> Vec<roundhouse_api::cluster::Cluster> {
+    inventory::clusters(documents::split("fleet.yaml", text).unwrap()).unwrap()
+}
+
+fn drawn(files: &str, seen: &Seen, against: Against) -> Drawn {
+    let proposed = proposals::of_documents(documents::split("app.yaml", files).unwrap(), None).unwrap();
+    Drawn {
+        applications: plan_all(seen, &proposed, Timestamp::UNIX_EPOCH).unwrap(),
+        clusters: seen.snapshot.fleet().len(),
+        against,
+    }
+}
+
+fn planned(files: &str, fleet: &str) -> Drawn {
+    drawn(files, &offline(&clusters(fleet)), Against::Nothing)
+}
+
+/// Clusters in three regions of different sizes.
+fn thousand() -> String {
+    let region = |n: usize| match n % 10 {
+        0..=5 => "east",
+        6..=8 => "west",
+        _ => "north",
+    };
+    let line = |n| {
+        format!(
+            "- metadata: {{name: c{n:03}, labels: {{region: {}}}}}\n",
+            region(n)
+        )
+    };
+    (0..1000).map(line).collect()
+}
+
+/// What a hub has after these files were delivered to this fleet.
+fn delivered(files: &str, fleet: &str) -> Seen {
+    let fleet = clusters(fleet);
+    let (before, mut after) = (offline(&fleet), offline(&fleet));
+    let proposed = proposals::of_documents(documents::split("app.yaml", files).unwrap(), None).unwrap();
+    for one in proposed.iter().filter(|one| one.kind == Kind::Application) {
+        let mut object = one.object.clone();
+        for (field, value) in [
+            ("uid", json!("u1")),
+            ("resourceVersion", json!("1")),
+            ("generation", json!(1)),
+        ] {
+            object["metadata"][field] = value;
+        }
+        let revision = format!("{}-v1", one.name);
+        object["status"] = json!({"latestRevision": {"name": revision, "revision": 1, "revisionHash": ""}});
+        for seen in [&before, &after] {
+            seen.snapshot
+                .put_application(serde_json::from_value(object.clone()).unwrap());
+        }
+        let proposal = Proposal {
+            namespace: &one.namespace,
+            name: &one.name,
+            spec: one.spec(),
+        };
+        let foreseen = foresee(&before.snapshot, &proposal, Timestamp::UNIX_EPOCH).unwrap();
+        for decision in &foreseen.decisions {
+            let name = roundhouse_api::names::decision_name(&one.name, &decision.spec.step);
+            let mut stored = Decision::new(&name, decision.spec.clone());
+            stored.metadata.namespace = Some(one.namespace.clone());
+            after.snapshot.put_decision(stored);
+        }
+        for target in foreseen.plan.targets.values() {
+            let crate::dispatch::Target::Bundles(wanted) = target else {
+                continue;
+            };
+            for wanted in wanted {
+                let mut bundle = wanted.bundle(None);
+                bundle.metadata.uid = Some(format!(
+                    "uid of {}",
+                    bundle.metadata.namespace.as_deref().unwrap()
+                ));
+                bundle.metadata.generation = Some(1);
+                after.dispatched.put(&bundle);
+                after.snapshot.put_bundle(bundle);
+            }
+        }
+    }
+    after
+}
+
+#[test]
+fn the_seed_on_five_clusters() {
+    let drawn = planned(SEED, FLEET);
+    insta::assert_snapshot!("seed_table", table::draw(&drawn, &SCREEN));
+    insta::assert_snapshot!("seed_wide", table::draw(&drawn, &SCREEN.whole()));
+    insta::assert_snapshot!("seed_tree", tree::draw(&drawn, &SCREEN));
+    let two =
+        "- metadata: {name: e, labels: {region: east}}\n- metadata: {name: w, labels: {region: west}}\n";
+    let json = String::from_utf8(structured::bytes(&planned(SEED, two))).unwrap();
+    insta::assert_snapshot!("seed_json", json);
+}
+
+#[test]
+fn a_thousand_clusters_are_read_by_their_numbers() {
+    let seed = SEED.replace("replicas: 10", "replicas: 10000");
+    let drawn = planned(&seed, &thousand());
+    insta::assert_snapshot!("thousand_table", table::draw(&drawn, &SCREEN));
+    insta::assert_snapshot!("thousand_tree", tree::draw(&drawn, &SCREEN));
+    let json: Value = serde_json::from_slice(&structured::bytes(&drawn)).unwrap();
+    let decision = &json["decisions"][0];
+    let rows = decision["clusters"].as_array().unwrap();
+    let sum: u64 = rows.iter().map(|row| row["replicas"].as_u64().unwrap()).sum();
+    assert_eq!((rows.len(), sum), (900, 9000));
+    assert_eq!(
+        (&decision["placed"], &decision["unplaced"][0]["count"]),
+        (&json!(9000), &json!(1000))
+    );
+    assert_eq!(json["bundles"].as_array().unwrap().len(), 900);
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["bundles", "decisions"]);
+}
+
+#[test]
+fn steps_are_shown_in_their_order() {
+    insta::assert_snapshot!("steps_table", table::draw(&planned(REGIONS, FLEET), &SCREEN));
+}
+
+#[test]
+fn against_a_hub_the_same_again_changes_nothing() {
+    let drawn = drawn(SEED, &delivered(SEED, FLEET), Against::Bundles);
+    assert_eq!(drawn.counts(), Counts::default());
+    let plan = &drawn.applications[0];
+    assert_eq!(plan.risk.level, Level::None);
+    assert!(plan.changes.is_empty() && plan.bundles.iter().all(|bundle| bundle.action == Action::Keep));
+    let text = table::draw(&drawn, &SCREEN);
+    assert!(
+        text.contains("no cluster changes") && text.ends_with("Plan: 0 to add, 0 to change, 0 to destroy.\n"),
+        "{text}"
+    );
+}
+
+const SECRET: &str = "      - apiVersion: v1
+        kind: Secret
+        metadata:
+          name: login
+        stringData:
+          password: hunter2
+";
+
+#[test]
+fn against_a_hub_what_differs_is_shown_in_groups() {
+    let with_secret = SEED.replace("      objects:\n", &format!("      objects:\n{SECRET}"));
+    let hub = delivered(&with_secret, FLEET);
+    let changed = with_secret
+        .replace("nginx:1.28", "nginx:1.29")
+        .replace("hunter2", "correct horse")
+        .replace("region: west", "region: nowhere")
+        .replace("\"70%\"", "\"80%\"");
+    let drawn = drawn(&changed, &hub, Against::Bundles);
+    assert_eq!(
+        drawn.counts(),
+        Counts {
+            add: 0,
+            change: 3,
+            destroy: 2
+        }
+    );
+    let text = table::draw(&drawn, &SCREEN);
+    assert!(!text.contains("hunter2") && !text.contains("horse"), "{text}");
+    insta::assert_snapshot!("changes_table", without_digests(&text));
+    insta::assert_snapshot!("changes_tree", tree::draw(&drawn, &SCREEN));
+    let json = String::from_utf8(structured::bytes(&drawn)).unwrap();
+    assert!(!json.contains("hunter2") && !json.contains("horse"), "{json}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["summary"], json!({"add": 0, "change": 3, "destroy": 2}));
+    assert_eq!(json["comparedWith"], "dispatchedBundles");
+    insta::assert_snapshot!(
+        "changes_json",
+        without_digests(&serde_json::to_string_pretty(&json["changes"]).unwrap())
+    );
+}
+
+/// Digests follow from the whole spec: one word for all of them.
+fn without_digests(text: &str) -> String {
+    let hide = |text: String, mark: &&str| {
+        let mut pieces = text.split(mark);
+        let first = pieces.next().unwrap().to_owned();
+        pieces.fold(first, |out, piece| {
+            let rest = piece.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+            format!("{out}{mark}DIGEST{rest}")
+        })
+    };
+    ["sha256:", "\"sha256\": \""].iter().fold(text.to_owned(), hide)
+}
+
+#[test]
+fn overrides_make_variants() {
+    let seed = SEED.replace(
+        "        placement:\n",
+        "        overrides:\n        - clusters: [east-1]\n          target: {kind: Deployment, name: web}\n          patch: {spec: {template: {spec: {priorityClassName: low}}}}\n        placement:\n",
+    );
+    let drawn = drawn(&seed, &delivered(SEED, FLEET), Against::Bundles);
+    let changes = &drawn.applications[0].changes;
+    assert_eq!(changes.len(), 1);
+    let clusters: Vec<_> = changes[0]
+        .variants
+        .iter()
+        .flat_map(|v| &v.clusters)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(clusters, ["east-1"]);
+    let paths: Vec<_> = changes[0].variants[0]
+        .fields
+        .iter()
+        .map(|f| f.path.as_str())
+        .collect();
+    assert_eq!(paths, ["spec.template.spec.priorityClassName"]);
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let drawn = drawn(
+        &SEED.replace("1.28", "1.29"),
+        &delivered(SEED, FLEET),
+        Against::Bundles,
+    );
+    let colored = Screen {
+        color: true,
+        ..SCREEN
+    };
+    for (plain, colored) in [
+        (table::draw(&drawn, &SCREEN), table::draw(&drawn, &colored)),
+        (tree::draw(&drawn, &SCREEN), tree::draw(&drawn, &colored)),
+    ] {
+        assert!(colored.contains('\u{1b}') && !plain.contains('\u{1b}'));
+        let mut stripped = String::new();
+        let mut pieces = colored.split('\u{1b}');
+        stripped.push_str(pieces.next().unwrap());
+        pieces.for_each(|piece| stripped.push_str(piece.split_once('m').unwrap().1));
+        assert_eq!(stripped, plain);
+    }
+}
+
+#[test]
+fn a_missing_placement_is_named() {
+    let text = SEED.split("    - type:").next().unwrap().to_owned()
+        + "    - {type: deploy, properties: {placementRef: {name: halves}}}\n";
+    let proposed = proposals::of_documents(documents::split("app.yaml", &text).unwrap(), None).unwrap();
+    let failure = plan_all(&offline(&clusters(FLEET)), &proposed, Timestamp::UNIX_EPOCH).unwrap_err();
+    let failure = failure.to_string();
+    assert!(
+        failure.contains("Application default/web cannot be placed [E-PLACEMENT]"),
+        "{failure}"
+    );
+    assert!(failure.contains("there is no Placement \"halves\""), "{failure}");
+    let placement = "---\napiVersion: roundhouse.dev/v1alpha1\nkind: Placement\nmetadata: {name: halves}\nspec: {placement: [{replicas: \"50%\"}]}\n";
+    let drawn = planned(&format!("{text}{placement}"), FLEET);
+    assert_eq!(drawn.applications[0].decisions[0].spec.placed, 5);
+}
+
+#[test]
+fn the_moment_of_an_inventory_is_its_last_taint() {
+    let text = "- metadata: {name: a}\n  spec: {taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-02T00:00:00Z'}, {key: l, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}\n";
+    assert_eq!(last_taint(&clusters(text)).to_string(), "2026-01-02T00:00:00Z");
+    assert_eq!(last_taint(&clusters(FLEET)), Timestamp::UNIX_EPOCH);
+}
+
+/// A cluster as YAML, its labels in one order or the other.
+fn cluster_text(name: usize, region: usize, tier: usize, tainted: bool, turned: bool) -> String {
+    let mut labels = [format!("region: r{region}"), format!("tier: t{tier}")];
+    if turned {
+        labels.reverse();
+    }
+    let taints = if tainted {
+        "taints: [{key: k, effect: NoSchedule}]"
+    } else {
+        ""
+    };
+    let parts = [
+        format!(
+            "metadata: {{name: c{name:02}, labels: {{{}}}}}",
+            labels.join(", ")
+        ),
+        format!("spec: {{{taints}}}"),
+    ];
+    let [first, second] = if turned {
+        [&parts[1], &parts[0]]
+    } else {
+        [&parts[0], &parts[1]]
+    };
+    format!("- {first}\n  {second}\n")
+}
+
+/// A rule in one of the forms that mean the same.
+fn rule_text(region: usize, percent: u32, turned: bool) -> String {
+    if turned {
+        format!(
+            "{{replicas: \"{percent}.0%\", clusterSelector: {{matchExpressions: [{{values: [r{region}], operator: In, key: region}}]}}}}"
+        )
+    } else {
+        format!("{{clusterSelector: {{region: r{region}}}, replicas: \"{percent}%\"}}")
+    }
+}
+
+fn app_text(replicas: u32, rules: &[(usize, u32)], turned: bool) -> String {
+    let rules: Vec<String> = rules
+        .iter()
+        .map(|(region, percent)| rule_text(*region, *percent, turned))
+        .collect();
+    let component = if turned {
+        format!("{{properties: {{replicas: {replicas}, image: a}}, type: worker, name: w}}")
+    } else {
+        format!("{{name: w, type: worker, properties: {{image: a, replicas: {replicas}}}}}")
+    };
+    format!(
+        "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {{name: w}}\nspec:\n  components: [{component}]\n  workflow: {{steps: [{{name: s, type: deploy, properties: {{placement: [{}]}}}}]}}\n",
+        rules.join(", ")
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Clusters in any order, maps in any order, selectors and percentages in any form of the same meaning: the same
+    /// bytes.
+    #[test]
+    fn the_same_input_in_another_order_is_the_same_bytes(
+        (fleet, order) in prop::collection::vec((0_usize..3, 0_usize..2, any::<bool>()), 1..24).prop_flat_map(|fleet| {
+            let order: Vec<usize> = (0..fleet.len()).collect();
+            (Just(fleet), Just(order).prop_shuffle())
+        }),
+        replicas in 0_u32..200,
+        rules in prop::collection::vec((0_usize..3, 0_u32..33), 1..4),
+        turned in prop::collection::vec(any::<bool>(), 24),
+    ) {
+        let text = |index: usize, turned: bool| {
+            let (region, tier, tainted) = fleet[index];
+            cluster_text(index, region, tier, tainted, turned)
+        };
+        let straight: String = (0..fleet.len()).map(|index| text(index, false)).collect();
+        let shuffled: String = order.iter().map(|index| text(*index, turned[*index])).collect();
+        let one = structured::bytes(&planned(&app_text(replicas, &rules, false), &straight));
+        let other = structured::bytes(&planned(&app_text(replicas, &rules, true), &shuffled));
+        prop_assert_eq!(String::from_utf8(one), String::from_utf8(other));
+    }
+}

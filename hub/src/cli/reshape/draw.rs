@@ -1,0 +1,218 @@
+//! What a change would move, as text and as JSON.
+
+use super::Radius;
+use crate::{
+    cli::{columns, format::Format},
+    explain::words,
+    fleet::{ApplicationImpact, Moved},
+};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// Clusters of an application that are listed where not all are asked for.
+const MAX_ROWS: usize = 20;
+/// Names in one line.
+const MAX_NAMES: usize = 5;
+
+/// For people.
+pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
+    let impact = radius.impact;
+    let mut out = format!("{}: {}\n", radius.cluster, radius.done.join(", "));
+    let asked = words::count(count(impact.asked), "application", "applications");
+    if impact.applications.is_empty() {
+        let _ = writeln!(out, "no decision changes: {asked} would be placed as now");
+    } else {
+        let changes = words::thousands(count(impact.applications.len()));
+        let _ = writeln!(
+            out,
+            "decisions of {changes} of {asked} would change (once runs under way have finished):"
+        );
+    }
+    match format {
+        Format::Tree => impact
+            .applications
+            .iter()
+            .for_each(|application| tree(&mut out, application)),
+        Format::Wide => table(&mut out, &impact.applications, usize::MAX),
+        _ => table(&mut out, &impact.applications, MAX_ROWS),
+    }
+    for application in &impact.applications {
+        remarks(&mut out, application);
+    }
+    for (application, why) in &impact.refused {
+        let why = columns::plain(why);
+        let _ = writeln!(
+            out,
+            "{application} is not accepted, what runs of it stays as it is: {why}"
+        );
+    }
+    if !impact.applications.is_empty() {
+        let _ = writeln!(out, "{}", sum(&impact.applications));
+    }
+    out
+}
+
+fn table(out: &mut String, applications: &[ApplicationImpact], limit: usize) {
+    let header = ["APPLICATION", "CLUSTER", "NOW", "THEN", "Δ"];
+    let mut rows = Vec::new();
+    for application in applications {
+        let name = &application.application;
+        for moved in application.moved.iter().take(limit) {
+            rows.push(vec![
+                name.clone(),
+                moved.cluster.clone(),
+                words::thousands(moved.before),
+                words::thousands(moved.after),
+                words::signed(moved.delta()),
+            ]);
+        }
+        let more = application.moved.len().saturating_sub(limit);
+        if more > 0 {
+            let rest = application.moved.iter().skip(limit);
+            let delta: i64 = rest.map(Moved::delta).sum();
+            let named = format!("… and {more} more (-o wide)");
+            rows.push(vec![
+                name.clone(),
+                named,
+                String::new(),
+                String::new(),
+                words::signed(delta),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        out.push_str(&columns::indented(
+            &columns::draw(&header, &rows, &["NOW", "THEN", "Δ"]),
+            "  ",
+        ));
+    }
+}
+
+fn tree(out: &mut String, application: &ApplicationImpact) {
+    let _ = writeln!(out, "{}", application.application);
+    let last = application.moved.len().saturating_sub(1);
+    for (at, moved) in application.moved.iter().enumerate() {
+        let fork = if at == last { "└─" } else { "├─" };
+        let (before, after) = (words::thousands(moved.before), words::thousands(moved.after));
+        let _ = writeln!(
+            out,
+            "{fork} {}  {before} → {after} ({})",
+            moved.cluster,
+            words::signed(moved.delta())
+        );
+    }
+}
+
+/// What a table of replicas does not say.
+fn remarks(out: &mut String, application: &ApplicationImpact) {
+    let name = &application.application;
+    let (before, after) = application.unplaced;
+    if before != after {
+        let (before, after) = (words::thousands(before), words::thousands(after));
+        let _ = writeln!(out, "{name}: {after} replicas without a place (now {before})");
+    }
+    if !application.arriving.is_empty() {
+        let clusters = words::count(
+            count(application.arriving.len()),
+            "cluster gets it",
+            "clusters get it",
+        );
+        let _ = writeln!(out, "{name}: {clusters}: {}", listed(&application.arriving));
+    }
+    if !application.leaving.is_empty() {
+        let clusters = words::count(
+            count(application.leaving.len()),
+            "cluster loses it",
+            "clusters lose it",
+        );
+        let _ = writeln!(out, "{name}: {clusters}: {}", listed(&application.leaving));
+        match &application.held {
+            Some(why) => {
+                let _ = writeln!(
+                    out,
+                    "{name}: the removal would wait for a confirmation: {}",
+                    columns::plain(why)
+                );
+            }
+            None => {
+                let _ = writeln!(
+                    out,
+                    "{name}: the removal would not wait: it is within the delete budget"
+                );
+            }
+        }
+    }
+}
+
+fn sum(applications: &[ApplicationImpact]) -> String {
+    let taken: u64 = applications.iter().map(ApplicationImpact::taken).sum();
+    let leaving: usize = applications
+        .iter()
+        .map(|application| application.leaving.len())
+        .sum();
+    let held = applications
+        .iter()
+        .filter(|application| application.held.is_some())
+        .count();
+    let mut text = format!(
+        "in all: {} taken from clusters",
+        words::count(taken, "replica", "replicas")
+    );
+    let _ = write!(
+        text,
+        ", {} removed",
+        words::count(count(leaving), "bundle", "bundles")
+    );
+    if held > 0 {
+        let _ = write!(
+            text,
+            " (held for {})",
+            words::count(count(held), "application", "applications")
+        );
+    }
+    text
+}
+
+fn listed(names: &[String]) -> String {
+    let mut text = names
+        .iter()
+        .take(MAX_NAMES)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > MAX_NAMES {
+        let _ = write!(text, ", … and {} more (-o json)", names.len() - MAX_NAMES);
+    }
+    text
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// For programs.
+pub(super) fn structured(radius: &Radius<'_>) -> Value {
+    let applications = radius.impact.applications.iter().map(|application| {
+        let moved = application.moved.iter().map(|moved| {
+            json!({"cluster": moved.cluster, "before": moved.before, "after": moved.after, "delta": moved.delta()})
+        });
+        json!({
+            "application": application.application,
+            "moved": moved.collect::<Vec<_>>(),
+            "unplaced": {"before": application.unplaced.0, "after": application.unplaced.1},
+            "arriving": application.arriving,
+            "leaving": application.leaving,
+            "held": application.held,
+        })
+    });
+    let refused = radius.impact.refused.iter();
+    let refused = refused.map(|(application, why)| json!({"application": application, "reason": why}));
+    json!({
+        "cluster": radius.cluster,
+        "changed": true,
+        "changes": radius.done,
+        "asked": radius.impact.asked,
+        "applications": applications.collect::<Vec<_>>(),
+        "refused": refused.collect::<Vec<_>>(),
+    })
+}

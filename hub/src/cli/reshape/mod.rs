@@ -1,0 +1,169 @@
+//! Changes of a cluster that placements see: `cordon`, `uncordon`, `taint` and `label` say what they would move first.
+
+mod draw;
+pub(super) mod grammar;
+#[cfg(test)]
+mod tests;
+
+use super::{Failure, format::Format, hub, terminal};
+use crate::fleet::{Impact, impact};
+use jiff::Timestamp;
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use roundhouse_api::{
+    clock::{Clock, SystemClock},
+    cluster::Cluster,
+    names::ClusterName,
+};
+use serde_json::{Map, Value, json};
+use std::{
+    io::{BufRead, IsTerminal, stdin},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+/// Field manager of what these verbs write.
+const MANAGER: &str = "roundhouse";
+
+/// How a cluster is changed.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Go ahead without asking
+    #[arg(short, long)]
+    pub(super) yes: bool,
+    /// Only print what would move
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Output format of what would move
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub(super) output: Format,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    pub(super) kubeconfig: Option<PathBuf>,
+}
+
+/// Changes a cluster as `edit` does, which says what it did, a line each: prints what would move, asks, and writes with
+/// the resourceVersion that was looked at as a precondition.
+pub(super) async fn change(
+    name: &ClusterName,
+    options: &Options,
+    edit: impl FnOnce(&mut Cluster, Timestamp) -> Result<Vec<String>, Failure>,
+) -> Result<ExitCode, Failure> {
+    let client = hub::connect(options.kubeconfig.as_deref()).await?;
+    let known = hub::read(&client).await?;
+    let Some(before) = known
+        .clusters
+        .iter()
+        .find(|cluster| cluster.name_any() == name.as_str())
+    else {
+        let names: Vec<String> = known.clusters.iter().map(ResourceExt::name_any).collect();
+        return Err(hub::no_cluster(name.as_str(), &names, "one of them"));
+    };
+    let now = SystemClock.now();
+    let mut after = before.clone();
+    let done = edit(&mut after, now)?;
+    let Some(patch) = difference(before, &after) else {
+        let answer = || json!({"cluster": name.as_str(), "changed": false});
+        let text = options.output.structured(answer)?;
+        terminal::print(&text.unwrap_or_else(|| format!("cluster {name} unchanged\n")))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let impact = impact(&known.snapshot, &known.applications, &after, now);
+    let radius = Radius {
+        cluster: name.as_str(),
+        done: &done,
+        impact: &impact,
+    };
+    let text = options.output.structured(|| draw::structured(&radius))?;
+    terminal::print(&text.unwrap_or_else(|| draw::text(&radius, options.output)))?;
+    if options.dry_run {
+        eprintln!("nothing was written (--dry-run)");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !options.yes {
+        ask(name)?;
+    }
+    write(&client, name, &patch).await?;
+    eprintln!("cluster {name}: {}", done.join(", "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a change would move.
+struct Radius<'a> {
+    cluster: &'a str,
+    /// What is changed, a line each.
+    done: &'a [String],
+    impact: &'a Impact,
+}
+
+/// The merge patch from one cluster to the other, labels and taints only, with the resourceVersion of the first as a
+/// precondition; `None` if they are the same.
+fn difference(before: &Cluster, after: &Cluster) -> Option<Value> {
+    let (old, new) = (before.labels(), after.labels());
+    let mut labels = Map::new();
+    for key in old.keys().filter(|key| !new.contains_key(*key)) {
+        labels.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in new.iter().filter(|(key, value)| old.get(*key) != Some(value)) {
+        labels.insert(key.clone(), json!(value));
+    }
+    let mut patch = json!({"metadata": {"resourceVersion": before.resource_version()}});
+    let mut differs = false;
+    if !labels.is_empty() {
+        patch["metadata"]["labels"] = Value::Object(labels);
+        differs = true;
+    }
+    if before.spec.taints != after.spec.taints {
+        patch["spec"] = json!({"taints": after.spec.taints});
+        differs = true;
+    }
+    differs.then_some(patch)
+}
+
+/// Asks whoever sits at the terminal.
+fn ask(name: &ClusterName) -> Result<(), Failure> {
+    let unwritten = |code, cause: &str| {
+        Failure::new(code, format!("cluster {name} was not changed"))
+            .because(cause)
+            .advise("--yes to go ahead without a question, --dry-run to only look")
+    };
+    if !stdin().is_terminal() {
+        return Err(unwritten(
+            "E-CONFIRM",
+            "nobody can be asked: stdin is no terminal",
+        ));
+    }
+    eprint!("go ahead? [y/N] ");
+    let mut line = String::new();
+    let read = stdin().lock().read_line(&mut line);
+    match read.map(|_| line.trim().to_ascii_lowercase()) {
+        Ok(answer) if matches!(answer.as_str(), "y" | "yes") => Ok(()),
+        Ok(_) => Err(unwritten("E-DECLINED", "the answer was not yes")),
+        Err(error) => Err(unwritten(
+            "E-CONFIRM",
+            &format!("the answer cannot be read: {error}"),
+        )),
+    }
+}
+
+async fn write(client: &Client, name: &ClusterName, patch: &Value) -> Result<(), Failure> {
+    let clusters: Api<Cluster> = Api::all(client.clone());
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let written = clusters.patch(name.as_str(), &params, &Patch::Merge(patch)).await;
+    written.map(drop).map_err(|error| {
+        let conflict = matches!(&error, Error::Api(answer) if answer.code == 409);
+        let failure = Failure::new(
+            if conflict { "E-CONFLICT" } else { "E-HUB" },
+            format!("cluster {name} was not changed"),
+        );
+        hub::refused(failure, error).advise(match conflict {
+            true => "the same command again: somebody changed the cluster meanwhile, and other things may move now",
+            false => "kubectl auth can-i patch clusters with the same kubeconfig",
+        })
+    })
+}

@@ -1,0 +1,148 @@
+//! What to type.
+
+use super::fixture::{cluster, setting, taint, web};
+use crate::explain::{Change, Setting, Source};
+use roundhouse_api::{
+    application::{Found, resolve, validate},
+    placement::TaintEffect,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+fn spec() -> Value {
+    json!({
+        "components": [
+            {"name": "side", "type": "worker", "properties": {"image": "x"}},
+            {"name": "web", "type": "k8s-objects", "properties": {"objects": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 10}}]}}],
+        "policies": [
+            {"name": "p", "type": "placement", "properties": {"placement": [{"name": "b", "replicas": "10%"}]}}],
+        "workflow": {"steps": [
+            {"name": "east", "type": "deploy", "properties": {"maxClusters": 3,
+                "placement": [{"replicas": "50%", "clusters": ["c2"], "weights": {"c2": 2}}]}},
+            {"type": "suspend"},
+            {"name": "west", "type": "deploy", "properties": {"policies": ["p"]}}]}})
+}
+
+#[test]
+fn changes_have_words_and_commands() {
+    let spec = spec();
+    let east = spec["workflow"]["steps"][0]["properties"].clone();
+    let west = spec["policies"][0]["properties"].clone();
+    let mut c1 = cluster("c1", "tier=tin");
+    c1.taints = vec![taint("gpu", "a'b", TaintEffect::NoSchedule)];
+    let setting = setting(&[("east", east), ("west", west)], 10, [c1.clone()]);
+    let source = Source::of("shop", "checkout", &spec, &validate(&spec).unwrap());
+    let mut lines = Vec::new();
+    for change in [
+        Change::SetLabel {
+            key: "tier".into(),
+            value: "gold".into(),
+        },
+        Change::SetLabel {
+            key: "zone".into(),
+            value: "a".into(),
+        },
+        Change::RemoveLabel { key: "tier".into() },
+        Change::RemoveTaint(c1.taints[0].clone()),
+        Change::RemoveTaint(taint(
+            roundhouse_api::cluster::TAINT_CORDONED,
+            "",
+            TaintEffect::NoSchedule,
+        )),
+        Change::AddTaint(taint("maintenance", "", TaintEffect::NoExecute)),
+        Change::Accept,
+        Change::Join,
+        Change::Reconnect,
+        Change::Capacity(3),
+        Change::Tolerate {
+            step: 0,
+            taint: c1.taints[0].clone(),
+        },
+        Change::AddName { rule: (0, 0) },
+        Change::Weight {
+            rule: (0, 0),
+            weight: 4,
+        },
+        Change::Weight {
+            rule: (1, 0),
+            weight: 4,
+        },
+        Change::MaxClusters { step: 0, clusters: 4 },
+        Change::Share {
+            rule: (1, 0),
+            share: serde_json::from_value(json!("15%")).unwrap(),
+        },
+        Change::Min { rule: (0, 0), min: 1 },
+        Change::RebalanceOnChange { step: 0 },
+        Change::Replicas {
+            workload: web(),
+            replicas: 16,
+        },
+    ] {
+        lines.push(source.words(&change, &setting, "c1"));
+        let command = source.command(&change, &setting, "c1");
+        lines.push(format!("  {}", command.as_deref().unwrap_or("-")));
+    }
+    insta::assert_snapshot!("commands", lines.join("\n"));
+}
+
+#[test]
+fn a_patch_is_the_change() {
+    let mut object = json!({"spec": spec()});
+    let east = object["spec"]["workflow"]["steps"][0]["properties"].clone();
+    let setting = setting(&[("east", east)], 10, [cluster("c1", "")]);
+    let source = Source::of(
+        "default",
+        "web",
+        &object["spec"],
+        &validate(&object["spec"]).unwrap(),
+    );
+    let change = Change::Weight {
+        rule: (0, 0),
+        weight: 4,
+    };
+    let command = source.command(&change, &setting, "c1").unwrap();
+    let patch = command.split('\'').nth(1).unwrap();
+    let operations: Value = serde_json::from_str(patch).unwrap();
+    let path = operations[0]["path"].as_str().unwrap();
+    let (parent, key) = path.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[key] = operations[0]["value"].clone();
+    let rule = &object["spec"]["workflow"]["steps"][0]["properties"]["placement"][0];
+    assert_eq!(rule["weights"], json!({"c1": 4, "c2": 2}));
+}
+
+#[test]
+fn what_a_placement_says_is_changed_there() {
+    let spec = json!({
+        "components": [{"name": "web", "type": "worker", "properties": {"image": "x"}}],
+        "workflow": {"steps": [{"type": "deploy", "properties": {"placementRef": {"name": "gold"}}}]}});
+    let mut valid = validate(&spec).unwrap();
+    let gold = json!({"placement": [{"replicas": "50%"}], "maxClusters": 2});
+    let gold = serde_json::from_value(gold).unwrap();
+    resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
+    let setting = Setting::of(
+        "shop/web".to_owned(),
+        &valid,
+        Vec::new(),
+        vec![cluster("c1", "").into()],
+        &BTreeMap::new(),
+        jiff::Timestamp::UNIX_EPOCH,
+    );
+    let source = Source::of("shop", "web", &spec, &valid);
+    for (change, expected) in [
+        (
+            Change::Weight {
+                rule: (0, 0),
+                weight: 4,
+            },
+            r#"kubectl -n shop patch placement gold --type json -p '[{"op":"add","path":"/spec/placement/0/weights","value":{"c1":4}}]'"#,
+        ),
+        (
+            Change::MaxClusters { step: 0, clusters: 3 },
+            r#"kubectl -n shop patch placement gold --type json -p '[{"op":"add","path":"/spec/maxClusters","value":3}]'"#,
+        ),
+    ] {
+        assert_eq!(source.command(&change, &setting, "c1").as_deref(), Some(expected));
+    }
+}

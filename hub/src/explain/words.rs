@@ -1,0 +1,182 @@
+//! Fractions, taints, requirements and ties as people read them.
+
+use crate::placement::NotChosen;
+use roundhouse_api::placement::{Operator, Requirement, Taint, Toleration, TolerationOperator};
+use std::{collections::BTreeMap, fmt::Write as _};
+
+/// A reduced fraction such as `7/3` with two decimals, rounded half up: `2.33`; a whole number stays whole.
+pub fn decimal(fraction: &str) -> String {
+    let Some((over, under)) = parts(fraction) else {
+        return fraction.to_owned();
+    };
+    if under == 1 {
+        return thousands(over);
+    }
+    let hundredths = (over * 200 + under) / (2 * under);
+    format!("{}.{:02}", thousands(hundredths / 100), hundredths % 100)
+}
+
+/// Numerator and denominator of what a decision writes.
+pub(super) fn parts(fraction: &str) -> Option<(u128, u128)> {
+    let (over, under) = fraction.split_once('/').unwrap_or((fraction, "1"));
+    let under = under.parse().ok().filter(|under| *under > 0)?;
+    Some((over.parse().ok()?, under))
+}
+
+/// `10,000`.
+pub fn thousands(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `+7`, `−4`, `0`.
+pub fn signed(number: i64) -> String {
+    match number {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", thousands(number.unsigned_abs())),
+        _ => format!("−{}", thousands(number.unsigned_abs())),
+    }
+}
+
+/// `1 replica`, `2 replicas`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{} {many}", thousands(number)),
+    }
+}
+
+/// `gpu=a100:NoSchedule`, as `kubectl taint` writes it.
+pub fn taint(taint: &Taint) -> String {
+    let mut text = taint.key.clone();
+    if let Some(value) = taint.value.as_deref().filter(|value| !value.is_empty()) {
+        let _ = write!(text, "={value}");
+    }
+    let _ = write!(text, ":{:?}", taint.effect);
+    text
+}
+
+/// A toleration in one line.
+pub fn toleration(toleration: &Toleration) -> String {
+    let key = toleration.key.as_deref().unwrap_or_default();
+    let value = toleration.value.as_deref().unwrap_or_default();
+    let mut text = match toleration.operator.unwrap_or_default() {
+        TolerationOperator::Exists if key.is_empty() => "every taint".to_owned(),
+        TolerationOperator::Exists => format!("{key} Exists"),
+        TolerationOperator::Equal => format!("{key}={value}"),
+    };
+    if let Some(effect) = toleration.effect {
+        let _ = write!(text, ":{effect:?}");
+    }
+    if let Some(seconds) = toleration.toleration_seconds {
+        let _ = write!(text, " for {seconds} s");
+    }
+    text
+}
+
+/// A requirement on a label.
+pub fn requirement(requirement: &Requirement) -> String {
+    let key = &requirement.key;
+    match &requirement.operator {
+        Operator::In(values) => format!("{key} In [{}]", values.join(", ")),
+        Operator::NotIn(values) => format!("{key} NotIn [{}]", values.join(", ")),
+        Operator::Exists => format!("{key} Exists"),
+        Operator::DoesNotExist => format!("{key} DoesNotExist"),
+    }
+}
+
+/// What a cluster has of a label.
+pub fn label(labels: &BTreeMap<String, String>, key: &str) -> String {
+    match labels.get(key) {
+        Some(value) => format!("{key}={value}"),
+        None => format!("no label {key}"),
+    }
+}
+
+/// What settled a tie, in words.
+pub fn tie(code: &str) -> &str {
+    match code {
+        "AlreadyHeld" => "equal claims: it stays with who had it",
+        "LargerPrevious" => "equal claims: to the one that had more",
+        "FewerSeats" => "equal claims: to the one with fewer",
+        "Hash" => "equal claims: by stable hash",
+        other => other,
+    }
+}
+
+/// Why clusters are not chosen, in words; a reason that is new keeps its name.
+pub fn not_chosen(code: &str) -> &str {
+    const ALL: [(NotChosen, &str); 8] = [
+        (NotChosen::NotMatched, "no rule of the step selects it"),
+        (NotChosen::NotAccepted, "no administrator has accepted it"),
+        (NotChosen::NotJoined, "its agent has never reported"),
+        (NotChosen::Tainted, "it has a taint that is not tolerated"),
+        (
+            NotChosen::Unreachable,
+            "its agent is out of reach and it holds nothing yet",
+        ),
+        (NotChosen::MaxClusters, "maxClusters others come first"),
+        (NotChosen::Skewed, "choosing it would exceed the skew of spread"),
+        (
+            NotChosen::NoTopologyLabel,
+            "it lacks the label that spread goes by",
+        ),
+    ];
+    ALL.iter()
+        .find(|(reason, _)| reason.as_str() == code)
+        .map_or(code, |(_, words)| *words)
+}
+
+/// Why replicas have no place, in words.
+pub fn unplaced(code: &str) -> &str {
+    match code {
+        "Unclaimed" => "no rule claims them (remainder: Hold)",
+        "NoClusterMatches" => "the rule matches no cluster",
+        "NoClusterEligible" => "the rule matches clusters but may use none",
+        "AtCapacity" => "the clusters have no capacity left",
+        "AtMaximum" => "the clusters are at perCluster.max",
+        "NoAdditional" => "the clusters get nothing more (cordoned or out of reach)",
+        "ZeroWeight" => "the clusters have weight 0",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_are_rounded_half_up() {
+        for (fraction, shown) in [
+            ("7/3", "2.33"),
+            ("2000/3", "666.67"),
+            ("1/200", "0.01"),
+            ("1/201", "0.00"),
+            ("199/100", "1.99"),
+            ("3999/2000", "2.00"),
+            ("1000", "1,000"),
+            ("1234567/2", "617,283.50"),
+            ("x", "x"),
+            ("1/0", "1/0"),
+        ] {
+            assert_eq!(decimal(fraction), shown, "{fraction}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_signs_and_thousands() {
+        assert_eq!(["0", "+7", "−4", "+10,000"], [0, 7, -4, 10_000].map(signed)[..]);
+        assert_eq!(thousands(1_234_567_u64), "1,234,567");
+        assert_eq!(
+            (count(1, "a", "b"), count(2, "a", "b")),
+            ("1 a".into(), "2 b".into())
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! The fleet as a whole: what a change of one cluster does to every application, and what each cluster has. Pure.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | [`impact()`] | which applications would decide anew, what would move, what would be removed? |
+//! | [`load()`] | which applications are placed on a cluster, with how many replicas? |
+//!
+//! Architecture invariant: nothing here decides. What would come of a change is foreseen by the controller's own functions
+//! ([`foresee`](crate::application::foresee)), once with the cluster as it is and once with the cluster as it would be.
+
+mod impact;
+mod load;
+#[cfg(test)]
+mod tests;
+
+pub use impact::{ApplicationImpact, Impact, Moved, impact};
+pub use load::{Load, load};

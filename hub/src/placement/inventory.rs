@@ -1,0 +1,93 @@
+//! The fleet as placement knows it: sorted by name, with an index of its labels that is kept up to date change by change.
+
+use super::{ClusterFacts, labels::LabelIndex};
+use std::sync::Arc;
+
+/// The fleet, each name once. Built once and brought up to date with [`put`](Inventory::put) and
+/// [`remove`](Inventory::remove), it serves any number of decisions; a copy shares the clusters.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inventory {
+    clusters: Vec<Arc<ClusterFacts>>,
+    pub(super) index: LabelIndex,
+}
+
+impl Inventory {
+    /// Takes a cluster in; returns what was known of it before. A new label costs the clusters of its old and new value,
+    /// a new name a pass over the index.
+    pub fn put(&mut self, facts: impl Into<Arc<ClusterFacts>>) -> Option<Arc<ClusterFacts>> {
+        let facts = facts.into();
+        match self.place(&facts.name) {
+            Ok(place) => {
+                let held = self.clusters.get_mut(place)?;
+                let before = std::mem::replace(held, facts);
+                if before.labels != held.labels {
+                    self.index.take(place, &before.labels);
+                    self.index.add(place, &held.labels);
+                }
+                Some(before)
+            }
+            Err(place) => {
+                self.index.open(place);
+                self.index.add(place, &facts.labels);
+                self.clusters.insert(place, facts);
+                None
+            }
+        }
+    }
+
+    /// Takes a cluster out; returns what was known of it.
+    pub fn remove(&mut self, name: &str) -> Option<Arc<ClusterFacts>> {
+        let place = self.place(name).ok()?;
+        let before = self.clusters.remove(place);
+        self.index.take(place, &before.labels);
+        self.index.close(place);
+        Some(before)
+    }
+
+    /// The cluster of a name.
+    pub fn get(&self, name: &str) -> Option<&Arc<ClusterFacts>> {
+        self.clusters.get(self.place(name).ok()?)
+    }
+
+    /// The clusters, sorted by name.
+    pub fn clusters(&self) -> &[Arc<ClusterFacts>] {
+        &self.clusters
+    }
+
+    /// How many clusters there are.
+    pub fn len(&self) -> usize {
+        self.clusters.len()
+    }
+
+    /// Whether there is no cluster.
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.clusters
+            .binary_search_by(|facts| facts.name.as_str().cmp(name))
+    }
+}
+
+impl FromIterator<Arc<ClusterFacts>> for Inventory {
+    /// Of clusters of one name the last counts.
+    fn from_iter<T: IntoIterator<Item = Arc<ClusterFacts>>>(clusters: T) -> Self {
+        let mut clusters: Vec<Arc<ClusterFacts>> = clusters.into_iter().collect();
+        clusters.reverse();
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        clusters.dedup_by(|a, b| a.name == b.name);
+        let mut index = LabelIndex::default();
+        for (place, facts) in clusters.iter().enumerate() {
+            index.open(place);
+            index.add(place, &facts.labels);
+        }
+        Inventory { clusters, index }
+    }
+}
+
+impl FromIterator<ClusterFacts> for Inventory {
+    fn from_iter<T: IntoIterator<Item = ClusterFacts>>(clusters: T) -> Self {
+        clusters.into_iter().map(Arc::new).collect()
+    }
+}

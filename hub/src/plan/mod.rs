@@ -1,0 +1,327 @@
+//! What a plan is: the decisions of proposed applications, the Bundles that they make, what changes on which cluster, and
+//! how dangerous that is. Pure: the command line reads and draws.
+//!
+//! | module | question |
+//! | --- | --- |
+//! | [`dispatched`] | what was dispatched last? |
+//! | [`change`] | which fields differ between two manifests? |
+//! | [`cluster`] | which objects differ on one cluster? |
+//! | [`group`] | which clusters change in the same way? |
+//! | [`rows`] | what does each rule get, now and then? |
+//! | [`risk`] | is it safe? |
+//!
+//! Architecture Invariant: nothing here decides. Decisions and Bundles come from [`foresee`], which is the controller's own
+//! code.
+
+pub mod change;
+pub mod cluster;
+pub mod dispatched;
+pub mod group;
+pub mod risk;
+pub mod rows;
+
+pub use dispatched::Dispatched;
+
+use crate::{
+    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee},
+    dispatch::{Divided, Target, plan::Todo},
+    placement::ClusterFacts,
+};
+use cluster::{Comparison, Differ};
+use group::ObjectGroup;
+use jiff::Timestamp;
+use risk::Risk;
+use roundhouse_api::{
+    application::{StepKind, ValidApplication},
+    hash,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The plan of one application.
+#[derive(Debug)]
+pub struct ApplicationPlan {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// What was understood of it.
+    pub valid: ValidApplication,
+    /// The revision that a run delivers.
+    pub revision: String,
+    /// The latest revision on the hub; `None` if the hub does not know the application.
+    pub former: Option<String>,
+    /// The decisions of the placing steps, in order.
+    pub decisions: Vec<ForeseenDecision>,
+    /// The Bundles that are wanted or go, by cluster, then name.
+    pub bundles: Vec<BundlePlan>,
+    /// What changes, object by object, equal changes together.
+    pub changes: Vec<ObjectGroup>,
+    /// Why removals would wait for a confirmation.
+    pub held: Option<String>,
+    /// What cannot be carried out: cluster or step, and why.
+    pub refused: Vec<(String, String)>,
+    /// How dangerous it is.
+    pub risk: Risk,
+    /// Goes into the digests of what Secrets hold.
+    pub salt: String,
+}
+
+/// One Bundle.
+#[derive(Debug, Clone)]
+pub struct BundlePlan {
+    /// The cluster.
+    pub cluster: String,
+    /// The step that places it; empty for one that goes.
+    pub step: String,
+    /// Name of the Bundle.
+    pub name: String,
+    /// What becomes of it.
+    pub action: Action,
+    /// Its manifests as dispatched; `None` for one that goes.
+    pub content: Option<Content>,
+}
+
+/// The manifests of a Bundle, shared by clusters that get the same.
+#[derive(Debug, Clone)]
+pub struct Content {
+    divided: Arc<Divided>,
+    part: usize,
+}
+
+impl Content {
+    /// The manifests, stamps included.
+    pub fn manifests(&self) -> &[serde_json::Value] {
+        self.divided
+            .parts
+            .get(self.part)
+            .map_or(&[], |part| &part.manifests)
+    }
+
+    /// `Bundle.spec.hash`.
+    pub fn hash(&self) -> &str {
+        self.divided.parts.get(self.part).map_or("", |part| &part.hash)
+    }
+}
+
+/// What becomes of a Bundle or an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// It is made.
+    Add,
+    /// It is changed.
+    Change,
+    /// It goes.
+    Destroy,
+    /// It stays as it is.
+    Keep,
+}
+
+impl Action {
+    /// `+`, `~`, `-`, and a space for what stays.
+    pub fn sign(self) -> char {
+        match self {
+            Action::Add => '+',
+            Action::Change => '~',
+            Action::Destroy => '-',
+            Action::Keep => ' ',
+        }
+    }
+
+    /// `add`, `change`, `destroy`, `keep`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Action::Add => "add",
+            Action::Change => "change",
+            Action::Destroy => "destroy",
+            Action::Keep => "keep",
+        }
+    }
+}
+
+/// Bundles by what becomes of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// To add.
+    pub add: usize,
+    /// To change.
+    pub change: usize,
+    /// To destroy.
+    pub destroy: usize,
+}
+
+impl Counts {
+    /// Whether no cluster changes.
+    pub fn is_empty(self) -> bool {
+        self == Counts::default()
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Counts) -> Counts {
+        Counts {
+            add: self.add + other.add,
+            change: self.change + other.change,
+            destroy: self.destroy + other.destroy,
+        }
+    }
+}
+
+impl ApplicationPlan {
+    /// How many Bundles are added, changed and destroyed.
+    pub fn counts(&self) -> Counts {
+        let count = |action| {
+            self.bundles
+                .iter()
+                .filter(|bundle| bundle.action == action)
+                .count()
+        };
+        Counts {
+            add: count(Action::Add),
+            change: count(Action::Change),
+            destroy: count(Action::Destroy),
+        }
+    }
+
+    /// `<namespace>/<name>`.
+    pub fn title(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Plans one application against a snapshot. `dispatched` is what its Bundles held last.
+///
+/// # Errors
+/// As [`foresee`].
+pub fn plan(
+    snapshot: &Snapshot,
+    dispatched: &Dispatched,
+    proposal: &Proposal<'_>,
+    now: Timestamp,
+) -> Result<ApplicationPlan, Unforeseen> {
+    let foreseen = foresee(snapshot, proposal, now)?;
+    // Equal Secrets show equal digests in one plan, and who does not know the spec cannot try values one by one.
+    let salt = hash::of_value(proposal.spec);
+    let bundles = bundles(&foreseen);
+    let compared = compare(&foreseen, dispatched, &salt);
+    let fleet = snapshot.fleet();
+    let risk = risk::judge(&bundles, &compared, &foreseen, &fleet);
+    let refused = refused(&foreseen, &fleet);
+    Ok(ApplicationPlan {
+        namespace: proposal.namespace.to_owned(),
+        name: proposal.name.to_owned(),
+        valid: foreseen.valid,
+        revision: foreseen.revision,
+        former: foreseen.former,
+        decisions: foreseen.decisions,
+        changes: group::groups(&compared),
+        held: foreseen.held,
+        bundles,
+        refused,
+        risk,
+        salt,
+    })
+}
+
+fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
+    let mut bundles = Vec::new();
+    for (cluster, target) in &foreseen.plan.targets {
+        let Target::Bundles(wanted) = target else { continue };
+        bundles.extend(wanted.iter().map(|wanted| BundlePlan {
+            cluster: cluster.clone(),
+            step: wanted.step.clone(),
+            name: wanted.name.clone(),
+            action: match wanted.todo {
+                Todo::Nothing => Action::Keep,
+                Todo::Create | Todo::AwaitRemoval => Action::Add,
+                Todo::Replace => Action::Change,
+            },
+            content: Some(Content {
+                divided: wanted.divided.clone(),
+                part: wanted.part,
+            }),
+        }));
+    }
+    let surplus: BTreeSet<_> = foreseen.plan.surplus.iter().collect();
+    let going = foreseen
+        .observed
+        .values()
+        .flatten()
+        .filter(|bundle| surplus.contains(&(bundle.namespace.clone(), bundle.name.clone())));
+    bundles.extend(going.map(|bundle| BundlePlan {
+        cluster: bundle.cluster.clone(),
+        step: String::new(),
+        name: bundle.name.clone(),
+        action: Action::Destroy,
+        content: None,
+    }));
+    bundles.sort_by(|a, b| (&a.cluster, part_of(&a.name)).cmp(&(&b.cluster, part_of(&b.name))));
+    bundles
+}
+
+/// The number of a part, from its name `<namespace>.<application>[.<part>]`.
+fn part_of(name: &str) -> u32 {
+    let part = name.split('.').nth(2).and_then(|part| part.parse().ok());
+    part.unwrap_or(1)
+}
+
+/// What differs on each cluster that is written.
+fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap<String, Comparison> {
+    let mut differ = Differ::new(dispatched, &foreseen.replica_paths, salt);
+    let mut compared = BTreeMap::new();
+    let none = Vec::new();
+    let clusters: BTreeSet<&String> = foreseen
+        .plan
+        .targets
+        .keys()
+        .chain(foreseen.observed.keys())
+        .collect();
+    for cluster in clusters {
+        let held = foreseen.observed.get(cluster).unwrap_or(&none);
+        let comparison = match foreseen.plan.targets.get(cluster) {
+            Some(Target::Bundles(wanted)) => differ.compare(held, wanted),
+            Some(Target::Untouched | Target::Vanished { .. } | Target::Refused(_)) => continue,
+            Some(Target::Nothing) | None => differ.compare(held, &[]),
+        };
+        compared.insert(cluster.clone(), comparison);
+    }
+    compared.retain(|_, comparison| !comparison.is_empty());
+    compared
+}
+
+/// What cannot be carried out, and names in rules that no cluster has.
+fn refused(foreseen: &Foreseen, fleet: &[Arc<ClusterFacts>]) -> Vec<(String, String)> {
+    let steps = foreseen
+        .refused
+        .iter()
+        .map(|(step, why)| (format!("step {step}"), why.clone()));
+    let clusters = foreseen
+        .plan
+        .targets
+        .iter()
+        .filter_map(|(cluster, target)| match target {
+            Target::Refused(refusal) => Some((format!("cluster {cluster}"), refusal.to_string())),
+            _ => None,
+        });
+    let mut refused: Vec<_> = steps.chain(clusters).collect();
+    for step in &foreseen.valid.steps {
+        let StepKind::Deploy(deploy) = &step.kind else {
+            continue;
+        };
+        for (index, rule) in deploy.placement.placement.iter().enumerate() {
+            let named = rule.clusters.iter().flatten().chain(rule.weights.keys());
+            let is_unknown = |name: &&String| fleet.binary_search_by(|facts| facts.name.cmp(name)).is_err();
+            let unknown: BTreeSet<&String> = named.filter(is_unknown).collect();
+            refused.extend(unknown.into_iter().map(|name| {
+                let why = format!(
+                    "rule {} names cluster {name}, which is not there",
+                    rule.name_or_index(index)
+                );
+                (format!("step {}", step.name), why)
+            }));
+        }
+    }
+    refused
+}
