@@ -22,14 +22,14 @@ fn steps(all: &[Value]) -> Value {
     spec
 }
 
-fn placement(spec: Value) -> PlacementSpec {
-    validate_placement(&spec).unwrap()
+fn placement(spec: &Value) -> PlacementSpec {
+    validate_placement(spec).unwrap()
 }
 
 /// Resolves with a Placement `regions` (east 70 %) and one `bad` that is refused.
 fn resolved(spec: &Value) -> Result<ValidApplication, Unresolved> {
     let regions = placement(
-        json!({"placement": [{"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%"}]}),
+        &json!({"placement": [{"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%"}]}),
     );
     let bad = [Violation {
         path: "spec.placement".to_owned(),
@@ -225,7 +225,7 @@ fn override_policies_go_beside_any_placement() {
 #[test]
 fn the_spec_of_a_placement() {
     let spec =
-        placement(json!({"placement": [{"replicas": "70%"}], "remainder": "Spread", "maxClusters": 3}));
+        placement(&json!({"placement": [{"replicas": "70%"}], "remainder": "Spread", "maxClusters": 3}));
     assert_eq!((spec.placement.len(), spec.max_clusters), (1, Some(3)));
     for (spec, line) in [
         (json!(null), "spec: expected a map, found null"),
