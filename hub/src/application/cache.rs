@@ -292,8 +292,9 @@ impl Cache {
         {
             return false;
         }
-        let before = state.definitions.insert(key, (version, definition.spec.clone()));
-        before.is_none_or(|(_, spec)| spec != definition.spec)
+        let spec = definition.spec;
+        let before = state.definitions.insert(key, (version, spec.clone()));
+        before.is_none_or(|(_, before)| before != spec)
     }
 
     pub(super) fn remove_definition(&self, key: &Key) -> bool {

@@ -528,3 +528,140 @@ fn overrides_that_are_understood() {
     };
     assert_eq!(json!(step.placement.overrides), overrides);
 }
+
+/// Every refusal of a placement and its rules, word for word.
+#[test]
+fn placements_word_for_word() {
+    let dns = "is not a DNS label: use lower-case letters, digits and '-', starting and ending with a letter or digit";
+    let percentage = "is not a percentage: write a number of at most three decimals followed by '%', such as \"70%\" or \
+                      \"12.5%\", or an integer without quotes for a count";
+    let what_to_do = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], or name placement \
+                      policies under policies";
+    let rule = |field: &str, value: Value| json!({"placement": [{field: value}]});
+    let expression = |requirement: Value| rule("clusterSelector", json!({"matchExpressions": [requirement]}));
+    let toleration = |toleration: Value| json!({"tolerations": [toleration]});
+    for (properties, line) in [
+        (json!({"placement": null}), format!(".placement: is required: {what_to_do}")),
+        (json!({"placement": []}), format!(".placement: is empty: {what_to_do}")),
+        (json!({"placement": {}}), ".placement: expected a list, found a map".to_owned()),
+        (json!({"placement": [1]}), ".placement[0]: expected a map, found 1".to_owned()),
+        (rule("name", json!("East")), format!(".placement[0].name: rule name \"East\" {dns}")),
+        (
+            rule("name", json!("a".repeat(51))),
+            format!(".placement[0].name: rule name \"{}\" has 51 characters: use 1 to 50", "a".repeat(51)),
+        ),
+        (
+            json!({"placement": [{"name": "a"}, {"name": "a"}]}),
+            ".placement[1].name: rule name \"a\" is used twice in this placement: give each rule its own name".to_owned(),
+        ),
+        (
+            rule("clusterSelector", Value::Null),
+            ".placement[0].clusterSelector: is null: leave it out to select every cluster, or set it".to_owned(),
+        ),
+        (
+            rule("clusterSelector", json!({"matchLabels": {}, "zone": "a"})),
+            ".placement[0].clusterSelector.zone: unknown field beside matchLabels and matchExpressions: put labels under \
+             matchLabels"
+                .to_owned(),
+        ),
+        (
+            expression(json!({"operator": "Exists"})),
+            ".placement[0].clusterSelector.matchExpressions[0].key: is required: name a label".to_owned(),
+        ),
+        (
+            expression(json!({"key": "a"})),
+            ".placement[0].clusterSelector.matchExpressions[0].operator: is required: use In, NotIn, Exists or DoesNotExist"
+                .to_owned(),
+        ),
+        (
+            expression(json!({"key": "a", "operator": "NotIn"})),
+            ".placement[0].clusterSelector.matchExpressions[0]: operator NotIn needs values".to_owned(),
+        ),
+        (
+            expression(json!({"key": "a", "operator": "DoesNotExist", "values": ["b"]})),
+            ".placement[0].clusterSelector.matchExpressions[0]: operator DoesNotExist takes no values".to_owned(),
+        ),
+        (
+            rule("clusters", Value::Null),
+            ".placement[0].clusters: is null: leave it out to select by label only, or set it".to_owned(),
+        ),
+        (
+            rule("clusters", json!([])),
+            ".placement[0].clusters: is empty, so that the rule selects no cluster: name clusters, or leave it out".to_owned(),
+        ),
+        (rule("clusters", json!(["C1"])), format!(".placement[0].clusters[0]: cluster name \"C1\" {dns}")),
+        (
+            rule("clusters", json!(["c1", "c1"])),
+            ".placement[0].clusters[1]: cluster \"c1\" is listed twice".to_owned(),
+        ),
+        (
+            rule("replicas", Value::Null),
+            ".placement[0].replicas: is null: leave it out to give every selected cluster the full count, or set it".to_owned(),
+        ),
+        (rule("replicas", json!("70")), format!(".placement[0].replicas: \"70\" {percentage}")),
+        (
+            rule("replicas", json!("101%")),
+            ".placement[0].replicas: \"101%\" is above 100%: a rule can claim at most all replicas".to_owned(),
+        ),
+        (
+            rule("replicas", json!(-1)),
+            ".placement[0].replicas: -1 is not a replica count: use an integer from 0 to 2147483647".to_owned(),
+        ),
+        (rule("weights", json!({"C1": 1})), format!(".placement[0].weights.C1: cluster name \"C1\" {dns}")),
+        (
+            rule("weights", json!({"c1": -1})),
+            ".placement[0].weights.c1: expected an integer from 0 to 2147483647, found -1".to_owned(),
+        ),
+        (
+            rule("perCluster", json!({"min": 3, "max": 2})),
+            ".placement[0].perCluster: min 3 is above max 2: no count satisfies both".to_owned(),
+        ),
+        (
+            json!({"remainder": "Keep"}),
+            ".remainder: \"Keep\" is not known here: known here: Hold, Spread".to_owned(),
+        ),
+        (
+            json!({"rebalance": "Always"}),
+            ".rebalance: \"Always\" is not known here: known here: OnChange, Never".to_owned(),
+        ),
+        (
+            json!({"maxClusters": 0}),
+            ".maxClusters: expected an integer from 1 to 2147483647, found 0".to_owned(),
+        ),
+        (
+            toleration(json!({"key": "a", "operator": "Exists", "value": "b"})),
+            ".tolerations[0]: operator Exists takes no value: leave value out, or use Equal".to_owned(),
+        ),
+        (
+            toleration(json!({"value": "b"})),
+            ".tolerations[0]: without a key only operator Exists makes sense (it tolerates every taint): name a key".to_owned(),
+        ),
+        (
+            toleration(json!({"key": "a", "tolerationSeconds": 3})),
+            ".tolerations[0]: tolerationSeconds needs effect: NoExecute".to_owned(),
+        ),
+        (
+            toleration(json!({"key": "a", "effect": "NoExecute", "tolerationSeconds": "3"})),
+            ".tolerations[0].tolerationSeconds: expected a number of seconds, found \"3\"".to_owned(),
+        ),
+        (
+            toleration(json!({"key": "a", "effect": "PreferNoSchedule"})),
+            ".tolerations[0].effect: \"PreferNoSchedule\" is not known here: known here: NoSchedule, NoExecute".to_owned(),
+        ),
+    ] {
+        exact(properties, &line);
+    }
+    // Over all placing steps: the sum is named, and where it comes from.
+    let mut spec = super::valid();
+    let step = json!({"name": "west", "type": "deploy", "properties": {"placement": [{"replicas": "40.5%"}], "remainder": "Spread"}});
+    super::set(&mut spec, "/workflow/steps/-", step);
+    assert_eq!(
+        super::refused(&spec),
+        [
+            "spec.workflow.steps: the percentages of all placing steps add up to 110.5% (70% in east/rule-0, 40.5% in \
+             west/rule-0): at most 100% can be claimed",
+            "spec.workflow.steps[1].properties.remainder: Spread here but Hold in \"east\": all placing steps share one \
+             remainder, so write the same in each",
+        ]
+    );
+}
