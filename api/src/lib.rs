@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`application`] | `Application` (`core.oam.dev/v1beta1`), its status, and [`application::validate()`] |
 //! | [`revision`] | `ApplicationRevision` (`core.oam.dev/v1beta1`) |
-//! | [`placement`] | what a placing step says: rules, shares, tolerations |
+//! | [`placement`] | `Placement`, and what a placing step says: rules, shares, tolerations |
 //! | [`decision`] | `Decision`: what placement answered |
 //! | [`definition`] | `ComponentDefinition` (`core.oam.dev/v1beta1`): where the count of a kind lives |
 //! | [`bundle`] | `Bundle`: what one application runs on one cluster |

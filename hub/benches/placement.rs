@@ -7,7 +7,9 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use roundhouse_api::{decision::WorkloadRef, placement::PlacementSpec};
-use roundhouse_hub::placement::{ClusterFacts, Inventory, PlacingStep, Previous, Request, Workload, place};
+use roundhouse_hub::placement::{
+    ClusterFacts, Inventory, PlacingStep, Previous, Request, Sight, Workload, place,
+};
 use serde_json::{Value, json};
 use std::{hint::black_box, time::Duration};
 
@@ -29,6 +31,7 @@ fn fleet(size: usize) -> Inventory {
         accepted: true,
         reachable: !index.is_multiple_of(97),
         capacity: index.is_multiple_of(3).then_some(40),
+        allocatable: [("cpu".to_owned(), format!("{}m", 1000 + index * 7 % 9000))].into(),
         ..ClusterFacts::default()
     };
     (0..size).map(facts).collect()
@@ -55,22 +58,22 @@ fn one_rule() -> Value {
     json!({"placement": [{"clusterSelector": {"tier": "gold"}, "replicas": "100%"}]})
 }
 
+/// A tenth of the fleet, spread over zones, weighed by its processors.
+fn spread() -> Value {
+    json!({"placement": [{"clusterSelector": {"tier": "gold"}, "replicas": "100%", "weightBy": {"allocatable": "cpu"}}],
+        "maxClusters": 1_000, "spread": {"topologyKey": "zone", "maxSkew": 2}})
+}
+
 fn decisions(criterion: &mut Criterion) {
     for (name, size, spec) in [
         ("1000 clusters, 10 rules", 1_000, rules()),
         ("10000 clusters, 10 rules", 10_000, rules()),
         ("10000 clusters, 1 rule", 10_000, one_rule()),
+        ("10000 clusters, spread and weighed", 10_000, spread()),
     ] {
         let spec: PlacementSpec = serde_json::from_value(spec).expect("a placement");
         let inventory = fleet(size);
-        let workloads = [Workload {
-            key: WorkloadRef {
-                kind: "Deployment".to_owned(),
-                namespace: "default".to_owned(),
-                name: "web".to_owned(),
-            },
-            replicas: 20 * u32::try_from(size).expect("a small fleet"),
-        }];
+        let workloads = [web(20 * u32::try_from(size).expect("a small fleet"))];
         let steps = [PlacingStep {
             name: "deploy",
             spec: &spec,
@@ -95,6 +98,70 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
+/// One cluster of 1,000 gets another label, and 1,000 applications ask whether they can see it; those that can are
+/// decided anew. The inventory and what each application looks at are kept from before, as the controller does.
+fn one_label_changes(criterion: &mut Criterion) {
+    let inventory = fleet(1_000);
+    let specs: Vec<PlacementSpec> = (0..1_000)
+        .map(|n: usize| {
+            let key = ["region", "tier", "zone", "team"][n % 4];
+            let rule =
+                json!({"clusterSelector": {key: format!("{}{}", &key[..1], n % 10)}, "replicas": "100%"});
+            serde_json::from_value(json!({"placement": [rule]})).expect("a placement")
+        })
+        .collect();
+    let names: Vec<String> = (0..specs.len()).map(|n| format!("default/app-{n}")).collect();
+    let steps: Vec<[PlacingStep<'_>; 1]> = specs
+        .iter()
+        .map(|spec| [PlacingStep { name: "deploy", spec }])
+        .collect();
+    let sights: Vec<Sight> = steps.iter().map(|steps| Sight::of(steps)).collect();
+    let workloads = [web(20)];
+    let previous = Previous::default();
+    let change = |key: &str| {
+        let mut inventory = inventory.clone();
+        let mut after = ClusterFacts::clone(&inventory.clusters()[123]);
+        after.labels.insert(key.to_owned(), "t7".to_owned());
+        let before = inventory.put(after).expect("a known cluster");
+        let after = inventory.clusters()[123].clone();
+        let seen = sights
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.sees(false, Some(&before), Some(&after)));
+        let decided = seen.map(|(app, _)| {
+            place(&Request {
+                application: &names[app],
+                steps: &steps[app],
+                workloads: &workloads,
+                inventory: &inventory,
+                previous: &previous,
+                now: jiff::Timestamp::UNIX_EPOCH,
+            })
+        });
+        decided.count()
+    };
+    for key in ["owner", "team"] {
+        let name = format!("1000 applications, one cluster's label {key}");
+        println!(
+            "{name}: {} decided anew, p99 {:?}",
+            change(key),
+            p99(|| change(key))
+        );
+        criterion.bench_function(&name, |bencher| bencher.iter(|| change(black_box(key))));
+    }
+}
+
+fn web(replicas: u32) -> Workload {
+    Workload {
+        key: WorkloadRef {
+            kind: "Deployment".to_owned(),
+            namespace: "default".to_owned(),
+            name: "web".to_owned(),
+        },
+        replicas,
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 fn p99<T>(run: impl Fn() -> T) -> Duration {
     let mut times: Vec<Duration> = (0..1_000)
@@ -108,5 +175,5 @@ fn p99<T>(run: impl Fn() -> T) -> Duration {
     times[990]
 }
 
-criterion_group!(benches, decisions);
+criterion_group!(benches, decisions, one_label_changes);
 criterion_main!(benches);

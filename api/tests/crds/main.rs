@@ -90,6 +90,7 @@ fn the_status_is_a_subresource_where_there_is_one() {
         [
             "applications.core.oam.dev",
             "clusters.roundhouse.dev",
+            "placements.roundhouse.dev",
             "bundles.roundhouse.dev"
         ]
     );

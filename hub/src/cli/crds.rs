@@ -64,6 +64,7 @@ mod tests {
         for name in [
             "applications.core.oam.dev",
             "applicationrevisions.core.oam.dev",
+            "componentdefinitions.core.oam.dev",
             "clusters.roundhouse.dev",
             "clusterreports.roundhouse.dev",
             "placements.roundhouse.dev",

@@ -236,18 +236,23 @@ impl Engine<'_> {
     fn orphans(&self, workload: &Workload) -> BTreeMap<usize, u32> {
         let mut orphans = BTreeMap::new();
         let previous = &self.request.previous.assignments;
-        if previous.is_empty() || self.selections.iter().all(|s| s.no_additional.len() == 0) {
+        let mut restricted = ClusterSet::none(self.fleet.len());
+        self.selections
+            .iter()
+            .for_each(|s| restricted.extend(&s.no_additional));
+        let restricted: Vec<usize> = restricted.iter().collect();
+        if previous.is_empty() || restricted.is_empty() {
             return orphans;
         }
         for ((step, key, rule), counts) in previous {
             if *key != workload.key {
                 continue;
             }
-            let current = self
+            let rules = self
                 .rules
                 .iter()
                 .zip(self.selections.iter().flat_map(|s| &s.rules));
-            let current = current
+            let current = rules
                 .filter(|(placing, _)| placing.name == *rule)
                 .find(|(placing, _)| {
                     self.request
@@ -255,15 +260,12 @@ impl Engine<'_> {
                         .get(placing.step)
                         .is_some_and(|s| s.name == step)
                 });
-            for (name, count) in counts.iter().filter(|(_, count)| **count > 0) {
-                let Some(cluster) = self.fleet.find(name) else {
-                    continue;
-                };
-                let restricted = self.selections.iter().any(|s| s.no_additional.contains(cluster));
-                let still = current.is_some_and(|(_, c)| c.clusters.binary_search(&cluster).is_ok());
-                if restricted && !still {
-                    let sum: &mut u32 = orphans.entry(cluster).or_default();
-                    *sum = sum.saturating_add(*count);
+            for cluster in &restricted {
+                let count = counts.get(self.fleet.name(*cluster)).copied().unwrap_or(0);
+                let still = current.is_some_and(|(_, c)| c.clusters.binary_search(cluster).is_ok());
+                if count > 0 && !still {
+                    let sum: &mut u32 = orphans.entry(*cluster).or_default();
+                    *sum = sum.saturating_add(count);
                 }
             }
         }

@@ -331,15 +331,16 @@ fn preferred(
     };
     let members = request.previous.members.get(step.name).into_iter().flatten();
     fleet.find_all(members).for_each(|cluster| add(cluster, 0));
-    for (_, counts) in request
+    let all: Vec<usize> = (0..fleet.len()).collect();
+    let of_step = request
         .previous
         .assignments
         .iter()
-        .filter(|(key, _)| key.0 == step.name)
-    {
-        for (name, count) in counts {
-            if let Some(cluster) = fleet.find(name) {
-                add(cluster, *count);
+        .filter(|(key, _)| key.0 == step.name);
+    for (_, counts) in of_step {
+        for (cluster, count) in all.iter().zip(fleet.look_up(&all, Some(counts))) {
+            if let Some(count) = count {
+                add(*cluster, *count);
             }
         }
     }

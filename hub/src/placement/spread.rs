@@ -4,7 +4,7 @@
 
 use super::fleet::Fleet;
 use roundhouse_api::placement::{Spread, WhenUnsatisfiable};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A usable cluster, in the order of preference.
 #[derive(Debug, Clone, Copy)]
@@ -53,44 +53,42 @@ pub(super) fn choose(
         choice.beyond_limit = candidates.iter().skip(limit).map(|c| c.cluster).collect();
         return choice;
     };
-    // Per value, its clusters in the order of preference: only the first of each can be the next.
-    let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut groups: Vec<Group> = Vec::new();
     let mut unlabelled = Vec::new();
+    let mut chosen = vec![false; candidates.len()];
     for (rank, candidate) in candidates.iter().enumerate() {
         let labels = fleet.clusters.get(candidate.cluster).map(|facts| &facts.labels);
-        match labels.and_then(|labels| labels.get(&spread.topology_key)) {
-            Some(value) => groups.entry(value).or_default().ranks.push(rank),
-            None => unlabelled.push(rank),
-        }
-    }
-    let mut chosen = vec![false; candidates.len()];
-    let mut left = limit;
-    // What is kept whatever the skew comes first, in every group too.
-    for (rank, candidate) in candidates.iter().enumerate().take(limit) {
-        if !candidate.kept {
-            break;
-        }
-        if let Some(group) = groups.values_mut().find(|group| group.next() == Some(rank)) {
-            group.take(&mut chosen);
-        } else if let Some(slot) = chosen.get_mut(rank) {
+        let value = labels.and_then(|labels| labels.get(&spread.topology_key));
+        // What is kept whatever the skew comes first, in every group too.
+        let kept = candidate.kept && rank < limit;
+        if let (true, Some(slot)) = (kept, chosen.get_mut(rank)) {
             *slot = true;
         }
-        left -= 1;
-    }
-    while left > 0 {
-        let fewest = groups.values().map(|group| group.chosen).min().unwrap_or(0);
-        let open = groups.values_mut().filter(|group| group.next().is_some());
-        let within = |group: &Group| group.chosen < fewest.saturating_add(spread.max_skew);
-        let next = match spread.when_unsatisfiable {
-            WhenUnsatisfiable::DoNotSchedule => open
-                .filter(|group| within(group))
-                .min_by_key(|group| group.next()),
-            WhenUnsatisfiable::ScheduleAnyway => {
-                open.min_by_key(|group| (if within(group) { 0 } else { group.chosen }, group.next()))
-            }
+        let Some(value) = value else {
+            unlabelled.push(rank);
+            continue;
         };
-        let Some(group) = next else { break };
-        group.take(&mut chosen);
+        let place = *places.entry(value).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Group::default());
+        }
+        if let Some(group) = groups.get_mut(place) {
+            group.ranks.push(rank);
+            group.chosen += u32::from(kept);
+        }
+    }
+    let mut left = limit - chosen.iter().filter(|chosen| **chosen).count();
+    let mut queue = Queue::new(spread.max_skew, &groups);
+    while left > 0 {
+        let anyway = spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway;
+        let Some((rank, place)) = queue.next(anyway) else {
+            break;
+        };
+        if let (Some(slot), Some(group)) = (chosen.get_mut(rank), groups.get_mut(place)) {
+            *slot = true;
+            queue.took(place, group);
+        }
         left -= 1;
     }
     if spread.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway {
@@ -116,11 +114,12 @@ pub(super) fn choose(
         };
         list.push(candidate.cluster);
     }
-    choice.groups = groups
+    choice.groups = places
         .into_iter()
-        .map(|(value, group)| {
+        .filter_map(|(value, place)| {
+            let group = groups.get(place)?;
             let all = u32::try_from(group.ranks.len()).unwrap_or(u32::MAX);
-            (value.to_owned(), (group.chosen, all))
+            Some((value.to_owned(), (group.chosen, all)))
         })
         .collect();
     choice
@@ -129,7 +128,7 @@ pub(super) fn choose(
 /// The clusters of one topology value.
 #[derive(Debug, Default)]
 struct Group {
-    /// Their ranks, ascending.
+    /// Their ranks, ascending: only the first that is not chosen can be the next.
     ranks: Vec<usize>,
     /// How many of them, from the front, are chosen.
     chosen: u32,
@@ -139,11 +138,79 @@ impl Group {
     fn next(&self) -> Option<usize> {
         self.ranks.get(usize::try_from(self.chosen).ok()?).copied()
     }
+}
 
-    fn take(&mut self, chosen: &mut [bool]) {
-        if let Some(slot) = self.next().and_then(|rank| chosen.get_mut(rank)) {
-            *slot = true;
-            self.chosen += 1;
+/// The groups that have clusters left, so that every choice costs the logarithm of their number.
+#[derive(Debug)]
+struct Queue {
+    skew: u32,
+    /// Clusters chosen -> how many groups have so many.
+    counts: BTreeMap<u32, usize>,
+    /// (rank, group) of those within the skew.
+    open: BTreeSet<(usize, usize)>,
+    /// (chosen, rank, group) of the others.
+    blocked: BTreeSet<(u32, usize, usize)>,
+}
+
+impl Queue {
+    fn new(skew: u32, groups: &[Group]) -> Self {
+        let mut queue = Queue {
+            skew,
+            counts: BTreeMap::new(),
+            open: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+        };
+        for group in groups {
+            *queue.counts.entry(group.chosen).or_insert(0) += 1;
+        }
+        for (place, group) in groups.iter().enumerate() {
+            queue.put(place, group);
+        }
+        queue
+    }
+
+    /// A value may have less than this.
+    fn bound(&self) -> u32 {
+        let fewest = self.counts.first_key_value().map_or(0, |(count, _)| *count);
+        fewest.saturating_add(self.skew)
+    }
+
+    fn put(&mut self, place: usize, group: &Group) {
+        let Some(rank) = group.next() else { return };
+        if group.chosen < self.bound() {
+            self.open.insert((rank, place));
+        } else {
+            self.blocked.insert((group.chosen, rank, place));
+        }
+    }
+
+    /// The most preferred cluster within the skew, or `anyway` that of the group with the fewest.
+    fn next(&mut self, anyway: bool) -> Option<(usize, usize)> {
+        self.open.pop_first().or_else(|| {
+            let (_, rank, place) = anyway.then(|| self.blocked.pop_first())??;
+            Some((rank, place))
+        })
+    }
+
+    /// Counts the cluster that was given out last, of this group.
+    fn took(&mut self, place: usize, group: &mut Group) {
+        if let Some(count) = self.counts.get_mut(&group.chosen) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&group.chosen);
+            }
+        }
+        group.chosen += 1;
+        *self.counts.entry(group.chosen).or_insert(0) += 1;
+        self.put(place, group);
+        while let Some(first) = self
+            .blocked
+            .first()
+            .copied()
+            .filter(|(count, ..)| *count < self.bound())
+        {
+            self.blocked.remove(&first);
+            self.open.insert((first.1, first.2));
         }
     }
 }

@@ -42,13 +42,14 @@ pub fn with_variants(base: &Rendered, variants: &Variants) -> Rendered {
 
 /// Parts what [`with_variants`] put together.
 pub fn part_variants(all: Rendered) -> (Rendered, Variants) {
-    let (components, differing) = all.components.into_iter().partition(|c| !c.name.contains('.'));
+    let (components, differing): (Vec<_>, Vec<_>) =
+        all.components.into_iter().partition(|c| !c.name.contains('.'));
     let base = Rendered {
         components,
         replica_paths: all.replica_paths,
     };
     let mut variants = Variants::new();
-    for changed in Vec::<RenderedComponent>::from(differing) {
+    for changed in differing {
         let Some((name, step)) = changed.name.split_once('.') else {
             continue;
         };

@@ -17,6 +17,7 @@ mod fleet;
 mod hostile;
 mod input;
 mod once;
+mod overriding;
 mod placements;
 mod quiet;
 mod recorder;

@@ -121,6 +121,24 @@ async fn a_cordoned_cluster_keeps_what_it_has_and_gets_nothing_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tainted_cluster_that_holds_nothing_gets_nothing_until_the_taint_goes() {
+    let (world, recorder) = delivered(seed("nginx:1")).await;
+    let before = world.replicas("app").await;
+    world.join("c6", &[("region", "north")]).await;
+    world.taint_cluster("c6", taint("NoSchedule", json!({}))).await;
+    world.label_cluster("c6", json!({"region": "east"})).await;
+    world.rest().await;
+    assert_eq!(world.replicas("app").await, before);
+    let decision = world.decision("app-step-0").await.unwrap();
+    let tainted = decision.spec.excluded.iter().find(|e| e.reason == "Tainted");
+    assert_eq!(tainted.map(|e| e.count), Some(1));
+    world.taint_cluster("c6", json!([])).await;
+    until_sum(&world, &["c1", "c2", "c3", "c6"], 7).await;
+    assert!(world.replicas("app").await["c6"] > 0);
+    recorder.check_conserved(10);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_taint_that_evicts_moves_everything_away() {
     let (world, recorder) = delivered(seed("nginx:1")).await;
     world.taint_cluster("c1", taint("NoExecute", json!({}))).await;

@@ -3,7 +3,11 @@
 use super::*;
 use crate::{application::placements::StoredPlacement as Held, placement::PlacingStep};
 use kube::core::ApiResource;
-use roundhouse_api::{application::Application, cluster::ClusterSpec, placement::Placement};
+use roundhouse_api::{
+    application::Application,
+    cluster::{Cluster, ClusterSpec},
+    placement::Placement,
+};
 use serde_json::json;
 
 const APPLICATIONS: usize = 1000;

@@ -42,7 +42,7 @@ fn web(component: &ValidComponent) -> &WebserviceProperties {
 }
 
 /// The images of web, web-2 and job.
-fn images(component: Value) -> [String; 3] {
+fn images(component: &Value) -> [String; 3] {
     let all = components(&[json!({"components": [component]})]);
     let ComponentKind::Worker(job) = &all[2].kind else {
         panic!()
@@ -83,7 +83,7 @@ fn names_are_anchored_patterns_and_types_select_without_a_name() {
             ["nginx", "nginx", "x"],
         ),
     ] {
-        assert_eq!(images(component.clone()), expected, "{component}");
+        assert_eq!(images(&component), expected, "{component}");
     }
 }
 

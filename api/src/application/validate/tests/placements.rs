@@ -22,14 +22,14 @@ fn steps(all: &[Value]) -> Value {
     spec
 }
 
-fn placement(spec: Value) -> PlacementSpec {
-    validate_placement(&spec).unwrap()
+fn placement(spec: &Value) -> PlacementSpec {
+    validate_placement(spec).unwrap()
 }
 
 /// Resolves with a Placement `regions` (east 70 %) and one `bad` that is refused.
 fn resolved(spec: &Value) -> Result<ValidApplication, Unresolved> {
     let regions = placement(
-        json!({"placement": [{"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%"}]}),
+        &json!({"placement": [{"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%"}]}),
     );
     let bad = [Violation {
         path: "spec.placement".to_owned(),
@@ -225,7 +225,7 @@ fn override_policies_go_beside_any_placement() {
 #[test]
 fn the_spec_of_a_placement() {
     let spec =
-        placement(json!({"placement": [{"replicas": "70%"}], "remainder": "Spread", "maxClusters": 3}));
+        placement(&json!({"placement": [{"replicas": "70%"}], "remainder": "Spread", "maxClusters": 3}));
     assert_eq!((spec.placement.len(), spec.max_clusters), (1, Some(3)));
     for (spec, line) in [
         (json!(null), "spec: expected a map, found null"),
@@ -249,5 +249,86 @@ fn the_spec_of_a_placement() {
             .map(ToString::to_string)
             .collect();
         assert_eq!(lines, [line]);
+    }
+}
+
+#[test]
+fn every_other_refusal_of_a_placing_step_and_of_policies() {
+    let step = "spec.workflow.steps[0].properties";
+    let placement = json!([{"replicas": "1%"}]);
+    for (properties, line) in [
+        (
+            json!({"placement": placement, "auto": false}),
+            format!("{step}.auto: auto: false is not supported yet: put a suspend step before this one"),
+        ),
+        (
+            json!({"placement": placement, "maxParallel": 1}),
+            format!("{step}.maxParallel: maxParallel is not supported yet: use several steps"),
+        ),
+        (
+            json!({"placement": placement, "parallelism": 1}),
+            format!("{step}.parallelism: parallelism is not supported yet: use several steps"),
+        ),
+        (
+            json!({"placement": placement, "maxFailedClusters": 1}),
+            format!(
+                "{step}.maxFailedClusters: maxFailedClusters is not supported yet: failed clusters make the step wait"
+            ),
+        ),
+        (
+            json!({"placement": placement, "inlinePolicies": [1]}),
+            format!("{step}.inlinePolicies: inlinePolicies is not supported: write the placement here"),
+        ),
+        (
+            json!({"placement": placement, "ignoreTerraformComponent": true}),
+            format!(
+                "{step}.ignoreTerraformComponent: ignoreTerraformComponent is not supported: there are no terraform \
+                 components"
+            ),
+        ),
+        (
+            json!({"policies": []}),
+            format!("{step}.policies: is empty: name placement policies, or write an inline placement"),
+        ),
+        (
+            json!({"policies": ["all"], "placement": placement}),
+            format!("{step}.policies: cannot be used beside an inline placement: keep one of them"),
+        ),
+        (
+            json!({"policies": ["all", "all"]}),
+            format!("{step}.policies[1]: policy \"all\" is named twice"),
+        ),
+        (
+            json!({"policies": ["al"]}),
+            format!(
+                "{step}.policies[0]: there is no policy named \"al\": did you mean \"all\"? known here: all"
+            ),
+        ),
+    ] {
+        assert_eq!(refused(&steps(&[properties])), [line]);
+    }
+    for (policy, line) in [
+        (
+            json!({"type": "topology", "properties": {"clusters": ["c1"]}}),
+            "spec.policies[1].name: is required: give the policy a name",
+        ),
+        (
+            json!({"name": "x"}),
+            "spec.policies[1].type: is required: use one of placement, topology, override, apply-once",
+        ),
+        (
+            json!({"name": "x", "type": "replication"}),
+            "spec.policies[1].type: \"replication\" is not supported yet: use one of placement, topology, override, \
+             apply-once",
+        ),
+        (
+            json!({"name": "x", "type": "placement"}),
+            "spec.policies[1].properties: is required: under placement, list the rules, such as [{clusterSelector: {region: \
+             east}, replicas: \"70%\"}], or name a Placement under placementRef",
+        ),
+    ] {
+        let mut spec = valid();
+        set(&mut spec, "/policies/-", policy);
+        assert_eq!(refused(&spec), [line]);
     }
 }

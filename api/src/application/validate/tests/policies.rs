@@ -91,15 +91,15 @@ fn policies() {
         ),
         (
             "/policies/0/properties/overrides",
-            json!([{}]),
-            "spec.policies[0].properties.overrides: ",
-            "not supported yet",
+            json!([{"target": {"kind": "Deployment", "name": "web"}}]),
+            "spec.policies[0].properties.overrides[0]: ",
+            "changes nothing",
         ),
         (
-            "/policies/0/properties/spread",
-            json!({"a": 1}),
-            "spec.policies[0].properties.spread: ",
-            "not supported yet",
+            "/policies/0/properties",
+            json!({"placement": [{}], "maxClusters": 2, "spread": {"topologyKey": "region", "maxSkew": 1, "a": 1}}),
+            "spec.policies[0].properties.spread.a: ",
+            "unknown field",
         ),
         (
             "/policies/0/properties/wait",
