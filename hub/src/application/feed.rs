@@ -127,7 +127,7 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
-        Seen::Definition(definition) => match cache.put_definition(*definition) {
+        Seen::Definition(definition) => match cache.put_definition(&definition) {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },
