@@ -28,10 +28,10 @@ pub struct ComponentDefinitionSpec {
     /// The workload.
     #[serde(default)]
     pub workload: WorkloadDefinition,
-    /// Path of the field that counts replicas, such as `spec.replicas`; without it the kind is not divided. The built-in
+    /// Path of the field that counts replicas, such as `spec.replicas`; without it, or with a
+    /// path that is none, the kind is not divided. The built-in
     /// kinds of `apps` and `batch` and `CloneSet` have theirs whatever a definition says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*$"))]
     pub replicas_path: Option<String>,
 }
 

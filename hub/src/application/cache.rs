@@ -281,8 +281,8 @@ impl Cache {
     }
 
     /// Takes a definition in; returns whether it says something else than before.
-    pub(super) fn put_definition(&self, definition: ComponentDefinition) -> bool {
-        let key = key_of(&definition);
+    pub(super) fn put_definition(&self, definition: &ComponentDefinition) -> bool {
+        let key = key_of(definition);
         let version = definition.resource_version().unwrap_or_default();
         let mut state = self.state.write();
         if state

@@ -130,7 +130,7 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
             .unwrap_or_default(),
         Seen::Cluster(cluster) => cache.put_cluster(&cluster),
         Seen::Placement(object) => cache.put_placement(*object),
-        Seen::Definition(definition) => match cache.put_definition(*definition) {
+        Seen::Definition(definition) => match cache.put_definition(&definition) {
             true => cache.applications().into_iter().collect(),
             false => BTreeSet::new(),
         },

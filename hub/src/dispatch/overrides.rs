@@ -44,10 +44,13 @@ pub struct Fault {
     pub message: String,
 }
 
+/// Step and index of an override, and the values of its variables in their order.
+type Filled<'a> = (&'a str, u32, Vec<(&'a str, &'a str)>);
+
 /// Fills in variables; clusters with equal values share the outcome.
 #[derive(Debug, Default)]
 pub struct Filler<'a> {
-    done: HashMap<(&'a str, u32, Vec<(&'a str, &'a str)>), Arc<Applied>>,
+    done: HashMap<Filled<'a>, Arc<Applied>>,
 }
 
 impl<'a> Filler<'a> {

@@ -6,7 +6,7 @@ use roundhouse_api::{application::ApplicationPhase, definition::ComponentDefinit
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn app(image: &str, overrides: Value) -> Value {
+fn app(image: &str, overrides: &Value) -> Value {
     json!({"components": web(image), "workflow": {"steps": [{"name": "all", "type": "deploy", "properties": {
         "placement": [{"name": "east", "clusterSelector": {"region": "east"}, "replicas": "70%"},
             {"name": "west", "clusterSelector": {"region": "west"}, "replicas": "30%"}],
@@ -45,7 +45,7 @@ async fn overrides_reach_their_clusters_and_follow_labels() {
     let overrides = json!([
         {"rule": "east", "target": target, "jsonPatch": [{"op": "replace", "path": image, "value": "${cluster.labels.mirror}.io/nginx:1"}]},
         {"target": target, "patch": {"spec": {"template": {"metadata": {"annotations": {"at": "${cluster.name}"}}}}}}]);
-    world.apply("app", app("nginx:1", overrides)).await;
+    world.apply("app", app("nginx:1", &overrides)).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let all = delivered(&world).await;
     assert_eq!(
@@ -88,7 +88,7 @@ async fn overrides_reach_their_clusters_and_follow_labels() {
 #[tokio::test(start_paused = true)]
 async fn an_override_that_cannot_be_applied_holds_what_runs() {
     let world = World::new(&[("c1", "east"), ("c3", "west")]).await;
-    world.apply("app", app("nginx:1", json!([]))).await;
+    world.apply("app", app("nginx:1", &json!([]))).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let before = delivered(&world).await;
 
@@ -116,7 +116,7 @@ async fn an_override_that_cannot_be_applied_holds_what_runs() {
              tier, which ${cluster.labels.tier} stands for: label it, or restrict the override to clusters that have the label",
         ),
     ] {
-        world.apply("app", app("nginx:2", overrides)).await;
+        world.apply("app", app("nginx:2", &overrides)).await;
         let status = world
             .until("app", "the step says why", async |world: &World| {
                 let status = world.status("app").await;
@@ -162,7 +162,7 @@ async fn an_override_that_cannot_be_applied_holds_what_runs() {
 async fn a_first_delivery_with_a_wrong_override_places_nothing() {
     let world = World::new(&[("c1", "east"), ("c3", "west")]).await;
     let wrong = json!([{"target": {"kind": "Deployment", "name": "web"}, "jsonPatch": [{"op": "remove", "path": "/spec/strategy"}]}]);
-    world.apply("app", app("nginx:1", wrong)).await;
+    world.apply("app", app("nginx:1", &wrong)).await;
     world
         .until("app", "the decision names the error", async |world: &World| {
             let decision = world.decision("app-all").await?;
@@ -179,7 +179,7 @@ async fn a_first_delivery_with_a_wrong_override_places_nothing() {
         .override_errors
         .remove(0);
     assert_eq!((error.cluster.as_deref(), error.more_clusters), (Some("c1"), 1));
-    world.apply("app", app("nginx:1", json!([]))).await;
+    world.apply("app", app("nginx:1", &json!([]))).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(world.dispatched("app").await.len(), 2);
 }

@@ -8,7 +8,7 @@ fn web() -> Value {
         "spec": {"replicas": 3, "paused": true, "template": {"spec": {"containers": [{"name": "web", "image": "nginx:1"}]}}}})
 }
 
-fn decided(change: Value) -> DecidedOverride {
+fn decided(change: &Value) -> DecidedOverride {
     let mut whole =
         json!({"index": 2, "clusters": ["c1", "c2"], "target": {"kind": "Deployment", "name": "web"}});
     whole
@@ -18,7 +18,7 @@ fn decided(change: Value) -> DecidedOverride {
     serde_json::from_value(whole).unwrap()
 }
 
-fn applied(change: Value) -> Result<Value, String> {
+fn applied(change: &Value) -> Result<Value, String> {
     let decided = decided(change);
     let labels = BTreeMap::from([("db".to_owned(), "one".to_owned())]);
     let mut filler = Filler::default();
@@ -31,7 +31,7 @@ fn applied(change: Value) -> Result<Value, String> {
 #[test]
 fn a_merge_patch_changes_what_it_names() {
     let patch = json!({"spec": {"paused": false, "minReadySeconds": 0, "template": {"metadata": {"annotations": {"at": "${cluster.name}-${cluster.labels.db}-$${cluster.x}"}}}}});
-    let manifest = applied(json!({"patch": patch})).unwrap();
+    let manifest = applied(&json!({"patch": patch})).unwrap();
     assert_eq!(
         manifest["spec"]["paused"], false,
         "an explicit zero value does override"
@@ -45,13 +45,13 @@ fn a_merge_patch_changes_what_it_names() {
         manifest["spec"]["template"]["spec"],
         web()["spec"]["template"]["spec"]
     );
-    let removed = applied(json!({"patch": {"spec": {"paused": null}}})).unwrap();
+    let removed = applied(&json!({"patch": {"spec": {"paused": null}}})).unwrap();
     assert_eq!(removed["spec"].get("paused"), None);
 }
 
 #[test]
 fn a_json_patch_is_applied_operation_by_operation() {
-    let manifest = applied(json!({"jsonPatch": [
+    let manifest = applied(&json!({"jsonPatch": [
         {"op": "test", "path": "/spec/replicas", "value": 3},
         {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "registry.${cluster.labels.db}/nginx:1"},
         {"op": "add", "path": "/spec/template/spec/containers/0/args", "value": []},
@@ -99,7 +99,7 @@ fn what_cannot_be_applied_names_override_object_and_path() {
              knows its objects (app.oam.dev/, workload.oam.dev/, trait.oam.dev/): leave them out",
         ),
     ] {
-        assert_eq!(applied(change.clone()), Err(expected.to_owned()), "{change}");
+        assert_eq!(applied(&change), Err(expected.to_owned()), "{change}");
     }
 }
 
@@ -110,7 +110,7 @@ fn the_count_of_a_defined_kind_is_protected_too() {
     let paths = ReplicaPaths::of("shop", [(&key, &serde_json::from_value(definition).unwrap())]);
     let mut manifest = web();
     manifest["apiVersion"] = json!("games.io/v1");
-    let decided = decided(json!({"patch": {"spec": {"size": 4, "replicas": 9}}}));
+    let decided = decided(&json!({"patch": {"spec": {"size": 4, "replicas": 9}}}));
     let change = Filler::default().fill("deploy", &decided, "c1", None);
     let fault = apply(&mut manifest, &[change], &paths).unwrap_err();
     assert_eq!(fault.path.as_deref(), Some("/spec/size"));
@@ -118,7 +118,7 @@ fn the_count_of_a_defined_kind_is_protected_too() {
 
 #[test]
 fn another_object_is_left_alone_and_a_target_that_is_none_is_named() {
-    let decided = decided(json!({"patch": {"data": {"a": "b"}}}));
+    let decided = decided(&json!({"patch": {"data": {"a": "b"}}}));
     let change = Filler::default().fill("deploy", &decided, "c1", None);
     let mut other = web();
     other["metadata"]["name"] = json!("api");
@@ -143,8 +143,8 @@ fn another_object_is_left_alone_and_a_target_that_is_none_is_named() {
 
 #[test]
 fn clusters_with_equal_values_share_one_override() {
-    let plain = decided(json!({"patch": {"a": "x"}}));
-    let named = decided(json!({"patch": {"a": "${cluster.labels.db}"}}));
+    let plain = decided(&json!({"patch": {"a": "x"}}));
+    let named = decided(&json!({"patch": {"a": "${cluster.labels.db}"}}));
     let labels = |value: &str| BTreeMap::from([("db".to_owned(), value.to_owned())]);
     let (one, same, two) = (labels("one"), labels("one"), labels("two"));
     let mut filler = Filler::default();
@@ -188,9 +188,9 @@ fn the_bundles_hash_covers_overrides() {
         },
     )]);
     let one = decided(
-        json!({"jsonPatch": [{"op": "test", "path": "/spec/replicas", "value": 2}, {"op": "add", "path": "/spec/paused", "value": false}]}),
+        &json!({"jsonPatch": [{"op": "test", "path": "/spec/replicas", "value": 2}, {"op": "add", "path": "/spec/paused", "value": false}]}),
     );
-    let wrong = decided(json!({"jsonPatch": [{"op": "remove", "path": "/spec/strategy"}]}));
+    let wrong = decided(&json!({"jsonPatch": [{"op": "remove", "path": "/spec/strategy"}]}));
     let mut filler = Filler::default();
     let (one, mut divider) = (filler.fill("a", &one, "c1", None), Divider::new(&content));
     let plain = divider.divide("step", &shares, &[]).unwrap();

@@ -121,7 +121,7 @@ fn what_was_chosen_stays_chosen() {
         assert_eq!(decisions[0].clusters, chosen);
     }
     // A new value takes one over from the fullest.
-    let mut more = case.clone().after(&[("a1", 2), ("a2", 2), ("b1", 2), ("b2", 2)]);
+    let mut more = case.after(&[("a1", 2), ("a2", 2), ("b1", 2), ("b2", 2)]);
     more.clusters.extend(fleet(&["c1"]));
     assert_eq!(shown(&more.place()).0.matches('c').count(), 1);
     // Under Never nothing that was chosen is given up for it.

@@ -312,7 +312,8 @@ fn is_tolerated(case: &Case, spec: &PlacementSpec, taint: &Taint) -> bool {
         Some(added) => case.now.as_second() < added.0.as_second() + seconds,
     };
     let seconds = matching.iter().filter_map(|t| t.toleration_seconds);
-    let in_time = seconds.map(lasts).all(|lasts| lasts);
+    let mut seconds = seconds;
+    let in_time = seconds.all(lasts);
     !matching.is_empty() && (taint.effect == TaintEffect::NoSchedule || in_time)
 }
 

@@ -46,7 +46,7 @@ fn a_job_is_divided_once_per_revision() {
     let mut deployment = Case::new(
         json!({"placement": [{"name": "r", "replicas": "90%"}]}),
         10,
-        grown.clusters.clone(),
+        grown.clusters,
     );
     deployment.previous = Previous::from_decisions_at("app-v1", &stored);
     assert_eq!(numbers(&deployment.place()), [3, 3, 3]);

@@ -59,7 +59,7 @@ fn with_cpu(values: &[&str]) -> Vec<ClusterFacts> {
 #[test]
 fn allocatable_weights_are_frozen_until_one_moves_by_more_than_a_fifth() {
     let spec = by(&json!({"allocatable": "cpu"}));
-    let first = Case::new(spec.clone(), 12, with_cpu(&["6", "4000m", "2"]));
+    let first = Case::new(spec, 12, with_cpu(&["6", "4000m", "2"]));
     let decisions = first.place();
     assert_eq!(numbers(&decisions), [6, 4, 2]);
     let weights = |decisions: &[crate::placement::StepDecision]| -> Vec<u64> {

@@ -275,7 +275,7 @@ fn siblings_of_the_rules() {
 }
 
 /// The whole line for one change of the step's properties.
-fn exact(properties: Value, line: &str) {
+fn exact(properties: &Value, line: &str) {
     let mut spec = super::valid();
     let map = properties.as_object().unwrap();
     for (field, value) in map {
@@ -295,25 +295,25 @@ fn weights_from_clusters() {
         json!({"placement": [rule]})
     };
     exact(
-        rule(json!({"weightBy": {"label": "size"}, "weights": {"c1": 1}})),
+        &rule(json!({"weightBy": {"label": "size"}, "weights": {"c1": 1}})),
         ".placement[0].weightBy: cannot be used beside weights: keep one of them",
     );
     exact(
-        rule(json!({"weightBy": {}})),
+        &rule(json!({"weightBy": {}})),
         ".placement[0].weightBy: needs one of label (a cluster label whose value is the weight) and allocatable (a resource, \
          such as cpu)",
     );
     exact(
-        rule(json!({"weightBy": {"labels": "size", "label": "size"}})),
+        &rule(json!({"weightBy": {"labels": "size", "label": "size"}})),
         ".placement[0].weightBy.labels: unknown field: did you mean \"label\"? known here: label, allocatable",
     );
     exact(
-        rule(json!({"weightBy": {"label": "si ze"}})),
+        &rule(json!({"weightBy": {"label": "si ze"}})),
         ".placement[0].weightBy.label: \"si ze\" is no label key: use an optional DNS name and /, then at most 63 letters, \
          digits, '-', '_' or '.'",
     );
     exact(
-        rule(json!({"weightBy": "cpu"})),
+        &rule(json!({"weightBy": "cpu"})),
         ".placement[0].weightBy: expected a map, found \"cpu\"",
     );
 }
@@ -322,28 +322,28 @@ fn weights_from_clusters() {
 fn spreads() {
     let spread = |spread: Value| json!({"maxClusters": 3, "spread": spread});
     exact(
-        json!({"spread": {"topologyKey": "region", "maxSkew": 1}}),
+        &json!({"spread": {"topologyKey": "region", "maxSkew": 1}}),
         ".spread: needs maxClusters: without it every cluster is chosen and there is nothing to spread",
     );
     exact(
-        spread(json!({"maxSkew": 1})),
+        &spread(json!({"maxSkew": 1})),
         ".spread.topologyKey: is required: name a cluster label, such as region",
     );
     exact(
-        spread(json!({"topologyKey": "region"})),
+        &spread(json!({"topologyKey": "region"})),
         ".spread.maxSkew: is required: say by how many chosen clusters two values may differ, such as 1",
     );
     exact(
-        spread(json!({"topologyKey": "region", "maxSkew": 0})),
+        &spread(json!({"topologyKey": "region", "maxSkew": 0})),
         ".spread.maxSkew: expected an integer from 1 to 2147483647, found 0",
     );
     exact(
-        spread(json!({"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": "DoNotschedule"})),
+        &spread(json!({"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": "DoNotschedule"})),
         ".spread.whenUnsatisfiable: \"DoNotschedule\" is not known here: did you mean \"DoNotSchedule\"? known here: \
          DoNotSchedule, ScheduleAnyway",
     );
     exact(
-        spread(json!({"topologyKey": "", "maxSkew": 1})),
+        &spread(json!({"topologyKey": "", "maxSkew": 1})),
         ".spread.topologyKey: is empty",
     );
 }
@@ -510,7 +510,7 @@ fn overrides() {
             ".jsonPatch[0].value: \"${cluster.x}\" is no variable: known here are ${cluster.name} and ${cluster.labels.<key>}; write $${cluster. for the text itself",
         ),
     ] {
-        exact(properties, &format!(".overrides[0]{line}"));
+        exact(&properties, &format!(".overrides[0]{line}"));
     }
 }
 
@@ -649,7 +649,7 @@ fn placements_word_for_word() {
             ".tolerations[0].effect: \"PreferNoSchedule\" is not known here: known here: NoSchedule, NoExecute".to_owned(),
         ),
     ] {
-        exact(properties, &line);
+        exact(&properties, &line);
     }
     // Over all placing steps: the sum is named, and where it comes from.
     let mut spec = super::valid();
