@@ -1,11 +1,12 @@
 //! What the demo shows of an application: pure, from the objects of the hub.
 
+use crate::plan::rows::selector_of;
 use roundhouse_api::{
     application::{ACCEPTED, Application, ApplicationPhase, DELIVERED, StepKind, validate},
     bundle::{Bundle, BundlePhase},
     condition,
     decision::{Decision, WorkloadDecision, WorkloadRef},
-    placement::{Operator, Rule},
+    placement::Rule,
 };
 use std::collections::BTreeMap;
 
@@ -274,34 +275,4 @@ fn workload_view(
         rules: views.collect(),
         reasons: reasons.to_vec(),
     }
-}
-
-fn selector_of(rule: &Rule) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(selector) = &rule.cluster_selector {
-        parts.extend(
-            selector
-                .match_labels
-                .iter()
-                .map(|(key, value)| format!("{key}={value}")),
-        );
-        parts.extend(selector.match_expressions.iter().map(|requirement| {
-            let key = &requirement.key;
-            match &requirement.operator {
-                Operator::In(values) => format!("{key} in ({})", values.join(", ")),
-                Operator::NotIn(values) => format!("{key} not in ({})", values.join(", ")),
-                Operator::Exists => key.clone(),
-                Operator::DoesNotExist => format!("!{key}"),
-            }
-        }));
-    }
-    parts.extend(
-        rule.clusters
-            .iter()
-            .map(|names| format!("clusters {}", names.join(", "))),
-    );
-    if parts.is_empty() {
-        return "every cluster".to_owned();
-    }
-    parts.join(", ")
 }

@@ -22,7 +22,10 @@ use crate::{
 };
 use clap::ValueEnum;
 use jiff::Timestamp;
-use roundhouse_api::cluster::Cluster;
+use roundhouse_api::{
+    clock::{Clock, SystemClock},
+    cluster::Cluster,
+};
 use screen::Screen;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -111,7 +114,11 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         None => {
             let client = client(args.kubeconfig.as_deref()).await?;
             let seen = snapshot::read(&client, &proposed).await?;
-            (seen, Against::Bundles, args.at.unwrap_or_else(Timestamp::now))
+            (
+                seen,
+                Against::Bundles,
+                args.at.unwrap_or_else(|| SystemClock.now()),
+            )
         }
     };
     let applications = plan_all(&seen, &proposed, now)?;

@@ -269,8 +269,9 @@ fn lines(expect: &Expect) -> BTreeMap<String, BTreeSet<String>> {
         let own = lines.entry(section).or_default();
         let clusters = placement.clusters.iter().filter(|(_, replicas)| **replicas > 0);
         own.extend(clusters.map(|(cluster, replicas)| format!("{cluster}  {replicas}")));
-        // A workload that is placed nowhere is there too.
-        own.insert(" is placed".to_owned());
+        if own.is_empty() {
+            own.insert("no cluster".to_owned());
+        }
     }
     for none in expect.unplaced.iter().flatten() {
         let section = format!("{}step {}, {}", of(&none.application), none.step, none.workload);

@@ -20,27 +20,29 @@ const ENDINGS: [&str; 2] = [".test.yaml", ".test.yml"];
 /// Directories deeper than this are not looked into.
 const MAX_DEPTH: usize = 16;
 
+/// What a case looks like.
+const CASE: &str = "\
+A case:
+  name: seventy percent in the east
+  files: [app.yaml]            # Applications and Placements, beside the file; or `applications:` with objects
+  inventory: fleet.yaml        # a list of Clusters; or the list itself
+  previous:                    # optional: what was decided before
+  - {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {east-1: 10}}
+  at: 2026-01-01T00:00:00Z     # optional: the moment, for taints that are tolerated for a time
+  expect:                      # at least one of these; each is complete: what is not listed must not be there
+    placements:
+    - {step: step-0, workload: Deployment default/web, clusters: {east-1: 4, east-2: 3}}
+    unplaced:
+    - {step: step-0, workload: Deployment default/web, count: 1, reason: Unclaimed}
+    bundles: {east-1: [Deployment default/web], east-2: [Deployment default/web]}
+    errors: [\"110%\"]           # parts of the message with which the plan is refused
+With several Applications an entry names its own: `application: default/web`.";
+
 /// Run golden tests of policies: given files and an inventory, what is placed where
 ///
-/// A case is a document of a file that ends in .test.yaml, in DIR or below:
-///
-///   name: seventy percent in the east
-///   files: [app.yaml]            # Applications and Placements, beside the file; or `applications:` with objects
-///   inventory: fleet.yaml        # a list of Clusters; or the list itself
-///   previous:                    # optional: what was decided before
-///   - {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {east-1: 10}}
-///   at: 2026-01-01T00:00:00Z     # optional: the moment, for taints that are tolerated for a time
-///   expect:                      # at least one of these; each is complete: what is not listed must not be there
-///     placements:
-///     - {step: step-0, workload: Deployment default/web, clusters: {east-1: 4, east-2: 3}}
-///     unplaced:
-///     - {step: step-0, workload: Deployment default/web, count: 1, reason: Unclaimed}
-///     bundles: {east-1: [Deployment default/web], east-2: [Deployment default/web]}
-///     errors: [percentages sum to 110%]      # parts of the message with which the plan is refused
-///
-/// With several Applications an entry names its own: `application: default/web`.
+/// A case is a document of a file that ends in .test.yaml, in DIR or below.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = CASE)]
 pub(super) struct Args {
     /// A directory, or one file of cases
     #[arg(value_name = "DIR")]

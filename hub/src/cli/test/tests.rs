@@ -48,7 +48,11 @@ fn what_is_expected_is_compared_line_by_line() {
         ),
         (
             "expect: {placements: []}",
-            Some("step s, Deployment default/w\n  +  is placed\n  + a  1\n  + b  1\n"),
+            Some("step s, Deployment default/w\n  + a  1\n  + b  1\n"),
+        ),
+        (
+            "expect: {placements: [{step: s, workload: Deployment default/w, clusters: {a: 1, b: 1}}, {step: s, workload: Job default/w, clusters: {}}]}",
+            Some("step s, Job default/w\n  - no cluster\n"),
         ),
         (
             "expect: {unplaced: []}",
