@@ -292,9 +292,8 @@ impl Cache {
         {
             return false;
         }
-        let spec = definition.spec;
-        let before = state.definitions.insert(key, (version, spec.clone()));
-        before.is_none_or(|(_, before)| before != spec)
+        let before = state.definitions.insert(key, (version, definition.spec.clone()));
+        before.is_none_or(|(_, spec)| spec != definition.spec)
     }
 
     pub(super) fn remove_definition(&self, key: &Key) -> bool {

@@ -48,7 +48,7 @@ impl Snapshot {
     }
 
     /// Takes a ComponentDefinition in; a proposed one has no resourceVersion, and counts.
-    pub fn put_definition(&self, definition: ComponentDefinition) {
+    pub fn put_definition(&self, definition: &ComponentDefinition) {
         self.cache.put_definition(definition);
     }
 

@@ -112,7 +112,7 @@ pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
         "ComponentDefinitions",
         &ListParams::default(),
         |definition| {
-            snapshot.put_definition(definition);
+            snapshot.put_definition(&definition);
         },
     )
     .await?;

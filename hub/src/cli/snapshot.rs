@@ -75,7 +75,7 @@ pub(super) async fn read(hub: &Client, proposed: &[Proposed]) -> Result<Seen, Fa
             seen.note(Kind::ComponentDefinition, &definition);
             // One that does not read is passed over by the controller too.
             if let Ok(definition) = serde_json::to_value(&definition).and_then(serde_json::from_value) {
-                seen.snapshot.put_definition(definition);
+                seen.snapshot.put_definition(&definition);
             }
         },
     )

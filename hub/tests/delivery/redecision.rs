@@ -38,7 +38,7 @@ async fn until_sum(world: &World, clusters: &[&str], expected: u64) {
     world.rest().await;
 }
 
-fn taint(effect: &str, more: Value) -> Value {
+fn taint(effect: &str, more: &Value) -> Value {
     let mut taint = json!({"key": "maintenance", "effect": effect});
     taint
         .as_object_mut()
@@ -100,7 +100,7 @@ async fn a_label_that_no_rule_reads_moves_nothing() {
 async fn a_cordoned_cluster_keeps_what_it_has_and_gets_nothing_more() {
     let (world, recorder) = delivered(seed("nginx:1")).await;
     let before = world.replicas("app").await;
-    world.taint_cluster("c1", taint("NoSchedule", json!({}))).await;
+    world.taint_cluster("c1", taint("NoSchedule", &json!({}))).await;
     world.rest().await;
     assert_eq!(world.replicas("app").await, before);
     // Twice the replicas: the others take them all.
@@ -125,7 +125,7 @@ async fn a_tainted_cluster_that_holds_nothing_gets_nothing_until_the_taint_goes(
     let (world, recorder) = delivered(seed("nginx:1")).await;
     let before = world.replicas("app").await;
     world.join("c6", &[("region", "north")]).await;
-    world.taint_cluster("c6", taint("NoSchedule", json!({}))).await;
+    world.taint_cluster("c6", taint("NoSchedule", &json!({}))).await;
     world.label_cluster("c6", json!({"region": "east"})).await;
     world.rest().await;
     assert_eq!(world.replicas("app").await, before);
@@ -141,7 +141,7 @@ async fn a_tainted_cluster_that_holds_nothing_gets_nothing_until_the_taint_goes(
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_evicts_moves_everything_away() {
     let (world, recorder) = delivered(seed("nginx:1")).await;
-    world.taint_cluster("c1", taint("NoExecute", json!({}))).await;
+    world.taint_cluster("c1", taint("NoExecute", &json!({}))).await;
     until_sum(&world, &["c2", "c3"], 7).await;
     world
         .until("app", "c1 is cleaned", async |world: &World| {
@@ -159,13 +159,13 @@ async fn a_taint_is_tolerated_for_its_time() {
     let before = world.replicas("app").await;
     // The spec does not say since when; the hub has noted it, as its cluster controller does.
     let added = world.clock.now();
-    world.taint_cluster("c1", taint("NoExecute", json!({}))).await;
+    world.taint_cluster("c1", taint("NoExecute", &json!({}))).await;
     world.rest().await;
     assert_eq!(world.replicas("app").await, before, "nobody knows since when");
     world
         .patch_cluster_status(
             "c1",
-            json!({"taintsSeen": taint("NoExecute", json!({"timeAdded": added.to_string()}))}),
+            json!({"taintsSeen": taint("NoExecute", &json!({"timeAdded": added.to_string()}))}),
         )
         .await;
     let writes = world.rest().await;

@@ -13,7 +13,7 @@ fn node(case: &Case) -> Option<&'static schema::Node> {
 }
 
 /// The recorded result without what Kubernetes' library leaves in list elements that it adds whole.
-fn without_leftovers(value: &Value, in_list: bool) -> Value {
+pub(crate) fn without_leftovers(value: &Value, in_list: bool) -> Value {
     match value {
         Value::Object(fields) => {
             let leftover = |name: &str, value: &Value| {

@@ -183,7 +183,7 @@ pub(super) fn plan_all(
             }
             Kind::ComponentDefinition => {
                 let definition = serde_json::from_value(object).map_err(unread)?;
-                seen.snapshot.put_definition(definition);
+                seen.snapshot.put_definition(&definition);
             }
         }
     }
