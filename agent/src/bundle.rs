@@ -18,6 +18,8 @@ pub(crate) struct Held {
     pub(crate) application: Option<String>,
     /// The application revision.
     pub(crate) revision: Option<String>,
+    /// Fencing epoch of the hub that wrote it.
+    pub(crate) epoch: Option<i64>,
     /// The status on the hub; `None` if there is none or it does not parse.
     pub(crate) status: Option<BundleStatus>,
     spec: Box<[u8]>,
@@ -38,6 +40,7 @@ impl Held {
             deleting: metadata.deletion_timestamp.is_some(),
             application: crate::object::text(&spec, "/applicationRef/uid").map(str::to_owned),
             revision: crate::object::text(&spec, "/revision").map(str::to_owned),
+            epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
             spec: serde_json::to_vec(&spec).unwrap_or_default().into_boxed_slice(),
         }
@@ -53,7 +56,11 @@ impl Held {
 
     /// Whether a pass over `other` would do something else than one over this: status writes and labels do not count.
     pub(crate) fn same_intent(&self, other: &Held) -> bool {
-        self.uid == other.uid && self.generation == other.generation && self.deleting == other.deleting
+        self.uid == other.uid
+            && self.generation == other.generation
+            && self.deleting == other.deleting
+            // A hub that was restored counts its generations again.
+            && self.spec == other.spec
     }
 }
 

@@ -45,6 +45,12 @@ impl Pass {
         Ok(Pass { worker })
     }
 
+    /// As [`Pass::run`], but every object is judged, as by an agent that has just been started.
+    pub async fn run_judging_all(&mut self) -> bool {
+        self.worker.forget_answers();
+        self.run().await
+    }
+
     /// One pass over the whole bundle, as at the slow resync; whether everything is applied and nothing is to be tried
     /// again.
     pub async fn run(&mut self) -> bool {

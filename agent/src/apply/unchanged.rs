@@ -5,6 +5,7 @@
 //! would not do: a member shows custom resources as their definition says now, and that changes without the object.
 
 use crate::apply::decode::Manifest;
+use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::{Observation, Order, Task};
 use crate::kinds::Kind;
@@ -35,6 +36,7 @@ pub(crate) fn unchanged<'a>(
     task.entry.filter(|entry| is_settled(entry, task.manifest))?;
     let same = known.outcome == Outcome::Applied(Applied::Unchanged)
         && known.differences.is_none()
+        && !known.is_postponed()
         && known.meta.ordinal == task.manifest.ordinal
         && known.kind.as_deref() == Some(kind)
         && known.target.as_ref() == Some(target);
@@ -44,7 +46,7 @@ pub(crate) fn unchanged<'a>(
 /// Whether the ledger says what it would be told again.
 fn is_settled(entry: &LedgerEntry, manifest: &Manifest) -> bool {
     entry.uid.is_some()
-        && entry.digest.as_deref() == Some(&manifest.digest)
+        && recorded(manifest, entry)
         && matches!(entry.outcome, LedgerOutcome::Applied | LedgerOutcome::Completed)
 }
 

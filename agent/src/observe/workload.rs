@@ -58,7 +58,10 @@ pub(super) fn stateful_set(live: &Value) -> Readiness {
         return Readiness::Ready;
     }
     let partition = number(live, "/spec/updateStrategy/rollingUpdate/partition").unwrap_or(0);
-    let (to_update, updated) = ((wanted - partition).max(0), status(live, "updatedReplicas"));
+    let (to_update, updated) = (
+        wanted.saturating_sub(partition).max(0),
+        status(live, "updatedReplicas"),
+    );
     if updated < to_update {
         return Readiness::Progressing(format!("{updated} of {to_update} replicas are updated"));
     }
@@ -104,7 +107,9 @@ pub(super) fn clone_set(live: &Value) -> Readiness {
     let (wanted, available) = (replicas(live), status(live, "availableReplicas"));
     let to_update = number(live, "/status/expectedUpdatedReplicas").unwrap_or_else(|| {
         let partition = live.pointer("/spec/updateStrategy/partition");
-        (wanted - partition.map_or(0, |partition| partition_of(partition, wanted))).max(0)
+        wanted
+            .saturating_sub(partition.map_or(0, |partition| partition_of(partition, wanted)))
+            .max(0)
     });
     let updated = status(live, "updatedReplicas");
     if updated < to_update {

@@ -87,8 +87,13 @@ impl Bundles {
 
     fn present(&mut self, held: Held, change: &mut Change) {
         let held = match self.known.get(&held.name) {
-            // An older state than the one that is known, out of a stale cache.
-            Some(known) if known.uid == held.uid && held.generation < known.generation => {
+            // An older state than the one that is known, out of a stale cache. A newer epoch counts whatever its generation:
+            // the hub was restored.
+            Some(known)
+                if known.uid == held.uid
+                    && held.generation < known.generation
+                    && held.epoch <= known.epoch =>
+            {
                 tracing::debug!(
                     bundle = held.name,
                     "an older generation than the one seen is ignored"

@@ -25,6 +25,8 @@ const PAGE: u32 = 500;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scope {
     group: String,
+    /// A watch of a version that is no longer served would see nothing.
+    version: String,
     kind: String,
     /// Only this namespace; `None` for all, and for cluster-scoped kinds.
     namespace: Option<String>,
@@ -37,6 +39,7 @@ impl Scope {
     pub(crate) fn of(target: &ObjectKey, kind: &Kind, labelled: bool) -> Self {
         Scope {
             group: target.group.clone(),
+            version: kind.resource.version.clone(),
             kind: target.kind.clone(),
             namespace: (!labelled && kind.namespaced).then(|| target.namespace.clone()),
             labelled,
@@ -47,6 +50,7 @@ impl Scope {
     pub(crate) fn definitions() -> Self {
         Scope {
             group: "apiextensions.k8s.io".to_owned(),
+            version: "v1".to_owned(),
             kind: "CustomResourceDefinition".to_owned(),
             namespace: None,
             labelled: false,

@@ -195,6 +195,13 @@ impl Worker {
         self.pass().await == Next::Resync
     }
 
+    /// Every object is judged again, whatever the member answers.
+    pub(crate) fn forget_answers(&mut self) {
+        for known in self.observations.values_mut() {
+            known.answer = None;
+        }
+    }
+
     /// One pass; errors of the calls that a pass cannot do without end it, and it is tried again.
     async fn pass(&mut self) -> Next {
         let (presence, news) = self.inbox.take();
@@ -227,8 +234,9 @@ impl Worker {
                 error = error.message(),
                 "pass ended early, trying again"
             );
-            // What was not looked at is looked at again.
+            // What was not looked at is looked at again, and what the ledger was not told is judged again.
             self.applied = None;
+            self.forget_answers();
             Next::Retry
         });
         match next {

@@ -2,7 +2,7 @@ use super::*;
 use crate::apply::decide::Terms;
 use crate::apply::decode::decode;
 use crate::drift::{Differences, Look};
-use crate::observe::{Readiness, Rules};
+use crate::observe::{Examined, Readiness, Rules};
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::bundle::{ApplyOnce, BundleSpec, ResourceMeta};
 use serde_json::json;
@@ -109,7 +109,22 @@ type Change = fn(&mut Known);
 
 #[test]
 fn whatever_else_may_have_changed_is_judged_again() {
-    let cases: [(&str, Change); 11] = [
+    let cases: [(&str, Change); 15] = [
+        ("rules that were put off", |known| {
+            known.observation.as_mut().unwrap().examined = Some(Box::new(Examined {
+                postponed: true,
+                ..Examined::default()
+            }));
+        }),
+        ("an entry of another revision", |known| {
+            known.entry.as_mut().unwrap().revision = Some("web-v1".to_owned());
+        }),
+        ("an entry of another generation of the application", |known| {
+            known.entry.as_mut().unwrap().application_generation = Some("3".to_owned());
+        }),
+        ("another place in the bundle", |known| {
+            known.observation.as_mut().unwrap().meta.ordinal = 1;
+        }),
         ("another content of the bundle", |known| known.anew = true),
         ("never looked at", |known| known.observation = None),
         ("without an entry", |known| known.entry = None),

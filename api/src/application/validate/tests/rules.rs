@@ -535,8 +535,8 @@ fn placements_word_for_word() {
     let dns = "is not a DNS label: use lower-case letters, digits and '-', starting and ending with a letter or digit";
     let percentage = "is not a percentage: write a number of at most three decimals followed by '%', such as \"70%\" or \
                       \"12.5%\", or an integer without quotes for a count";
-    let what_to_do = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], or name placement \
-                      policies under policies";
+    let what_to_do = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], name policies under \
+                      policies, or a Placement under placementRef";
     let rule = |field: &str, value: Value| json!({"placement": [{field: value}]});
     let expression = |requirement: Value| rule("clusterSelector", json!({"matchExpressions": [requirement]}));
     let toleration = |toleration: Value| json!({"tolerations": [toleration]});
