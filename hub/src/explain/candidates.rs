@@ -41,6 +41,28 @@ impl Candidate {
     }
 }
 
+/// Candidates.
+#[derive(Default)]
+pub(super) struct Offer {
+    pub(super) all: Vec<Candidate>,
+    /// Whether there are more than are offered.
+    pub(super) cut: bool,
+}
+
+impl Offer {
+    fn and(mut self, more: Offer) -> Self {
+        self.all.extend(more.all);
+        self.cut |= more.cut;
+        self
+    }
+}
+
+impl From<Vec<Candidate>> for Offer {
+    fn from(all: Vec<Candidate>) -> Self {
+        Offer { all, cut: false }
+    }
+}
+
 /// What is looked at.
 pub(super) struct Subject<'a> {
     pub(super) setting: &'a Setting,
@@ -50,20 +72,24 @@ pub(super) struct Subject<'a> {
 }
 
 /// Changes that may let the cluster in.
-pub(super) fn to_include(subject: &Subject<'_>, reason: Reason, standing: &Standing) -> Vec<Candidate> {
+pub(super) fn to_include(subject: &Subject<'_>, reason: Reason, standing: &Standing) -> Offer {
+    let one = |change: Change| Offer::from(vec![Candidate::one(change)]);
     match reason {
-        Reason::Placed | Reason::Member => Vec::new(),
+        Reason::Placed | Reason::Member => Offer::default(),
         Reason::NotChosen(NotChosen::NotMatched) => subject.matches(),
-        Reason::NotChosen(NotChosen::NotAccepted) => vec![Candidate::one(Change::Accept)],
-        Reason::NotChosen(NotChosen::NotJoined) => vec![Candidate::one(Change::Join)],
-        Reason::NotChosen(NotChosen::Tainted) => subject.untaint(),
-        Reason::NotChosen(NotChosen::Unreachable) => vec![Candidate::one(Change::Reconnect)],
-        Reason::NotChosen(NotChosen::MaxClusters) => subject.rank(standing),
+        Reason::NotChosen(NotChosen::NotAccepted) => one(Change::Accept),
+        Reason::NotChosen(NotChosen::NotJoined) => one(Change::Join),
+        Reason::NotChosen(NotChosen::Tainted) => {
+            Offer::from(subject.untaint()).and(subject.in_spite_of_trouble(standing))
+        }
+        Reason::NotChosen(NotChosen::Unreachable) => {
+            one(Change::Reconnect).and(subject.in_spite_of_trouble(standing))
+        }
+        Reason::NotChosen(NotChosen::MaxClusters) => subject.rank(standing).into(),
         Reason::NotChosen(NotChosen::Skewed) => {
-            let mut all = subject.topology(standing);
-            all.extend(subject.skew(standing));
+            let mut all: Vec<Candidate> = subject.skew(standing).into_iter().collect();
             all.extend(subject.weights());
-            all
+            subject.topology(standing).and(all.into())
         }
         Reason::NotChosen(NotChosen::NoTopologyLabel) => subject.topology(standing),
         Reason::ZeroShare(_) => {
@@ -74,7 +100,7 @@ pub(super) fn to_include(subject: &Subject<'_>, reason: Reason, standing: &Stand
                     all.push(Candidate::one(Change::Reconnect));
                 }
             }
-            all
+            all.into()
         }
     }
 }
@@ -131,33 +157,44 @@ impl Subject<'_> {
     }
 
     /// For each rule, the labels and the name that it lacks.
-    fn matches(&self) -> Vec<Candidate> {
-        let mut all: Vec<Vec<Change>> = Vec::new();
+    fn matches(&self) -> Offer {
+        let mut ways: Vec<(bool, Vec<Change>)> = Vec::new();
+        let mut cut = false;
         for (place, rule) in self.rules() {
             let named = rule
                 .clusters
                 .as_ref()
                 .is_none_or(|names| names.contains(&self.facts.name));
             let name = (!named).then_some(Change::AddName { rule: place });
-            let labels = match &rule.cluster_selector {
+            let (labels, more) = match &rule.cluster_selector {
                 Some(selector) => self.labels(selector),
-                None => vec![Vec::new()],
+                None => (vec![Vec::new()], false),
             };
-            all.extend(
-                labels
-                    .into_iter()
-                    .map(|labels| labels.into_iter().chain(name.clone()).collect()),
-            );
+            cut |= more;
+            for labels in labels {
+                let changes: Vec<Change> = labels.into_iter().chain(name.clone()).collect();
+                let known = ways.iter_mut().find(|(_, known)| *known == changes);
+                match known {
+                    Some((idle, _)) => *idle &= claims_nothing(rule),
+                    None if changes.is_empty() => {}
+                    None => ways.push((claims_nothing(rule), changes)),
+                }
+            }
         }
-        all.retain(|changes| !changes.is_empty());
-        // The fewest first; equal ones in the order of the rules.
-        all.sort_by_key(Vec::len);
-        all.into_iter().take(MAX_MATCHES).map(Candidate::Fixed).collect()
+        // Rules that have something to divide go first, then the fewest changes; equal ones in the order of the rules.
+        ways.sort_by_key(|(idle, changes)| (*idle, changes.len()));
+        cut |= ways.len() > MAX_MATCHES;
+        let ways = ways.into_iter().take(MAX_MATCHES);
+        Offer {
+            all: ways.map(|(_, changes)| Candidate::Fixed(changes)).collect(),
+            cut,
+        }
     }
 
-    /// Ways to satisfy a selector; none if no label can.
-    fn labels(&self, selector: &ClusterSelector) -> Vec<Vec<Change>> {
-        let mut ways = vec![Vec::new()];
+    /// Ways to satisfy a selector, and whether there are more; none if no label can.
+    fn labels(&self, selector: &ClusterSelector) -> (Vec<Vec<Change>>, bool) {
+        let mut ways: Vec<Vec<Change>> = vec![Vec::new()];
+        let mut cut = false;
         for key in keys(selector) {
             let wanted = |labels: &BTreeMap<String, String>| {
                 selector
@@ -174,7 +211,7 @@ impl Subject<'_> {
                 continue;
             }
             if is_bookkeeping(key) {
-                return Vec::new();
+                return (Vec::new(), false);
             }
             let mut choices = Vec::new();
             if self.facts.labels.contains_key(key) && wanted(&BTreeMap::new()) {
@@ -188,6 +225,7 @@ impl Subject<'_> {
                     });
                 }
             }
+            cut |= ways.len() * choices.len() > MAX_MATCHES;
             ways = ways
                 .iter()
                 .flat_map(|way| {
@@ -198,7 +236,9 @@ impl Subject<'_> {
                 .take(MAX_MATCHES)
                 .collect();
         }
-        ways
+        // No way at all is not cut short.
+        let cut = cut && !ways.is_empty();
+        (ways, cut)
     }
 
     /// Values that a label may take: those that the selector names, or one that other clusters have.
@@ -274,27 +314,40 @@ impl Subject<'_> {
         all
     }
 
+    /// A cluster that holds something is let in with its trouble if it ranks among those that are chosen: only when it
+    /// does not, the trouble is named as the reason.
+    fn in_spite_of_trouble(&self, standing: &Standing) -> Offer {
+        if standing.place.is_none() {
+            return Offer::default();
+        }
+        let mut all = self.rank(standing);
+        all.extend(self.skew(standing));
+        self.topology(standing).and(all.into())
+    }
+
     /// Another value of the label that the spread goes by.
-    fn topology(&self, standing: &Standing) -> Vec<Candidate> {
+    fn topology(&self, standing: &Standing) -> Offer {
         let spread = self.spec().and_then(|spec| spec.spread.as_ref());
         let Some(key) = spread
             .map(|spread| &spread.topology_key)
             .filter(|key| !is_bookkeeping(key))
         else {
-            return Vec::new();
+            return Offer::default();
         };
-        let values = standing
-            .groups
-            .keys()
-            .filter(|value| self.facts.labels.get(key) != Some(value));
+        let mut values: Vec<&String> = standing.groups.keys().collect();
+        values.retain(|value| self.facts.labels.get(key) != Some(*value));
         let label = |value: &String| Change::SetLabel {
             key: key.clone(),
             value: value.clone(),
         };
-        values
-            .take(MAX_MATCHES)
-            .map(|value| Candidate::one(label(value)))
-            .collect()
+        Offer {
+            cut: values.len() > MAX_MATCHES,
+            all: values
+                .into_iter()
+                .take(MAX_MATCHES)
+                .map(|value| Candidate::one(label(value)))
+                .collect(),
+        }
     }
 
     /// A larger skew.
@@ -421,6 +474,15 @@ impl Subject<'_> {
             ));
         }
         all
+    }
+}
+
+/// Whether a rule has a share, and it is 0.
+fn claims_nothing(rule: &Rule) -> bool {
+    match rule.replicas {
+        Some(ReplicaShare::Percent(percent)) => percent.milli() == 0,
+        Some(ReplicaShare::Count(count)) => count == 0,
+        None => false,
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Condition {
     /// Whether it is the one reason.
     pub decisive: bool,
     /// What it is about: `clusters`, `clusterSelector`, `accepted`, `joined`, `taint`, `reachable`, `maxClusters`, `spread`,
-    /// `capacity`, `share`.
+    /// `capacity`, `share`, `overrides`.
     pub about: &'static str,
     /// The rule that asks; absent for what the step asks.
     pub rule: Option<String>,

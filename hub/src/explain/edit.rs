@@ -1,6 +1,7 @@
 //! What to type for a change: a command for the cluster, or a JSON patch of the object that says it.
 
 use super::{Change, Setting, change::toleration, words};
+use crate::render::{ReplicaPaths, count_paths};
 use roundhouse_api::{
     application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
     cluster::TAINT_CORDONED,
@@ -53,8 +54,14 @@ impl Place {
 
 impl Source {
     /// Finds out where the placing steps of an application are written. `spec` is the Application's, as `valid` was
-    /// understood of it.
-    pub fn of(namespace: &str, name: &str, spec: &Value, valid: &ValidApplication) -> Source {
+    /// understood of it, and `paths` say where definitions have the counts of further kinds.
+    pub fn of(
+        namespace: &str,
+        name: &str,
+        spec: &Value,
+        valid: &ValidApplication,
+        paths: &ReplicaPaths,
+    ) -> Source {
         let steps = valid.steps.iter().filter_map(|step| match &step.kind {
             StepKind::Deploy(deploy) => Some(step_source(name, spec, deploy)),
             StepKind::Suspend(_) => None,
@@ -63,7 +70,7 @@ impl Source {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             steps: steps.collect(),
-            replicas: replicas(namespace, spec),
+            replicas: replicas(namespace, spec, paths),
         }
     }
 
@@ -135,8 +142,8 @@ impl Source {
                     .find(|w| w.key == *workload)
                     .map_or(0, |w| w.replicas);
                 format!(
-                    "{} replicas of {} {}/{} (now {})",
-                    words::thousands(*replicas),
+                    "{} of {} {}/{} (now {})",
+                    words::count((*replicas).into(), "replica", "replicas"),
                     workload.kind,
                     workload.namespace,
                     workload.name,
@@ -304,7 +311,11 @@ fn pointer(path: &str) -> String {
 }
 
 /// Where the replicas of each workload are written, as far as they are in the Application itself.
-fn replicas(namespace: &str, spec: &Value) -> Vec<(roundhouse_api::decision::WorkloadRef, String)> {
+fn replicas(
+    namespace: &str,
+    spec: &Value,
+    paths: &ReplicaPaths,
+) -> Vec<(roundhouse_api::decision::WorkloadRef, String)> {
     let mut all = Vec::new();
     let components = spec.pointer("/components").and_then(Value::as_array);
     for (at, component) in components.into_iter().flatten().enumerate() {
@@ -329,7 +340,9 @@ fn replicas(namespace: &str, spec: &Value) -> Vec<(roundhouse_api::decision::Wor
                     else {
                         continue;
                     };
-                    let field = if kind == "Job" { "parallelism" } else { "replicas" };
+                    let Some(pointer) = count_paths(object, paths).into_iter().next() else {
+                        continue;
+                    };
                     let key = roundhouse_api::decision::WorkloadRef {
                         kind,
                         namespace: text(object, "/metadata/namespace")
@@ -338,7 +351,7 @@ fn replicas(namespace: &str, spec: &Value) -> Vec<(roundhouse_api::decision::Wor
                     };
                     all.push((
                         key,
-                        format!("/components/{at}/properties/objects/{index}/spec/{field}"),
+                        format!("/components/{at}/properties/objects/{index}{pointer}"),
                     ));
                 }
             }

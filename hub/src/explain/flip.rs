@@ -84,6 +84,8 @@ pub fn search(setting: &Setting, cluster: &str, step: usize, aim: Aim) -> Option
     while let Some(changes) = open.pop_front() {
         let least = found.iter().map(Vec::len).min().unwrap_or(MAX_CHANGES);
         if changes.len() >= least {
+            // Behind a flip there are only larger ones; behind the limit nobody looked.
+            complete &= !found.is_empty();
             continue;
         }
         if trial.questions >= MAX_QUESTIONS {
@@ -102,11 +104,12 @@ pub fn search(setting: &Setting, cluster: &str, step: usize, aim: Aim) -> Option
             facts,
             step,
         };
-        let candidates = match aim {
+        let offer = match aim {
             Aim::Include => to_include(&subject, now.reason, &now.standing),
-            Aim::Exclude => to_exclude(&subject),
+            Aim::Exclude => to_exclude(&subject).into(),
         };
-        for candidate in candidates {
+        complete &= !offer.cut;
+        for candidate in offer.all {
             let Some((all, flips)) = goal.realise(&mut trial, &changes, &now, candidate) else {
                 continue;
             };

@@ -8,6 +8,7 @@
 //! | `change` | what can be changed about a cluster or an application? |
 //! | `candidates` | which changes answer the reason that decides? |
 //! | `flip` | which of them do flip it, and what else would they move? |
+//! | `held` | what does a step keep whose overrides cannot be applied? |
 //! | `edit` | what to type for a change |
 //! | `words` | fractions, taints, requirements and ties as people read them |
 //!
@@ -20,6 +21,7 @@ mod change;
 mod conditions;
 mod edit;
 mod flip;
+mod held;
 mod setting;
 #[cfg(test)]
 mod tests;
@@ -30,4 +32,5 @@ pub use change::Change;
 pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, conditions};
 pub use edit::{Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
+pub use held::{Kept, hold, holding};
 pub use setting::{InForce, Setting, Step, in_force};

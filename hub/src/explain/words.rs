@@ -122,7 +122,7 @@ pub fn not_chosen(code: &str) -> &str {
             NotChosen::Unreachable,
             "its agent is out of reach and it holds nothing yet",
         ),
-        (NotChosen::MaxClusters, "maxClusters others come first"),
+        (NotChosen::MaxClusters, "others come first (maxClusters)"),
         (NotChosen::Skewed, "choosing it would exceed the skew of spread"),
         (
             NotChosen::NoTopologyLabel,

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::{
     cli::{columns, format::Format},
-    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency, words},
+    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency, holding, words},
 };
 use std::fmt::Write as _;
 
@@ -28,7 +28,11 @@ pub(super) fn draw(subject: &Subject, format: Format) -> String {
 fn draw_step(out: &mut String, subject: &Subject, decided: &InForce, format: Format) {
     let decision = &decided.decision;
     let members = u64::try_from(decision.clusters.len()).unwrap_or(u64::MAX);
+    let held = subject.held.get(&decision.step).map(holding).unwrap_or_default();
     let note = match decided.stored {
+        _ if !held.is_empty() => {
+            "; held: what was decided before stays in force, and this comes once it is mended"
+        }
         Some(false) => "; the hub has another Decision stored: this is what is decided next",
         Some(true) | None => "",
     };
@@ -39,6 +43,9 @@ fn draw_step(out: &mut String, subject: &Subject, decided: &InForce, format: For
         decision.step,
         words::count(members, "cluster", "clusters"),
     );
+    for error in &held {
+        let _ = writeln!(out, "  HELD: {}", columns::plain(error));
+    }
     let all = arithmetic(&subject.setting, decision);
     if all.is_empty() {
         let _ = writeln!(out, "  nothing to divide: every chosen cluster gets the objects");

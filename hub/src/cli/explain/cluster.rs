@@ -3,7 +3,8 @@
 use super::{Subject, Verdict};
 use crate::{
     cli::{columns, format::Format},
-    explain::{Aim, Condition, Consequence, Flip, Mark, Reason, words},
+    explain::{Aim, Condition, Consequence, Flip, Kept, Mark, Reason, words},
+    placement::NotChosen,
 };
 use std::fmt::Write as _;
 
@@ -34,7 +35,7 @@ pub(super) fn draw(
 
 fn headline(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, color: bool) {
     let answer = &verdict.answer;
-    let (code, word, why) = match answer.reason {
+    let of_placement = || match answer.reason {
         Reason::Placed => {
             let replicas = words::count(answer.replicas(), "replica", "replicas");
             ("32", "PLACED", replicas)
@@ -47,13 +48,22 @@ fn headline(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdic
         Reason::NotChosen(reason) => (
             "31",
             "NOT PLACED",
-            format!("{} ({})", words::not_chosen(reason.as_str()), reason.as_str()),
+            format!(
+                "{} ({})",
+                come_first(subject, cluster, &answer.step, reason)
+                    .unwrap_or_else(|| words::not_chosen(reason.as_str()).to_owned()),
+                reason.as_str()
+            ),
         ),
         Reason::ZeroShare(zero) => (
             "33",
             "NO REPLICA",
             format!("{} (ZeroShare, {zero})", zero_in_words(zero)),
         ),
+    };
+    let (code, word, why) = match &verdict.kept {
+        Some(kept) => ("31", "HELD", kept_in_words(kept)),
+        None => of_placement(),
     };
     let word = match color {
         true => format!("\u{1b}[{code}m{word}\u{1b}[0m"),
@@ -65,6 +75,30 @@ fn headline(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdic
         "{application} → {cluster}, step {}: {word}: {why}",
         answer.step
     );
+}
+
+/// How many clusters `maxClusters` takes before this one. With a spread it is not the order alone that decides.
+fn come_first(subject: &Subject, cluster: &str, step: &str, reason: NotChosen) -> Option<String> {
+    let setting = &subject.setting;
+    let at = setting.steps.iter().position(|known| known.name == step)?;
+    let spec = &setting.steps.get(at)?.spec;
+    if reason != NotChosen::MaxClusters || spec.spread.is_some() {
+        return None;
+    }
+    let place = setting.standing(cluster)?.into_iter().nth(at)?.place?;
+    let before = u64::try_from(place.rank).ok()?.checked_sub(1)?;
+    let others = words::count(before, "other comes", "others come");
+    Some(format!("{others} first (maxClusters {})", spec.max_clusters?))
+}
+
+fn kept_in_words(kept: &Kept) -> String {
+    let keeps = match kept {
+        Kept { placed: false, .. } => "it has nothing of the step and gets nothing".to_owned(),
+        Kept { replicas: 0, .. } => "it keeps the objects as they are".to_owned(),
+        Kept { replicas, .. } => format!("it keeps {}", words::count(*replicas, "replica", "replicas")),
+    };
+    let errors: Vec<String> = kept.errors.iter().map(|error| columns::plain(error)).collect();
+    format!("{keeps} until this is mended: {}", errors.join("; "))
 }
 
 fn zero_in_words(code: &str) -> &str {

@@ -8,9 +8,9 @@ mod structured;
 mod tests;
 
 use super::{Failure, format::Format, hub, terminal};
-use crate::explain::{self, Aim, Reason, Search, Setting, Source, StepAnswer};
-use roundhouse_api::names::ClusterName;
-use std::{path::PathBuf, process::ExitCode};
+use crate::explain::{self, Aim, Kept, Reason, Search, Setting, Source, StepAnswer};
+use roundhouse_api::{decision::DecisionSpec, names::ClusterName};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 /// Explain where an application goes: the arithmetic, and for one cluster why, why not, and what would flip it
 ///
@@ -53,6 +53,8 @@ pub(super) struct Subject {
     pub(super) source: Source,
     /// What is decided, in the order of the steps.
     pub(super) decisions: Vec<explain::InForce>,
+    /// What stays in force of the steps whose overrides cannot be applied, by step.
+    pub(super) held: BTreeMap<String, DecisionSpec>,
     /// Places of the steps that are explained.
     pub(super) steps: Vec<usize>,
 }
@@ -62,7 +64,10 @@ pub(super) struct Verdict {
     pub(super) answer: StepAnswer,
     /// What is looked for.
     pub(super) aim: Aim,
-    /// What was found; `None` where nobody asked: another step places the cluster.
+    /// What the cluster keeps if the step is held.
+    pub(super) kept: Option<Kept>,
+    /// What was found; `None` where nobody asked: another step places the cluster, or the step is held and nothing that
+    /// placement answers is carried out.
     pub(super) search: Option<Search>,
 }
 
@@ -106,18 +111,20 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
         .enumerate()
         .filter(|(step, _)| subject.steps.contains(step));
     Ok(wanted
-        .map(|(step, answer)| {
+        .map(|(step, mut answer)| {
             let placed = answer.reason.is_placed();
             let aim = if placed { Aim::Exclude } else { Aim::Include };
             // A step for other clusters is no riddle when this one has its own.
-            let asked = placed
-                || one_step
-                || !placed_somewhere
-                || !matches!(
-                    answer.reason,
-                    Reason::NotChosen(crate::placement::NotChosen::NotMatched)
-                );
+            let for_others = !one_step
+                && placed_somewhere
+                && answer.reason == Reason::NotChosen(crate::placement::NotChosen::NotMatched);
+            let kept = subject
+                .held
+                .get(&answer.step)
+                .and_then(|decision| explain::hold(&mut answer, decision, cluster));
+            let asked = kept.is_none() && (placed || !for_others);
             Verdict {
+                kept,
                 search: asked
                     .then(|| explain::search(setting, cluster, step, aim))
                     .flatten(),

@@ -2,7 +2,7 @@
 
 use super::{Args, Subject};
 use crate::{
-    application::{Proposal, Snapshot, Unforeseen, understand},
+    application::{Proposal, Snapshot, Unforeseen, foresee},
     cli::{
         Failure, hub, inventory,
         plan::last_taint,
@@ -56,13 +56,22 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
     of(args, &spec, &known.snapshot, now)
 }
 
-/// Takes the Placements of the files in; returns the `spec` of the Application of that name among them.
-fn propose(snapshot: &Snapshot, proposed: &[Proposed], args: &Args) -> Result<Option<Value>, Failure> {
-    for placement in proposed.iter().filter(|one| one.kind == Kind::Placement) {
-        let object = serde_json::from_value(placement.object.clone()).map_err(|error| {
-            Failure::new("E-INPUT", format!("{} does not read", placement.place)).because(error)
-        })?;
-        snapshot.put_placement(object);
+/// Takes the Placements and ComponentDefinitions of the files in; returns the `spec` of the Application of that name among them.
+pub(super) fn propose(
+    snapshot: &Snapshot,
+    proposed: &[Proposed],
+    args: &Args,
+) -> Result<Option<Value>, Failure> {
+    for one in proposed {
+        let unread = |error| Failure::new("E-INPUT", format!("{} does not read", one.place)).because(error);
+        let object = one.object.clone();
+        match one.kind {
+            Kind::Application => {}
+            Kind::Placement => snapshot.put_placement(serde_json::from_value(object).map_err(unread)?),
+            Kind::ComponentDefinition => {
+                snapshot.put_definition(&serde_json::from_value(object).map_err(unread)?);
+            }
+        }
     }
     let is_it = |one: &&Proposed| {
         one.kind == Kind::Application && one.namespace == args.namespace && one.name == args.application
@@ -78,10 +87,11 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
         name,
         spec,
     };
-    let valid = understand(snapshot, &proposal).map_err(|why| refused(args, why))?;
+    let foreseen = foresee(snapshot, &proposal, now).map_err(|why| refused(args, why))?;
+    let valid = foreseen.valid;
     let stored = snapshot.decisions(namespace, name);
     let mut rendered = render::render(namespace, name, &valid);
-    rendered.replica_paths = snapshot.replica_paths(namespace);
+    rendered.replica_paths = foreseen.replica_paths;
     let workloads = render::workloads(&rendered);
     let title = format!("{namespace}/{name}");
     let setting = Setting::of(title, &valid, workloads, snapshot.fleet(), &stored, now);
@@ -98,8 +108,11 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
             }
         },
     };
+    let decided = foreseen.decisions.into_iter().map(|decision| decision.spec);
+    let held = decided.filter(|decision| !decision.override_errors.is_empty());
     Ok(Subject {
-        source: Source::of(namespace, name, spec, &valid),
+        held: held.map(|decision| (decision.step.clone(), decision)).collect(),
+        source: Source::of(namespace, name, spec, &valid, &rendered.replica_paths),
         decisions: in_force(setting.place(), &stored),
         steps,
         setting,

@@ -3,7 +3,7 @@
 use super::{Subject, Verdict};
 use crate::explain::{
     Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
-    by_frequency, words,
+    by_frequency, holding, words,
 };
 use serde_json::{Value, json};
 
@@ -16,10 +16,12 @@ pub(super) fn arithmetic(subject: &Subject) -> Value {
     let steps = steps.map(|decided| {
         let decision = &decided.decision;
         let workloads = of(&subject.setting, decision);
+        let held = subject.held.get(&decision.step).map(holding);
         json!({
             "step": decision.step,
             "stored": decided.stored,
-            "satisfied": decision.satisfied,
+            "satisfied": decision.satisfied && held.is_none(),
+            "held": held,
             "clusters": decision.clusters,
             "workloads": workloads.iter().map(workload).collect::<Vec<_>>(),
             "notChosen": by_frequency(&decision.excluded)
@@ -76,7 +78,7 @@ pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) ->
     let steps = verdicts.iter().map(|verdict| {
         let answer = &verdict.answer;
         let detail = match answer.reason {
-            Reason::ZeroShare(code) => Some(code),
+            Reason::ZeroShare(code) if verdict.kept.is_none() => Some(code),
             _ => None,
         };
         let decisive = answer.conditions.iter().find(|condition| condition.decisive);
@@ -89,10 +91,11 @@ pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) ->
         });
         json!({
             "step": answer.step,
-            "placed": answer.reason.is_placed(),
-            "reason": answer.reason.code(),
+            "placed": verdict.kept.as_ref().map_or(answer.reason.is_placed(), |kept| kept.placed),
+            "reason": verdict.kept.as_ref().map_or(answer.reason.code(), |_| "Held"),
             "detail": detail,
-            "replicas": answer.replicas(),
+            "replicas": verdict.kept.as_ref().map_or_else(|| answer.replicas(), |kept| kept.replicas),
+            "held": verdict.kept.as_ref().map(|kept| &kept.errors),
             "decisive": decisive.map(condition),
             "conditions": answer.conditions.iter().map(condition).collect::<Vec<_>>(),
             "flips": flips,

@@ -1,7 +1,14 @@
 //! What people read, and what programs read.
 
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
-use crate::{application::Snapshot, cli::format::Format};
+use crate::{
+    application::Snapshot,
+    cli::{
+        documents::{Document, Place},
+        format::Format,
+        proposals,
+    },
+};
 use jiff::Timestamp;
 use roundhouse_api::cluster::Cluster;
 use roundhouse_api::placement::{Taint, TaintEffect};
@@ -175,4 +182,135 @@ fn what_is_not_there_is_named() {
         failure.to_string(),
         "error: application default/checkout has no placing step b [E-STEP]\ncause: its placing steps are a\ntry:   --step with one of them"
     );
+}
+
+/// Clusters `a` and `b`, and an override of the step that cannot be applied.
+fn held(overrides: &Value) -> Subject {
+    let properties = json!({"placement": [{"name": "all", "replicas": "100%"}], "overrides": overrides});
+    let spec = application(
+        8,
+        &json!([{"name": "deploy", "type": "deploy", "properties": properties}]),
+    );
+    subject(&spec, &[facts("a", &[]), facts("b", &[])])
+}
+
+#[test]
+fn a_step_that_overrides_stop_is_held() {
+    for (overrides, error) in [
+        // No such object, no such label, no such field.
+        (
+            json!([{"target": {"kind": "Deployment", "name": "api"}, "patch": {"spec": {"paused": true}}}]),
+            "overrides[0] of Deployment api: the application has no such object",
+        ),
+        (
+            json!([{"target": {"kind": "Deployment", "name": "checkout"},
+                "patch": {"metadata": {"annotations": {"a": "${cluster.labels.tier}"}}}}]),
+            "on cluster a and 1 more: the cluster has no label tier",
+        ),
+        (
+            json!([{"target": {"kind": "Deployment", "name": "checkout"},
+                "jsonPatch": [{"op": "replace", "path": "/spec/absent/field", "value": 1}]}]),
+            "overrides[0] of Deployment default/checkout at /spec/absent/field on cluster a",
+        ),
+    ] {
+        let subject = held(&overrides);
+        let text = shown(&subject, "a", Format::Table);
+        let headline = "default/checkout → a, step deploy: HELD: it has nothing of the step and gets nothing until this is mended: overrides[0]";
+        assert!(text.starts_with(headline), "{text}");
+        assert!(
+            text.contains(error) && !text.contains("PLACED") && !text.contains("To "),
+            "{text}"
+        );
+        let decisive: Vec<&str> = text.lines().filter(|line| line.contains("← decisive")).collect();
+        assert!(
+            matches!(decisive[..], [line] if line.contains("✗ overrides")),
+            "{text}"
+        );
+        let json = structured::cluster(&subject, "a", &verdicts(&subject, "a").unwrap());
+        let step = &json["steps"][0];
+        assert_eq!(
+            (
+                &step["reason"],
+                &step["placed"],
+                &step["replicas"],
+                &step["flips"]
+            ),
+            (&json!("Held"), &json!(false), &json!(0), &Value::Null)
+        );
+        assert_eq!(step["decisive"]["about"], "overrides");
+        let table = arithmetic::draw(&subject, Format::Table);
+        assert!(
+            table.contains("\n  HELD: overrides[0]") && table.contains(error),
+            "{table}"
+        );
+        let json = structured::arithmetic(&subject);
+        assert_eq!(json["steps"][0]["satisfied"], json!(false));
+        assert!(
+            json["steps"][0]["held"][0].as_str().unwrap().contains(error),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn how_many_come_first_is_said_in_numbers() {
+    let properties =
+        json!({"maxClusters": 1, "placement": [{"replicas": "100%", "weights": {"a": 3, "b": 2}}]});
+    let spec = application(
+        6,
+        &json!([{"name": "deploy", "type": "deploy", "properties": properties}]),
+    );
+    let subject = subject(&spec, &[facts("a", &[]), facts("b", &[]), facts("c", &[])]);
+    for (name, words) in [
+        (
+            "b",
+            "NOT PLACED: 1 other comes first (maxClusters 1) (MaxClusters)\n",
+        ),
+        (
+            "c",
+            "NOT PLACED: 2 others come first (maxClusters 1) (MaxClusters)\n",
+        ),
+    ] {
+        let text = shown(&subject, name, Format::Table);
+        assert!(text.contains(words), "{text}");
+    }
+    let table = arithmetic::draw(&subject, Format::Table);
+    assert!(
+        table.contains("2 MaxClusters: others come first (maxClusters)"),
+        "{table}"
+    );
+}
+
+#[test]
+fn definitions_among_the_files_divide_their_kinds() {
+    let objects = json!([{"apiVersion": "games.io/v1", "kind": "Server", "metadata": {"name": "pool", "namespace": "default"},
+        "spec": {"pool": {"size": 7}}}]);
+    let spec = json!({
+        "components": [{"name": "pool", "type": "k8s-objects", "properties": {"objects": objects}}],
+        "workflow": {"steps": [{"name": "deploy", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
+    let definition = json!({
+        "apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition", "metadata": {"name": "server", "namespace": "default"},
+        "spec": {"workload": {"definition": {"apiVersion": "games.io/v1", "kind": "Server"}}, "replicasPath": "spec.pool.size"}});
+    let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "checkout", "namespace": "default"}, "spec": spec});
+    for (documents, replicas) in [
+        (vec![application.clone()], None),
+        (vec![definition, application], Some(7)),
+    ] {
+        let documents = documents.into_iter().map(|value| Document {
+            value,
+            place: Place {
+                file: "pool.yaml".to_owned(),
+                number: 1,
+                line: 1,
+                item: None,
+            },
+        });
+        let proposed = proposals::of_documents(documents.collect(), None).unwrap();
+        let (args, hub) = (args(Format::Table), hub(&[facts("a", &[])]));
+        let spec = read::propose(&hub, &proposed, &args).unwrap().unwrap();
+        let subject = read::of(&args, &spec, &hub, Timestamp::UNIX_EPOCH).unwrap();
+        let asked: Vec<u32> = subject.setting.workloads.iter().map(|w| w.replicas).collect();
+        assert_eq!(asked, Vec::from_iter(replicas));
+    }
 }

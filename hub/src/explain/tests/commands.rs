@@ -1,7 +1,10 @@
 //! What to type.
 
 use super::fixture::{cluster, setting, taint, web};
-use crate::explain::{Change, Setting, Source};
+use crate::{
+    explain::{Change, Setting, Source},
+    render::ReplicaPaths,
+};
 use roundhouse_api::{
     application::{Found, resolve, validate},
     placement::TaintEffect,
@@ -32,7 +35,13 @@ fn changes_have_words_and_commands() {
     let mut c1 = cluster("c1", "tier=tin");
     c1.taints = vec![taint("gpu", "a'b", TaintEffect::NoSchedule)];
     let setting = setting(&[("east", east), ("west", west)], 10, [c1.clone()]);
-    let source = Source::of("shop", "checkout", &spec, &validate(&spec).unwrap());
+    let source = Source::of(
+        "shop",
+        "checkout",
+        &spec,
+        &validate(&spec).unwrap(),
+        &ReplicaPaths::default(),
+    );
     let mut lines = Vec::new();
     for change in [
         Change::SetLabel {
@@ -97,6 +106,7 @@ fn a_patch_is_the_change() {
         "web",
         &object["spec"],
         &validate(&object["spec"]).unwrap(),
+        &ReplicaPaths::default(),
     );
     let change = Change::Weight {
         rule: (0, 0),
@@ -129,7 +139,7 @@ fn what_a_placement_says_is_changed_there() {
         &BTreeMap::new(),
         jiff::Timestamp::UNIX_EPOCH,
     );
-    let source = Source::of("shop", "web", &spec, &valid);
+    let source = Source::of("shop", "web", &spec, &valid, &ReplicaPaths::default());
     for (change, expected) in [
         (
             Change::Weight {
@@ -145,4 +155,37 @@ fn what_a_placement_says_is_changed_there() {
     ] {
         assert_eq!(source.command(&change, &setting, "c1").as_deref(), Some(expected));
     }
+}
+
+#[test]
+fn a_count_is_written_where_its_kind_has_it() {
+    let object = |api: &str, kind: &str| json!({"apiVersion": api, "kind": kind, "metadata": {"name": "x", "namespace": "default"}});
+    let spec = json!({"components": [{"name": "all", "type": "k8s-objects", "properties": {"objects": [
+        object("games.io/v1", "Server"), object("batch/v1", "Job"), object("example.org/v1", "Job"), object("apps/v1", "Deployment")]}}],
+        "workflow": {"steps": [{"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
+    let definition = json!({"workload": {"definition": {"apiVersion": "games.io/v1", "kind": "Server"}}, "replicasPath": "spec.pool.size"});
+    let name = ("default".to_owned(), "server".to_owned());
+    let definition = serde_json::from_value(definition).unwrap();
+    let paths = ReplicaPaths::of("default", [(&name, &definition)]);
+    let source = Source::of("default", "all", &spec, &validate(&spec).unwrap(), &paths);
+    let pointers: Vec<_> = source
+        .replicas
+        .iter()
+        .map(|(key, at)| (key.kind.as_str(), at.as_str()))
+        .collect();
+    assert_eq!(
+        pointers,
+        [
+            ("Server", "/components/0/properties/objects/0/spec/pool/size"),
+            ("Job", "/components/0/properties/objects/1/spec/parallelism"),
+            ("Deployment", "/components/0/properties/objects/3/spec/replicas"),
+        ]
+    );
+    let change = Change::Replicas {
+        workload: source.replicas[0].0.clone(),
+        replicas: 1,
+    };
+    let setting = setting(&[], 10, [cluster("c1", "")]);
+    let words = source.words(&change, &setting, "c1");
+    assert_eq!(words, "1 replica of Server default/x (now 0)");
 }

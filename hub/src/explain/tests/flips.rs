@@ -488,3 +488,75 @@ fn what_takes_a_placed_cluster_out() {
         );
     }
 }
+
+#[test]
+fn a_list_that_is_cut_is_no_complete_search() {
+    let idle = (0..8).map(|n| json!({"replicas": "0%", "clusterSelector": {format!("l{n}"): "x"}}));
+    let good = json!({"replicas": "100%", "clusterSelector": {"good": "x"}});
+    let spec = json!({"placement": idle.chain([good]).collect::<Vec<_>>()});
+    let setting = one(spec, 12, cluster("c1", ""));
+    assert!(!has_replicas(&setting, "c1", 0));
+    let found = flips(&setting, "c1");
+    assert_eq!(found.flips[0].changes, [label("good", "x")]);
+    assert!(!found.complete, "one of nine ways was not tried");
+
+    // Nine ways, and none of them does.
+    let idle = (0..9).map(|n| json!({"replicas": "0%", "clusterSelector": {format!("l{n}"): "x"}}));
+    let rest = json!({"replicas": "100%", "clusters": ["c2"], "clusterSelector": {"roundhouse.dev/x": "y"}});
+    let spec = json!({"placement": idle.chain([rest]).collect::<Vec<_>>()});
+    let found = flips(&one(spec, 0, cluster("c1", "")), "c1");
+    assert!(!found.complete, "{found:#?}");
+
+    // The values of one label too.
+    let values: Vec<String> = (0..9).map(|n| format!("v{n}")).collect();
+    let selector = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": values}]});
+    let spec = json!({"placement": [{"replicas": "100%", "clusterSelector": selector}]});
+    let found = flips(&one(spec, 12, cluster("c1", "")), "c1");
+    assert_eq!((found.flips.len(), found.complete), (8, false));
+}
+
+#[test]
+fn a_cluster_in_trouble_that_ranks_too_low_gets_in_by_rank_alone() {
+    let mut spec = everywhere();
+    spec["maxClusters"] = json!(1);
+    let held = |members: &[&str]| {
+        let members = members.iter().map(|name| (*name).to_owned()).collect();
+        Previous {
+            members: [("deploy".to_owned(), members)].into(),
+            ..Previous::default()
+        }
+    };
+    let mut setting = one(spec, 1, cluster("c1", ""));
+    setting.previous = held(&["c1", "c2"]);
+    let rows = [("c1".to_owned(), 1), ("c2".to_owned(), 5)].into();
+    let before = ("deploy".to_owned(), web(), "all".to_owned());
+    setting.previous.assignments.insert(before, rows);
+    for (reason, setting) in [
+        (
+            NotChosen::Unreachable,
+            facing(setting.clone(), "c1", |facts| facts.reachable = false),
+        ),
+        (
+            NotChosen::Tainted,
+            facing(setting.clone(), "c1", |facts| {
+                facts.taints = vec![taint("gpu", "", TaintEffect::NoSchedule)];
+            }),
+        ),
+    ] {
+        let weight = Change::Weight {
+            rule: (0, 0),
+            weight: 2,
+        };
+        let found = flips(&setting, "c1");
+        assert_eq!(super::fixture::answer(&setting, "c1").reason, not_chosen(reason));
+        assert!(
+            found.flips.iter().any(|flip| flip.changes == [weight.clone()]),
+            "{found:#?}"
+        );
+        assert!(
+            found.flips.iter().all(|flip| flip.changes.len() == 1),
+            "{found:#?}"
+        );
+        assert!(has_replicas(&with(&setting, "c1", &[weight]), "c1", 0));
+    }
+}
