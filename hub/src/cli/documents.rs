@@ -51,20 +51,55 @@ impl fmt::Display for Place {
 pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
     for path in paths {
-        let mut own = Vec::new();
-        for file in files(path)? {
-            let text = text(&file)?;
-            own.extend(split(&title(&file), &text)?);
-        }
+        let (mut own, _) = of_path(path)?;
         if own.is_empty() {
-            return Err(
-                Failure::new("E-INPUT", format!("{} has no document", title(path)))
-                    .advise("a file, or a directory of .yaml, .yml or .json files, with at least one object"),
-            );
+            return Err(without_document(path));
         }
         documents.append(&mut own);
     }
     Ok(documents)
+}
+
+/// The same of one path, where a list may be empty.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_list(path: &Path) -> Result<Vec<Document>, Failure> {
+    match of_path(path)? {
+        (_, 0) => Err(without_document(path)),
+        (documents, _) => Ok(documents),
+    }
+}
+
+/// Stdin has one reader.
+///
+/// # Errors
+/// More than one of these paths is `-`.
+pub(super) fn stdin_once<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
+    let of_stdin = paths.into_iter().filter(|path| path.as_path() == Path::new("-"));
+    match of_stdin.count() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::new("E-USAGE", "the command line is not understood")
+            .because("- can be read once")
+            .advise("a file in place of the other -")),
+    }
+}
+
+fn without_document(path: &Path) -> Failure {
+    Failure::new("E-INPUT", format!("{} has no document", title(path)))
+        .advise("a file, or a directory of .yaml, .yml or .json files, with at least one object")
+}
+
+/// The objects that a path stands for, and how many documents they were in: lists may be empty.
+fn of_path(path: &Path) -> Result<(Vec<Document>, usize), Failure> {
+    let (mut documents, mut count) = (Vec::new(), 0);
+    for file in files(path)? {
+        let text = text(&file)?;
+        let (mut own, of_file) = split_counted(&title(&file), &text)?;
+        documents.append(&mut own);
+        count += of_file;
+    }
+    Ok((documents, count))
 }
 
 /// The files that a path stands for.
@@ -124,9 +159,14 @@ fn unreadable(path: &Path, error: impl Into<Box<dyn std::error::Error + Send + S
 /// # Errors
 /// One does not parse; the message has its line.
 pub(super) fn split(file: &str, text: &str) -> Result<Vec<Document>, Failure> {
+    split_counted(file, text).map(|(documents, _)| documents)
+}
+
+/// The same, and how many documents say anything: an empty list is one without an object.
+fn split_counted(file: &str, text: &str) -> Result<(Vec<Document>, usize), Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut documents = Vec::new();
-    let mut number = 0;
+    let (mut number, mut count) = (0, 0);
     for (line, piece) in pieces(text) {
         if is_blank(piece) {
             continue;
@@ -140,10 +180,11 @@ pub(super) fn split(file: &str, text: &str) -> Result<Vec<Document>, Failure> {
         };
         let value = parse(piece).map_err(|()| not_parsed(&place, piece))?;
         if !value.is_null() {
+            count += 1;
             expand(value, place, &mut documents);
         }
     }
-    Ok(documents)
+    Ok((documents, count))
 }
 
 /// The text between `---` lines, each with the number of its first line that says something. The marker stays with what

@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
 
 /// Reads the clusters of a file, sorted by name: a YAML or JSON list of Cluster objects, the documents of a file, or
-/// what `kubectl get clusters -o yaml` prints.
+/// what `kubectl get clusters -o yaml` prints. A list may be empty: a fleet without clusters.
 ///
 /// A Cluster whose status has no conditions (or that has no status at all) counts as joined and available, and as
 /// accepted unless it says `accepted: false`; one with conditions is what it says.
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, path::Path};
 /// The file cannot be read; an entry is no Cluster, has a field that Clusters do not have, a name that cannot be one, or
 /// the name of another one. The message names the entry and its place.
 pub(super) fn read(path: &Path) -> Result<Vec<Cluster>, Failure> {
-    clusters(documents::read(&[path.to_owned()])?)
+    clusters(documents::read_list(path)?)
 }
 
 /// The same, of documents that were read already.
@@ -76,6 +76,7 @@ fn cluster(mut value: Value) -> Result<Cluster, String> {
             quantities.values_mut().for_each(as_quantity);
         }
     }
+    labels_are_texts(&value)?;
     let mut cluster: Cluster = serde_json::from_value(value).map_err(|error| error.to_string())?;
     match &cluster.metadata.name {
         Some(name) => ClusterName::new(name).map_err(|error| error.to_string())?,
@@ -87,6 +88,28 @@ fn cluster(mut value: Value) -> Result<Cluster, String> {
         cluster.spec.accepted |= !says_accepted;
     }
     Ok(cluster)
+}
+
+/// YAML reads `1`, `true` and an empty value as something else than a text.
+fn labels_are_texts(value: &Value) -> Result<(), String> {
+    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    for (field, what) in [
+        ("/metadata/labels", "label"),
+        ("/metadata/annotations", "annotation"),
+    ] {
+        let entries = value.pointer(field).and_then(Value::as_object);
+        let wrong = entries
+            .into_iter()
+            .flatten()
+            .find(|(_, value)| !value.is_string());
+        if let Some((key, value)) = wrong {
+            let name = name.unwrap_or("without a name");
+            return Err(format!(
+                "cluster {name}: {what} {key} is {value}, not a text: put it in quotes"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// `10` is what people write for `"10"`.
@@ -199,11 +222,40 @@ mod tests {
                 "{metadata: {name: b}, labels: {a: b}}",
                 "a Cluster has no field labels (known: ",
             ),
+            (
+                "metadata: {name: b, labels: {region: east, tier: 1}}",
+                "cluster b: label tier is 1, not a text: put it in quotes\n",
+            ),
+            (
+                "metadata: {name: b, annotations: {checked: true}}",
+                "cluster b: annotation checked is true, not a text: put it in quotes\n",
+            ),
             ("east", "it is no object"),
         ] {
             let failure = of(&format!("- metadata: {{name: a}}\n- {entry}\n")).unwrap_err();
             let start = format!("{place}{cause}");
             assert!(failure.starts_with(&start), "{failure}\n is not\n{start}");
+        }
+    }
+
+    #[test]
+    fn a_fleet_may_have_no_cluster_but_a_file_has_to_say_so() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("fleet.yaml");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            super::read(&file).map_err(|failure| failure.to_string())
+        };
+        for text in [
+            "[]",
+            "# none\n---\n[]\n",
+            "apiVersion: v1\nkind: List\nitems: []\n",
+        ] {
+            assert!(read(text).unwrap().is_empty(), "{text}");
+        }
+        for text in ["", "# none\n---\n", "null"] {
+            let failure = read(text).unwrap_err();
+            assert!(failure.contains("has no document [E-INPUT]"), "{text}: {failure}");
         }
     }
 

@@ -173,6 +173,8 @@ impl Engine<'_> {
             decision
                 .clusters
                 .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
+            let by_rule = |none: &Unplaced| (none.rule.is_none(), none.rule.clone());
+            decision.unplaced.sort_by_key(by_rule);
         }
         let last = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some());
         if let Some(last) = last.map(|placing| placing.step).filter(|step| !is_fixed(*step)) {

@@ -33,6 +33,7 @@ use jiff::Timestamp;
 use risk::Risk;
 use roundhouse_api::{
     application::{StepKind, ValidApplication},
+    decision::DecisionSpec,
     hash,
 };
 use std::{
@@ -183,6 +184,12 @@ impl ApplicationPlan {
             change: count(Action::Change),
             destroy: count(Action::Destroy),
         }
+    }
+
+    /// The decisions that are not carried out because their overrides are wrong: step by step.
+    pub fn stopped(&self) -> impl Iterator<Item = &DecisionSpec> {
+        let specs = self.decisions.iter().map(|decision| &decision.spec);
+        specs.filter(|spec| !spec.override_errors.is_empty())
     }
 
     /// `<namespace>/<name>`.

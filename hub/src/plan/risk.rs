@@ -23,16 +23,19 @@ pub enum Level {
     Medium,
     /// A whole region at once, a cluster that loses the application, or most of the replicas.
     High,
+    /// A step is not carried out: its overrides are wrong.
+    Blocked,
 }
 
 impl Level {
-    /// `none`, `low`, `medium`, `high`.
+    /// `none`, `low`, `medium`, `high`, `blocked`.
     pub fn word(self) -> &'static str {
         match self {
             Level::None => "none",
             Level::Low => "low",
             Level::Medium => "medium",
             Level::High => "high",
+            Level::Blocked => "blocked",
         }
     }
 }
@@ -137,6 +140,14 @@ pub fn judge(
         .map(|decision| decision.spec.unplaced)
         .sum();
     weigh(&mut risk, running, &restarting, &region_of, compared);
+    for decision in &foreseen.decisions {
+        if !decision.spec.override_errors.is_empty() {
+            risk.level = Level::Blocked;
+            let step = &decision.spec.step;
+            risk.reasons
+                .push(format!("step {step} is stopped by its overrides"));
+        }
+    }
     risk
 }
 

@@ -4,7 +4,7 @@ use super::{Args, Subject};
 use crate::{
     application::{Proposal, Snapshot, Unforeseen, foresee},
     cli::{
-        Failure, hub, inventory,
+        Failure, documents, hub, inventory,
         plan::last_taint,
         proposals::{self, Kind, Proposed},
     },
@@ -23,6 +23,7 @@ const VIOLATIONS: usize = 10;
 /// Reads what is to be explained.
 pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
     let asked = (args.namespace != DEFAULT_NAMESPACE).then_some(args.namespace.as_str());
+    documents::stdin_once(args.files.iter().chain(&args.inventory))?;
     let proposed = match args.files.is_empty() {
         true => Vec::new(),
         false => proposals::read(&args.files, asked)?,

@@ -11,13 +11,14 @@ mod tests;
 mod tree;
 
 use super::{
-    Failure, inventory, kubeconfig,
+    Failure, documents, inventory, kubeconfig,
     proposals::{self, Kind, Proposed},
     snapshot::{self, Seen},
     terminal,
 };
 use crate::{
     application::{Proposal, Unforeseen},
+    placement::error_line,
     plan::{self, ApplicationPlan, Counts},
 };
 use clap::ValueEnum;
@@ -104,6 +105,7 @@ impl Drawn {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    documents::stdin_once(args.files.iter().chain(&args.inventory))?;
     let proposed = proposals::read(&args.files, args.namespace.as_deref())?;
     let (seen, against, now) = match &args.inventory {
         Some(file) => {
@@ -143,10 +145,31 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         let file = file.display();
         eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
     }
+    let faults = faults(&drawn);
+    for fault in &faults {
+        eprintln!("{fault}");
+    }
     Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
+        _ if !faults.is_empty() => ExitCode::FAILURE,
         true => ExitCode::from(CHANGES),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// What is wrong with overrides: the steps of such overrides are not carried out.
+fn faults(drawn: &Drawn) -> Vec<Failure> {
+    let mut faults = Vec::new();
+    for plan in &drawn.applications {
+        for spec in plan.stopped() {
+            let what = format!("{}: step {} is stopped by its overrides", plan.title(), spec.step);
+            faults.extend(spec.override_errors.iter().map(|error| {
+                Failure::new("E-OVERRIDE", what.clone())
+                    .because(error_line(error))
+                    .advise("mending the override: until then nothing of the step is carried out")
+            }));
+        }
+    }
+    faults
 }
 
 /// A fleet on which nothing runs.

@@ -180,7 +180,10 @@ fn note(row: &Row, width: Option<usize>) -> String {
         .collect();
     let holding = row.holding();
     if holding == 0 {
-        parts.push("no cluster".to_owned());
+        parts.push(match row.clusters.len() {
+            0 => "no cluster".to_owned(),
+            matched => format!("{}, 0 each", counted(matched, "cluster")),
+        });
         return parts.join("; ");
     }
     let start = format!("{}: ", counted(holding, "cluster"));
@@ -241,11 +244,7 @@ fn of_decision(out: &mut String, plan: &ApplicationPlan, step: &str, screen: &Sc
             .collect();
         let _ = writeln!(out, "    clusters not chosen: {}", reasons.join(", "));
     }
-    let errors = decision
-        .override_errors
-        .iter()
-        .map(|error| format!("override {}: {}", error.index, error.message));
-    let reasons: Vec<String> = decision.reasons.iter().cloned().chain(errors).collect();
+    let reasons = &decision.reasons;
     for reason in reasons.iter().take(screen.at_most(MAX_REASONS)) {
         let _ = writeln!(out, "    ! {reason}");
     }

@@ -73,7 +73,7 @@ impl Screen {
         match level {
             Level::None | Level::Low => self.paint("32", text),
             Level::Medium => self.paint("33", text),
-            Level::High => self.paint("1;31", text),
+            Level::High | Level::Blocked => self.paint("1;31", text),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! A plan as JSON or YAML: complete, and the same bytes for the same input.
 //!
-//! `decisions` and `bundles` are always there. Against a hub there are also `comparedWith`, `changes` and `summary`. With
-//! several applications every entry names its `application`. Entries are written one after the other: memory does not grow
+//! `decisions` and `bundles` are always there; `stopped` where a step is not carried out because of its overrides. Against a
+//! hub there are also `comparedWith`, `changes` and `summary`. With several applications every entry names its
+//! `application`; entries of `stopped` always do. Entries are written one after the other: memory does not grow
 //! with the number of clusters.
 
 use super::{Against, Drawn};
@@ -13,7 +14,7 @@ use crate::{
         group::{ObjectGroup, Variant},
     },
 };
-use roundhouse_api::decision::{Unplaced, WorkloadDecision, WorkloadRef};
+use roundhouse_api::decision::{DecisionSpec, Unplaced, WorkloadDecision, WorkloadRef};
 use serde::{
     Serialize, Serializer,
     ser::{SerializeMap, SerializeSeq},
@@ -47,6 +48,10 @@ impl Serialize for Document<'_> {
         }
         map.serialize_entry("decisions", &Decisions(drawn))?;
         map.serialize_entry("bundles", &Bundles(drawn))?;
+        let stopped: Vec<Value> = drawn.applications.iter().flat_map(stopped).collect();
+        if !stopped.is_empty() {
+            map.serialize_entry("stopped", &stopped)?;
+        }
         if drawn.against == Against::Bundles {
             let changes: Vec<Value> = drawn.applications.iter().map(of_application).collect();
             map.serialize_entry("changes", &changes)?;
@@ -165,6 +170,12 @@ impl Serialize for Bundle<'_> {
         }
         map.end()
     }
+}
+
+/// The steps that are not carried out, with all that is wrong with their overrides.
+fn stopped(plan: &ApplicationPlan) -> impl Iterator<Item = Value> {
+    let of_step = |spec: &DecisionSpec| json!({"application": plan.title(), "step": spec.step, "errors": spec.override_errors});
+    plan.stopped().map(of_step)
 }
 
 fn of_application(plan: &ApplicationPlan) -> Value {

@@ -1,6 +1,9 @@
 //! Plans as people and programs read them.
 
-use super::{Against, Drawn, last_taint, offline, plan_all, screen::Screen, structured, table, tree};
+use super::{
+    Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, run, screen::Screen, structured,
+    table, tree,
+};
 use crate::{
     application::{Proposal, foresee},
     cli::{
@@ -14,6 +17,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use roundhouse_api::decision::Decision;
 use serde_json::{Value, json};
+use std::process::ExitCode;
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
 const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
@@ -138,6 +142,141 @@ fn a_thousand_clusters_are_read_by_their_numbers() {
     assert_eq!(json["bundles"].as_array().unwrap().len(), 900);
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["bundles", "decisions"]);
+}
+
+/// An application whose override names a cluster that the fleet does not have.
+const FAULTY: &str = "
+apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {name: web}
+spec:
+  components: [{name: web, type: worker, properties: {image: a, replicas: 4}}]
+  workflow:
+    steps:
+    - name: everywhere
+      type: deploy
+      properties:
+        placement: [{replicas: \"100%\"}]
+        overrides: [{clusters: [zz], target: {kind: Deployment, name: web}, patch: {spec: {paused: true}}}]
+";
+
+#[test]
+fn a_step_that_its_overrides_stop_is_said_everywhere() {
+    let drawn = planned(FAULTY, FLEET);
+    let document: Value = serde_json::from_slice(&structured::bytes(&drawn)).unwrap();
+    let stopped = document["stopped"].as_array().unwrap();
+    assert_eq!(stopped.len(), 1, "{document}");
+    assert_eq!(
+        (&stopped[0]["application"], &stopped[0]["step"]),
+        (&json!("default/web"), &json!("everywhere"))
+    );
+    let errors = stopped[0]["errors"].as_array().unwrap();
+    assert!(!errors.is_empty(), "{document}");
+    assert!(
+        errors.iter().all(|error| error["index"] == 0
+            && error["object"].is_string()
+            && error["message"]
+                .as_str()
+                .is_some_and(|message| !message.is_empty())),
+        "{document}"
+    );
+    let said: Vec<String> = faults(&drawn).iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), errors.len());
+    for fault in &said {
+        let start = "error: default/web: step everywhere is stopped by its overrides [E-OVERRIDE]\ncause: overrides[0]";
+        assert!(fault.starts_with(start), "{fault}");
+    }
+    let text = table::draw(&drawn, &SCREEN);
+    insta::assert_snapshot!("stopped_table", text);
+    assert_eq!(
+        text.matches("    ! ").count(),
+        errors.len(),
+        "each is said once: {text}"
+    );
+    let sound = planned(SEED, FLEET);
+    let document: Value = serde_json::from_slice(&structured::bytes(&sound)).unwrap();
+    assert!(document.get("stopped").is_none() && faults(&sound).is_empty());
+}
+
+#[tokio::test]
+async fn a_step_that_its_overrides_stop_is_an_error_to_scripts() {
+    let home = tempfile::tempdir().unwrap();
+    let (file, fleet) = (home.path().join("app.yaml"), home.path().join("fleet.yaml"));
+    std::fs::write(&fleet, FLEET).unwrap();
+    for (text, detailed_exitcode, expected) in [
+        (FAULTY.to_owned(), false, ExitCode::FAILURE),
+        (
+            format!("{FAULTY}---\n{SEED}").replacen("name: web}", "name: other}", 1),
+            true,
+            ExitCode::FAILURE,
+        ),
+        (SEED.to_owned(), false, ExitCode::SUCCESS),
+        (SEED.to_owned(), true, ExitCode::from(2)),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let args = Args {
+            files: vec![file.clone()],
+            inventory: Some(fleet.clone()),
+            kubeconfig: None,
+            namespace: None,
+            out: None,
+            at: None,
+            detailed_exitcode,
+            output: Format::Json,
+        };
+        assert_eq!(run(args).await.unwrap(), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn stdin_is_read_once() {
+    for (files, inventory) in [(["-", "app.yaml"], Some("-")), (["-", "-"], None)] {
+        let args = Args {
+            files: files.map(Into::into).to_vec(),
+            inventory: inventory.map(Into::into),
+            kubeconfig: None,
+            namespace: None,
+            out: None,
+            at: None,
+            detailed_exitcode: false,
+            output: Format::Json,
+        };
+        let failure = run(args).await.unwrap_err().to_string();
+        assert!(
+            failure.contains("[E-USAGE]\ncause: - can be read once"),
+            "{failure}"
+        );
+    }
+}
+
+/// The rules that get nothing are in the order of their names, not of their places.
+#[test]
+fn rules_without_a_cluster_in_another_order_are_the_same_bytes() {
+    let of = |first: &str, second: &str| {
+        let rule =
+            |name: &str| format!("{{name: {name}, replicas: \"40%\", clusterSelector: {{region: nowhere}}}}");
+        let text = format!(
+            "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {{name: w}}\nspec:\n  components: [{{name: w, type: worker, properties: {{image: a, replicas: 10}}}}]\n  workflow: {{steps: [{{name: s, type: deploy, properties: {{placement: [{}, {}]}}}}]}}\n",
+            rule(first),
+            rule(second)
+        );
+        String::from_utf8(structured::bytes(&planned(&text, FLEET))).unwrap()
+    };
+    let one = of("b", "a");
+    assert_eq!(one, of("a", "b"));
+    let document: Value = serde_json::from_str(&one).unwrap();
+    let unplaced = document["decisions"][0]["unplaced"].as_array().unwrap();
+    let rules: Vec<&Value> = unplaced.iter().map(|none| &none["rule"]).collect();
+    assert_eq!(rules, [&json!("a"), &json!("b"), &Value::Null]);
+}
+
+#[test]
+fn a_rule_whose_clusters_get_nothing_says_how_many_they_are() {
+    let text = app_text(10, &[(0, 0)], false);
+    let fleet: String = (0..3).map(|n| cluster_text(n, 0, 0, false, false)).collect();
+    let text = table::draw(&planned(&text, &fleet), &SCREEN);
+    assert!(text.contains("3 clusters, 0 each"), "{text}");
+    assert!(!text.contains("no cluster\n"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) struct Expect {
     /// Cluster → its objects, in the order of the Bundle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bundles: Option<BTreeMap<String, Vec<String>>>,
-    /// Parts of the message with which the plan is refused.
+    /// Parts of the message with which the plan is refused, or of what is wrong with overrides that stop a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) errors: Option<Vec<String>>,
 }

@@ -11,12 +11,16 @@ use crate::{
         proposals::{self, Kind, Proposed},
         snapshot::Seen,
     },
+    placement::error_line,
     plan::{Action, ApplicationPlan},
+    render,
 };
 use roundhouse_api::{
+    application::StepKind,
     bundle::ApplicationRef,
     decision::{Assignment, Decision, DecisionSpec, WorkloadDecision, WorkloadRef},
     names::decision_name,
+    placement::Rule,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What came of a case.
 #[derive(Debug)]
 pub(super) enum Actual {
-    /// Everything that can be expected of a plan.
+    /// Everything that can be expected of a plan; `errors` where overrides stop steps of it.
     Planned(Expect),
     /// The plan was refused with this message.
     Refused(String),
@@ -33,7 +37,7 @@ pub(super) enum Actual {
 /// Plans the case.
 ///
 /// # Errors
-/// The case itself is wrong: `previous` names an Application or a workload that cannot be.
+/// The case itself is wrong: `previous` names an Application, a step, a workload or a rule that cannot be.
 pub(super) fn actual(case: &Case) -> Result<Actual, Failure> {
     let proposed = match proposals::of_documents(case.documents.clone(), None) {
         Ok(proposed) => proposed,
@@ -43,18 +47,72 @@ pub(super) fn actual(case: &Case) -> Result<Actual, Failure> {
     remember(case, &proposed, &seen)?;
     let now = case.at.unwrap_or_else(|| last_taint(&case.clusters));
     Ok(match plan_all(&seen, &proposed, now) {
-        Ok(plans) => Actual::Planned(expectable(&plans)),
+        Ok(plans) => {
+            known(case, &plans, &seen)?;
+            Actual::Planned(expectable(&plans))
+        }
         Err(failure) => Actual::Refused(failure.to_string()),
     })
 }
 
+fn wrong(case: &Case, cause: String) -> Failure {
+    Failure::new("E-TEST", format!("{}: previous cannot be", case.place))
+        .because(cause)
+        .advise("entries such as {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {c1: 3}}")
+}
+
+/// Looks whether the applications have every step, workload and rule that `previous` names: a wrong name would be as if
+/// nothing had been there.
+fn known(case: &Case, plans: &[ApplicationPlan], seen: &Seen) -> Result<(), Failure> {
+    for entry in &case.previous {
+        let is_own = |plan: &&ApplicationPlan| match &entry.application {
+            Some(named) => *named == plan.title(),
+            None => true,
+        };
+        let Some(plan) = plans.iter().find(is_own) else {
+            continue;
+        };
+        let unknown = |what: String, known: Vec<String>| {
+            let known = match known.is_empty() {
+                true => "none".to_owned(),
+                false => known.join(", "),
+            };
+            wrong(case, format!("{} has no {what} (known: {known})", plan.title()))
+        };
+        let steps = plan.valid.steps.iter().filter_map(|step| match &step.kind {
+            StepKind::Deploy(deploy) => Some((&step.name, &deploy.placement.placement)),
+            StepKind::Suspend(_) => None,
+        });
+        let steps: BTreeMap<&String, &Vec<Rule>> = steps.collect();
+        let Some(rules) = steps.get(&entry.step) else {
+            let names = steps.keys().map(|name| (*name).clone()).collect();
+            return Err(unknown(format!("placing step {}", entry.step), names));
+        };
+        let mut rendered = render::render(&plan.namespace, &plan.name, &plan.valid);
+        rendered.replica_paths = seen.snapshot.replica_paths(&plan.namespace);
+        let workloads = render::workloads(&rendered);
+        let workloads: Vec<String> = workloads.iter().map(|workload| named(&workload.key)).collect();
+        if !workloads.contains(&entry.workload) {
+            return Err(unknown(format!("workload {}", entry.workload), workloads));
+        }
+        let rules = rules.iter().enumerate();
+        let rules: Vec<String> = rules.map(|(index, rule)| rule.name_or_index(index)).collect();
+        if !rules.contains(&entry.rule) {
+            let what = format!("rule {} in step {}", entry.rule, entry.step);
+            return Err(unknown(what, rules));
+        }
+    }
+    Ok(())
+}
+
+/// `Deployment default/web`.
+fn named(workload: &WorkloadRef) -> String {
+    format!("{} {}/{}", workload.kind, workload.namespace, workload.name)
+}
+
 /// Puts what was decided before into the snapshot.
 fn remember(case: &Case, proposed: &[Proposed], seen: &Seen) -> Result<(), Failure> {
-    let wrong = |cause: String| {
-        Failure::new("E-TEST", format!("{}: previous cannot be", case.place))
-            .because(cause)
-            .advise("entries such as {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {c1: 3}}")
-    };
+    let wrong = |cause| wrong(case, cause);
     let applications: Vec<String> = proposed
         .iter()
         .filter(|one| one.kind == Kind::Application)
@@ -143,12 +201,19 @@ fn expectable(plans: &[ApplicationPlan]) -> Expect {
     let several = plans.len() > 1;
     let (mut placements, mut unplaced) = (Vec::new(), Vec::new());
     let mut bundles: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let stopped = plans.iter().flat_map(|plan| {
+        let specs = plan.stopped();
+        specs.flat_map(|spec| {
+            let errors = spec.override_errors.iter();
+            errors.map(|error| format!("{}: step {}: {}", plan.title(), spec.step, error_line(error)))
+        })
+    });
+    let stopped: Vec<String> = stopped.collect();
     for plan in plans {
         let application = several.then(|| plan.title());
         for decision in &plan.decisions {
             for workload in &decision.spec.workloads {
-                let id = &workload.workload;
-                let id = format!("{} {}/{}", id.kind, id.namespace, id.name);
+                let id = named(&workload.workload);
                 let mut clusters: BTreeMap<String, u32> = BTreeMap::new();
                 for row in workload.clusters.iter().filter(|row| row.replicas > 0) {
                     let sum = clusters.entry(row.name.clone()).or_default();
@@ -186,7 +251,7 @@ fn expectable(plans: &[ApplicationPlan]) -> Expect {
         placements: Some(placements),
         unplaced: Some(unplaced),
         bundles: Some(bundles),
-        errors: None,
+        errors: (!stopped.is_empty()).then_some(stopped),
     }
 }
 
@@ -206,6 +271,7 @@ fn title(manifest: &Value) -> String {
 
 /// What is different, line by line: `-` expected, `+` there now. `None` if nothing is.
 pub(super) fn compare(case: &Case, actual: &Actual) -> Option<String> {
+    let mut text = String::new();
     let (expected, found) = match actual {
         Actual::Refused(message) => match &case.expect.errors {
             None => return Some(format!("the plan was refused:\n{message}\n")),
@@ -218,13 +284,27 @@ pub(super) fn compare(case: &Case, actual: &Actual) -> Option<String> {
                     .then(|| format!("{}the plan was refused with:\n{message}\n", lines.concat()));
             }
         },
-        Actual::Planned(found) => (lines(&case.expect), lines(&only(&case.expect, found))),
+        Actual::Planned(found) => {
+            match (&case.expect.errors, &found.errors) {
+                (None, None) => {}
+                (Some(parts), None) => {
+                    text.extend(parts.iter().map(|part| format!("- refused: {part}\n")));
+                    text.push_str("+ the plan was not refused\n");
+                }
+                (parts, Some(stopped)) => {
+                    let is_said = |part: &&String| stopped.iter().any(|line| line.contains(part.as_str()));
+                    let missing: Vec<&String> =
+                        parts.iter().flatten().filter(|part| !is_said(part)).collect();
+                    if parts.is_none() || !missing.is_empty() {
+                        text.extend(missing.iter().map(|part| format!("- {part}\n")));
+                        text.push_str("the plan is stopped by overrides:\n");
+                        text.extend(stopped.iter().map(|line| format!("+ {line}\n")));
+                    }
+                }
+            }
+            (lines(&case.expect), lines(&only(&case.expect, found)))
+        }
     };
-    let mut text = String::new();
-    if let Some(parts) = &case.expect.errors {
-        text.extend(parts.iter().map(|part| format!("- refused: {part}\n")));
-        text.push_str("+ the plan was not refused\n");
-    }
     let sections: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
     for section in sections {
         let none = BTreeSet::new();
@@ -301,6 +381,7 @@ pub(super) fn rewritten(case: &Case, actual: &Actual) -> Expect {
         }
         Actual::Planned(found) => {
             let mut expect = only(&case.expect, found);
+            expect.errors.clone_from(&found.errors);
             if expect.is_empty() {
                 // It expected errors only.
                 expect.placements.clone_from(&found.placements);

@@ -88,6 +88,32 @@ fn a_refusal_is_compared_with_its_message() {
     );
 }
 
+/// What stops a step is a failure of the case, unless it is expected.
+#[test]
+fn a_step_that_its_overrides_stop_is_an_error_of_the_plan() {
+    let faulty = APP.replace(
+        "placement: [{replicas: \"50%\"}]",
+        "placement: [{replicas: \"50%\"}], overrides: [{clusters: [zz], target: {kind: Deployment, name: w}, patch: {spec: {paused: true}}}]",
+    );
+    let of = |expect: &str| outcome_of(&format!("name: case{faulty}{expect}")).unwrap();
+    assert_eq!(of("expect: {errors: [\"step s: overrides[0]\"]}"), None);
+    assert_eq!(of("expect: {errors: [\"overrides[0]\"], placements: []}"), None);
+    let other = of("expect: {errors: [\"overrides[1]\"]}").unwrap();
+    let start = "- overrides[1]\nthe plan is stopped by overrides:\n+ default/w: step s: overrides[0] of ";
+    assert!(other.starts_with(start), "{other}");
+    for expect in [
+        "expect: {placements: []}",
+        "expect: {unplaced: []}",
+        "expect: {bundles: {}}",
+    ] {
+        let text = of(expect).unwrap_or_else(|| panic!("{expect} passed"));
+        assert!(
+            text.starts_with("the plan is stopped by overrides:\n+ default/w: step s: "),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn a_case_that_cannot_be_understood_is_an_error() {
     for (text, cause) in [
@@ -115,6 +141,24 @@ fn a_case_that_cannot_be_understood_is_an_error() {
                 "name: case{APP}previous: [{{application: default/v, step: s, workload: Deployment default/w, clusters: {{}}}}]\nexpect: {{unplaced: []}}"
             ),
             "there is no Application default/v: use one of default/w",
+        ),
+        (
+            format!(
+                "name: case{APP}previous: [{{step: t, workload: Deployment default/w, clusters: {{a: 1}}}}]\nexpect: {{unplaced: []}}"
+            ),
+            "default/w has no placing step t (known: s)",
+        ),
+        (
+            format!(
+                "name: case{APP}previous: [{{step: s, workload: Deployment default/v, clusters: {{a: 1}}}}]\nexpect: {{unplaced: []}}"
+            ),
+            "default/w has no workload Deployment default/v (known: Deployment default/w)",
+        ),
+        (
+            format!(
+                "name: case{APP}previous: [{{step: s, workload: Deployment default/w, rule: east, clusters: {{a: 1}}}}]\nexpect: {{unplaced: []}}"
+            ),
+            "default/w has no rule east in step s (known: rule-0)",
         ),
     ] {
         let failure = outcome_of(&text).unwrap_err();
