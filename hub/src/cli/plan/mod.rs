@@ -61,7 +61,7 @@ pub(super) struct Args {
     /// the last taint was added
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
-    /// Exit with status 2 if a cluster would change, 0 if none would
+    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if overrides stop a step
     #[arg(long)]
     detailed_exitcode: bool,
     /// Output format; wide is a table that leaves nothing out

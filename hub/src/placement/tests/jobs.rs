@@ -61,7 +61,7 @@ fn what_a_lost_cluster_had_of_a_job_is_unplaced_and_named() {
     assert_eq!(numbers(&decisions), [3, 3]);
     assert_eq!(
         unplaced(&decisions),
-        [(None, 1, "Unclaimed"), (Some("r"), 3, "DividedOnce")]
+        [(Some("r"), 3, "DividedOnce"), (None, 1, "Unclaimed")]
     );
     assert_eq!(decisions[0].workloads[0].placed, 6);
     assert!(!decisions[0].satisfied);
