@@ -25,7 +25,7 @@ pub struct Place {
     pub rank: usize,
     /// How many clusters are in the order.
     pub of: usize,
-    /// Those that come right before it, the best first; at most [`AHEAD`].
+    /// Those that come right before it, the best first; at most three.
     pub ahead: Vec<String>,
 }
 
