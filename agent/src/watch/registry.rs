@@ -1,7 +1,7 @@
 //! Registry: which bundle wants which object, so that an event about an object finds its bundle and the parts of one
 //! application know of one another.
 
-use crate::bundle::{Held, Presence, without_part};
+use crate::bundle::{Content, Held, Presence, without_part};
 use crate::object::ObjectKey;
 use crate::watch::inbox::{Inbox, is_newer};
 use parking_lot::Mutex;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 struct Seat {
     inbox: Arc<Inbox>,
     part: Option<Part>,
-    /// Uid and generation whose objects are in the claims.
-    declared: Option<(String, i64)>,
+    /// The content whose objects are in the claims.
+    declared: Option<Content>,
     /// Version of its ledger that it knows; `None` while it has none.
     ledger: Option<Box<str>>,
 }
@@ -22,7 +22,7 @@ struct Seat {
 impl Seat {
     /// Whether the claims are those of the Bundle as it is now.
     fn is_read(&self) -> bool {
-        let read = |part: &Part| self.declared.as_ref() == Some(&(part.uid.clone(), part.generation));
+        let read = |part: &Part| self.declared.as_ref() == Some(&part.content);
         self.part.as_ref().is_some_and(read)
     }
 }
@@ -32,8 +32,7 @@ impl Seat {
 struct Part {
     application: String,
     revision: Option<String>,
-    uid: String,
-    generation: i64,
+    content: Content,
     deleting: bool,
 }
 
@@ -128,7 +127,7 @@ impl Registry {
             self.claim(bundle, key, None, true);
         }
         if let Some(seat) = self.seats.lock().get_mut(bundle) {
-            seat.declared = Some((held.uid.clone(), held.generation));
+            seat.declared = Some(held.content());
         }
     }
 
@@ -275,8 +274,7 @@ fn part(held: &Held) -> Option<Part> {
     Some(Part {
         application: held.application.clone()?,
         revision: held.revision.clone(),
-        uid: held.uid.clone(),
-        generation: held.generation,
+        content: held.content(),
         deleting: held.deleting,
     })
 }

@@ -1,6 +1,6 @@
 //! A pass that applies.
 
-use super::{Content, Extent, Next, Worker, account_of};
+use super::{Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
@@ -8,7 +8,7 @@ use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
-use crate::bundle::Held;
+use crate::bundle::{Content, Held};
 use crate::drift::fight;
 use crate::error::CallError;
 use crate::kinds::Kind;
@@ -49,11 +49,8 @@ impl Worker {
         let manifests = std::mem::take(&mut spec.workload.manifests);
         let total = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
         let anew = self.tried.as_ref() != Some(&content);
-        // What was tried was checked, and is the same as long as its generation is.
-        let checked = !anew && spec.hash.as_ref().is_none_or(|declared| *declared == self.hash);
-        let hash = if checked {
-            self.hash.clone()
-        } else {
+        // What was tried was checked.
+        let hash = if anew {
             match check_hash(spec.hash.as_deref(), &manifests) {
                 Ok(hash) => hash,
                 Err(fenced) => {
@@ -63,6 +60,8 @@ impl Worker {
                     return Ok(Next::Resync);
                 }
             }
+        } else {
+            self.hash.clone()
         };
         let engine = match self.engine(&spec) {
             Ok(engine) => engine,
@@ -73,7 +72,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        if !checked {
+        if anew {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
         let decoded = decode(manifests);

@@ -8,7 +8,7 @@ use crate::agent::Shared;
 use crate::apply::intent::{Intent, Sight, intent};
 use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
-use crate::bundle::{Held, Presence};
+use crate::bundle::{Content, Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
 use crate::executor::{Account, ExecutorError, executor_of};
@@ -58,17 +58,6 @@ enum Extent {
     Whole,
     /// Only these manifests (by the object they name), and removals that are under way.
     Some(BTreeSet<ObjectKey>),
-}
-
-/// Which content a pass applied whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Content {
-    uid: String,
-    generation: i64,
-    /// A hub that was restored from a backup may use a generation again, with a newer epoch.
-    epoch: Option<i64>,
-    /// The hash that the Bundle declares.
-    hash: Option<String>,
 }
 
 /// One bundle's worker.
@@ -275,12 +264,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        let content = Content {
-            uid: held.uid.clone(),
-            generation: held.generation,
-            epoch: spec.epoch,
-            hash: spec.hash.clone(),
-        };
+        let content = held.content();
         if self.applied.as_ref() != Some(&content) && news.intent {
             self.failures = 0;
             self.retry_due = None;

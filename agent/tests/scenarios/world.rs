@@ -166,6 +166,15 @@ impl Embedded {
         self.server.counter()
     }
 
+    /// Ends the watches that are open, as a server that goes away.
+    pub(crate) fn close_watches(&self) {
+        assert!(
+            !self.is_idle,
+            "real servers are not in this process: ask for World::embedded()"
+        );
+        self.server.close_watches();
+    }
+
     /// The server itself, to put something in front of it.
     pub(crate) fn service(&self) -> roundhouse_apiserver::ApiService {
         assert!(
