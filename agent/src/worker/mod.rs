@@ -143,8 +143,12 @@ impl Worker {
         }
     }
 
-    /// Works until the bundle is gone, or until `stop`; a pass that has begun is finished.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    /// Works until the bundle is gone, or until `stop`; a pass that has begun is finished. `broken`: the worker before
+    /// this one broke.
+    pub(crate) async fn run(mut self, stop: CancellationToken, broken: bool) {
+        if broken {
+            self.report_defect().await;
+        }
         self.inbox.begin();
         loop {
             let dues = [
@@ -431,6 +435,20 @@ impl Worker {
             now,
         );
         self.report(held, status).await
+    }
+
+    /// Says that the agent broke over this bundle; what was reported stands.
+    async fn report_defect(&mut self) {
+        let (Presence::Present(held), _) = self.inbox.take() else {
+            return;
+        };
+        self.note_status(&held);
+        let message = "the agent broke while it worked on this bundle, which is a defect of the agent: it tries again, \
+                       with growing delays; its log says where";
+        if let Err(error) = self.hold(&held, held.epoch, "AgentDefect", message).await {
+            let error = error.message();
+            tracing::warn!(bundle = self.name, error, "that the agent broke is not reported");
+        }
     }
 
     /// Sends a report if it says something new.

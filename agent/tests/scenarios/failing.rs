@@ -215,6 +215,49 @@ async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
     agent.stop().await;
 }
 
+/// Given an agent that breaks over one object (here the test breaks it), when it works on the object's bundle, then the
+/// bundle says so and is tried again with growing delays, the others go on, and when the trouble is over it is applied.
+#[tokio::test(start_paused = true)]
+async fn a_defect_that_one_bundle_meets_stays_its_own_and_is_tried_again() {
+    let world = World::new().await;
+    let (tries, whole) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (tried, is_whole) = (Arc::clone(&tries), Arc::clone(&whole));
+    let member = world.gated(Side::Member, move |_, path| {
+        if path.ends_with("/configmaps/defect") && !is_whole.load(Ordering::Acquire) {
+            tried.fetch_add(1, Ordering::AcqRel);
+            panic!("a defect, as the test plays it");
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    world.bundle("broken", spec(&[config_map("defect", "1")])).await;
+    eventually_with(
+        "it says so",
+        || world.status("broken"),
+        |status| reason(status, "Progressing") == "AgentDefect",
+    )
+    .await;
+    for value in ["1", "2"] {
+        let beside = world.bundle("beside", spec(&[config_map("beside", value)])).await;
+        world.reported("beside", beside, Ready).await;
+    }
+    pass_time(600).await;
+    let (writes, before) = (world.writes(), tries.load(Ordering::Acquire));
+    pass_time(1200).await;
+    let more = tries.load(Ordering::Acquire) - before;
+    assert!((3..=30).contains(&more), "{more} tries");
+    assert_eq!(world.writes(), writes, "trying again writes nothing");
+    whole.store(true, Ordering::Release);
+    pass_time(200).await;
+    let status = world.status("broken").await;
+    assert_eq!(status.phase, Some(Ready), "{status:?}");
+    assert_eq!(
+        reason(&status, "Progressing"),
+        reason(&world.status("beside").await, "Progressing")
+    );
+    agent.stop().await;
+}
+
 /// Given a hand-written Bundle, without epoch or hash, when the hub is restored to a state in which another content has
 /// the same generation, then that content is applied.
 #[tokio::test(start_paused = true)]
