@@ -31,6 +31,7 @@ mod removing;
 mod rights;
 mod rows;
 mod sharing;
+mod staying;
 mod strategies;
 mod watching;
 mod waves;
