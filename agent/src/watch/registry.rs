@@ -116,13 +116,19 @@ impl Registry {
             }
             seats.remove(bundle);
         }
-        self.drop_claims(bundle, &BTreeSet::new());
+        self.drop_claims(bundle, |_| false);
         true
     }
 
-    /// Records which objects the bundle of this uid and generation wants, as the manifests name them.
+    /// Records which objects the bundle wants in this content, as the manifests name them, before a pass looks
+    /// at them. What it claimed before stays claimed until [`Registry::looked_at`]: what happens to it meanwhile is news.
     pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
-        self.drop_claims(bundle, keys);
+        for (key, claims) in self.claims.lock().iter_mut() {
+            let mine = claims.iter_mut().filter(|claim| *claim.bundle == *bundle);
+            for claim in mine.filter(|claim| claim.wanted) {
+                claim.wanted = is_wanted(key, keys);
+            }
+        }
         for key in keys {
             self.claim(bundle, key, None, true);
         }
@@ -131,10 +137,33 @@ impl Registry {
         }
     }
 
+    /// Records what a pass looked at, instead of what the bundle claimed before: the objects that it wants, as manifests
+    /// name them, those of them that were found or are missing in these versions, and those whose end it waits for.
+    pub(crate) fn looked_at(
+        &self,
+        bundle: &str,
+        keys: &BTreeSet<ObjectKey>,
+        found: &BTreeMap<&ObjectKey, Option<&str>>,
+        awaited: &BTreeMap<&ObjectKey, Option<&str>>,
+    ) {
+        for key in keys.iter().chain(found.keys().copied()) {
+            self.claim(bundle, key, None, true);
+        }
+        for (key, version) in found {
+            self.saw(bundle, key, *version);
+        }
+        let has = |key: &ObjectKey| keys.contains(key) || found.contains_key(key);
+        for (key, version) in awaited.iter().filter(|(key, _)| !has(key)) {
+            self.await_end(bundle, key, *version);
+        }
+        self.drop_claims(bundle, |key| has(key) || awaited.contains_key(key));
+    }
+
     /// Records that a bundle waits for an object to be gone, which it looked at in this version: events about it are news,
-    /// but no other part of its application takes it for wanted. Forgotten with the next [`Registry::declare`].
+    /// but no other part of its application takes it for wanted. Forgotten with the next [`Registry::looked_at`] without it.
     pub(crate) fn await_end(&self, bundle: &str, key: &ObjectKey, version: Option<&str>) {
         self.claim(bundle, key, version, false);
+        self.saw(bundle, key, version);
     }
 
     fn claim(&self, bundle: &str, key: &ObjectKey, seen: Option<&str>, wanted: bool) {
@@ -143,7 +172,10 @@ impl Registry {
         match claims.iter_mut().find(|claim| *claim.bundle == *bundle) {
             // Wanted again: it is what it was.
             Some(claim) if wanted => claim.wanted = true,
-            Some(claim) => claim.seen = seen.map(Into::into),
+            Some(claim) => {
+                claim.wanted = false;
+                claim.seen = seen.map(Into::into);
+            }
             None => claims.push(Claim {
                 bundle: bundle.into(),
                 seen: seen.map(Into::into),
@@ -167,14 +199,16 @@ impl Registry {
 
     /// An object was seen at a version, or (`None`) gone: wakes the bundles to which that is news.
     pub(crate) fn touched(&self, key: &ObjectKey, version: Option<&str>) {
-        let to_wake: Vec<Arc<str>> = match self.claims.lock().get(key) {
-            Some(claims) => {
-                let news = claims
-                    .iter()
-                    .filter(|claim| version.is_none() || claim.seen.as_deref() != version);
-                news.map(|claim| Arc::clone(&claim.bundle)).collect()
-            }
-            None => return,
+        let to_wake: Vec<Arc<str>> = {
+            let all = self.claims.lock();
+            let direct = all.get(key).map(Vec::as_slice).unwrap_or_default();
+            let is_news = |claim: &&Claim| version.is_none() || claim.seen.as_deref() != version;
+            let news = direct.iter().filter(is_news);
+            // A bundle that has not looked at it yet has a cluster-scoped object as its manifest names it: perhaps in a
+            // namespace.
+            let has_looked = |claim: &&Claim| direct.iter().any(|known| known.bundle == claim.bundle);
+            let named = claims_in_namespaces(&all, key).filter(|claim| !has_looked(claim));
+            news.chain(named).map(|claim| Arc::clone(&claim.bundle)).collect()
         };
         let seats = self.seats.lock();
         for seat in to_wake.iter().filter_map(|bundle| seats.get(&**bundle)) {
@@ -260,13 +294,49 @@ impl Registry {
         Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
     }
 
-    fn drop_claims(&self, bundle: &str, except: &BTreeSet<ObjectKey>) {
+    fn drop_claims(&self, bundle: &str, stays: impl Fn(&ObjectKey) -> bool) {
         self.claims.lock().retain(|key, claims| {
-            if !except.contains(key) {
+            if !stays(key) {
                 claims.retain(|claim| *claim.bundle != *bundle);
             }
             !claims.is_empty()
         });
+    }
+}
+
+/// Whether a claimed object is what one of these manifests means.
+fn is_wanted(key: &ObjectKey, manifests: &BTreeSet<ObjectKey>) -> bool {
+    manifests.contains(key)
+        || key.namespace.is_empty()
+            && (manifests.range(first_in_a_namespace(key)..))
+                .take_while(|manifest| manifest.is(&key.group, &key.kind))
+                .any(|manifest| key.is_meant_by(manifest))
+}
+
+/// Claims to a cluster-scoped object under the names of manifests that put it into a namespace; none for any other.
+fn claims_in_namespaces<'a>(
+    claims: &'a BTreeMap<ObjectKey, Vec<Claim>>,
+    key: &'a ObjectKey,
+) -> impl Iterator<Item = &'a Claim> {
+    let range = key
+        .namespace
+        .is_empty()
+        .then(|| claims.range(first_in_a_namespace(key)..));
+    let of_kind = range
+        .into_iter()
+        .flatten()
+        .take_while(|(named, _)| named.is(&key.group, &key.kind));
+    of_kind
+        .filter(|(named, _)| key.is_meant_by(named))
+        .flat_map(|(_, claims)| claims)
+}
+
+/// Before every object of the kind that has a namespace, and after every one that has none.
+fn first_in_a_namespace(key: &ObjectKey) -> ObjectKey {
+    ObjectKey {
+        namespace: "\0".to_owned(),
+        name: String::new(),
+        ..key.clone()
     }
 }
 
@@ -348,8 +418,75 @@ mod tests {
         registry.touched(&key("going"), None);
         assert!(inbox.take().1.touched.contains_key(&key("going")));
         registry.declare("a", &a, &BTreeSet::new());
+        registry.touched(&key("going"), Some("8"));
+        assert!(
+            inbox.has_news(),
+            "a pass that has begun may have looked at it before"
+        );
+        inbox.take();
+        registry.looked_at("a", &BTreeSet::new(), &BTreeMap::new(), &BTreeMap::new());
         registry.touched(&key("going"), None);
         assert!(!inbox.has_news());
+    }
+
+    #[test]
+    fn what_a_pass_looks_at_is_news_when_it_changes_meanwhile_whatever_its_manifest_calls_it() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        let named = key("role");
+        let target = ObjectKey {
+            namespace: String::new(),
+            ..named.clone()
+        };
+        let keys = BTreeSet::from([named.clone()]);
+        let looked_at = |version| {
+            let found = BTreeMap::from([(&target, Some(version))]);
+            registry.looked_at("a", &keys, &found, &BTreeMap::new());
+        };
+        // The first pass does not know yet that the kind has no namespaces.
+        registry.declare("a", &a, &keys);
+        registry.touched(&target, Some("7"));
+        looked_at("7");
+        assert!(!inbox.has_news(), "seen in this very version");
+        registry.touched(&target, Some("7"));
+        assert!(!inbox.has_news(), "and known from then on");
+        for (meanwhile, seen) in [(Some("9"), "8"), (None, "9")] {
+            registry.declare("a", &a, &keys);
+            registry.touched(&target, meanwhile);
+            looked_at(seen);
+            assert_eq!(
+                inbox.take().1.touched.get(&target).map(Option::as_deref),
+                Some(meanwhile)
+            );
+        }
+        registry.declare("a", &a, &keys);
+        let others = |registry: &Registry| {
+            join(registry, &held("b", "app", "v1", 1));
+            registry.siblings("b")
+        };
+        assert_eq!(
+            others(&registry),
+            Siblings::Read(BTreeSet::from([named, target.clone()])),
+            "while a pass runs, nothing of the bundle may go with another part"
+        );
+    }
+
+    #[test]
+    fn what_leaves_a_bundle_is_no_longer_its_own_when_the_pass_begins_and_news_until_it_ends() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        registry.declare("a", &a, &BTreeSet::from([key("refused")]));
+        registry.saw("a", &key("refused"), Some("3"));
+        registry.declare("a", &a, &BTreeSet::new());
+        registry.touched(&key("refused"), Some("4"));
+        let awaited = key("refused");
+        let awaited = BTreeMap::from([(&awaited, Some("3"))]);
+        registry.looked_at("a", &BTreeSet::new(), &BTreeMap::new(), &awaited);
+        assert!(inbox.take().1.touched.contains_key(&key("refused")));
+        join(&registry, &held("b", "app", "v1", 1));
+        assert_eq!(registry.siblings("b"), Siblings::Read(BTreeSet::new()));
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Worker {
         self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
-        self.watch(held, &keys);
+        self.watch(&keys);
         self.applied = Some(content);
         let subject = Subject {
             hash: Some(&self.hash),
@@ -331,27 +331,23 @@ impl Worker {
     }
 
     /// Watches the kinds of this bundle, and says which versions of its objects are no news.
-    fn watch(&self, held: &Held, keys: &BTreeSet<ObjectKey>) {
-        let mut keys = keys.clone();
+    fn watch(&self, keys: &BTreeSet<ObjectKey>) {
+        let mut found = BTreeMap::new();
         let mut scopes = BTreeMap::new();
         for observation in self.observations.values() {
             let Some(target) = &observation.target else {
                 continue;
             };
-            keys.insert(target.clone());
+            found.insert(target, observation.seen.as_deref());
             if let Some(kind) = &observation.kind {
                 scopes.insert(Scope::of(target, kind, observation.labelled), Arc::clone(kind));
             }
         }
-        self.shared.registry.declare(&self.name, held, &keys);
-        for observation in self.observations.values() {
-            if let Some(target) = &observation.target {
-                self.shared
-                    .registry
-                    .saw(&self.name, target, observation.seen.as_deref());
-            }
-        }
-        scopes.extend(self.await_ends());
+        let awaited = self.waited_for.iter();
+        let awaited = awaited.map(|waited| (&waited.target, waited.seen.as_deref()));
+        let registry = &self.shared.registry;
+        registry.looked_at(&self.name, keys, &found, &awaited.collect());
+        scopes.extend(self.scopes_of_ends());
         let waits_for_kind = self
             .observations
             .values()
@@ -362,17 +358,15 @@ impl Worker {
         self.shared.objects.want(&self.name, scopes);
     }
 
-    /// Says that changes of objects on their way out are news; answers what is to be watched for it.
-    pub(super) fn await_ends(&self) -> BTreeMap<Scope, Arc<Kind>> {
-        let mut scopes = BTreeMap::new();
-        for waited in &self.waited_for {
-            self.shared
-                .registry
-                .await_end(&self.name, &waited.target, waited.seen.as_deref());
-            let scope = Scope::of(&waited.target, &waited.kind, waited.labelled);
-            scopes.insert(scope, Arc::clone(&waited.kind));
-        }
-        scopes
+    /// What is to be watched for the objects on their way out.
+    pub(super) fn scopes_of_ends(&self) -> BTreeMap<Scope, Arc<Kind>> {
+        let waited_for = self.waited_for.iter();
+        waited_for
+            .map(|waited| {
+                let scope = Scope::of(&waited.target, &waited.kind, waited.labelled);
+                (scope, Arc::clone(&waited.kind))
+            })
+            .collect()
     }
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
