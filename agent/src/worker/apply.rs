@@ -72,7 +72,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        if anew {
+        if anew || !self.rules.are_compiled() {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
         let decoded = decode(manifests);
