@@ -81,7 +81,7 @@ impl Worker {
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
-        let terms = Terms::of(
+        let mut terms = Terms::of(
             &spec,
             &self.name,
             &self.shared.hub_id,
@@ -104,6 +104,7 @@ impl Worker {
         } else {
             Surplus::default()
         };
+        terms.rules = terms.rules.beside(&self.ledger.spec().objects);
         self.cleaned = false;
         self.tried = Some(content.clone());
         self.hash = hash;
