@@ -88,26 +88,13 @@ fn watches(world: &World) -> u64 {
 
 /// Puts an object back to what it was.
 async fn restore(world: &World, before: &Value) {
-    let text = |pointer: &str| {
-        before
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let api = world.api(
-        Side::Member,
-        text("/apiVersion"),
-        text("/kind"),
-        text("/metadata/namespace"),
-    );
+    let (api, name) = world.api_of(Side::Member, before);
     let mut object = before.clone();
     object["metadata"]["resourceVersion"] = Value::Null;
-    let now = api.get(text("/metadata/name")).await.unwrap();
+    let now = api.get(&name).await.unwrap();
     object["metadata"]["resourceVersion"] = json!(now.metadata.resource_version);
     let object = serde_json::from_value(object).unwrap();
-    api.replace(text("/metadata/name"), &PostParams::default(), &object)
-        .await
-        .unwrap();
+    api.replace(&name, &PostParams::default(), &object).await.unwrap();
 }
 
 /// F22: given a member that is restored from a backup, ledger and objects, when the agent sees it, running or started anew,

@@ -371,7 +371,8 @@ impl World {
         }
     }
 
-    fn api_of(&self, side: Side, object: &Value) -> (Api<DynamicObject>, String) {
+    /// The objects of the kind and namespace of `object`, and its name.
+    pub(crate) fn api_of(&self, side: Side, object: &Value) -> (Api<DynamicObject>, String) {
         let text = |pointer: &str| {
             object
                 .pointer(pointer)
