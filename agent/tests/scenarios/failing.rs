@@ -195,7 +195,7 @@ async fn an_agent_waits_for_its_lease_and_gives_up_when_the_hub_is_another_one()
 
 #[tokio::test(start_paused = true)]
 async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"},
         "data": {"password": "hunter2 is no base64"}});
