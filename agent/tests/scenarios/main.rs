@@ -9,6 +9,7 @@
 )]
 
 mod applying;
+mod converging;
 mod copying;
 mod decoding;
 mod deleting;
