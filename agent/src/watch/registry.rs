@@ -17,6 +17,8 @@ struct Seat {
     declared: Option<Content>,
     /// Version of its ledger that it knows; `None` while it has none.
     ledger: Option<Box<str>>,
+    /// Whether it waits for other parts of its application to be read.
+    waits: bool,
 }
 
 impl Seat {
@@ -68,12 +70,18 @@ impl Registry {
         let mut seats = self.seats.lock();
         let new = !seats.contains_key(bundle);
         let seat = seats.entry(bundle.to_owned()).or_default();
-        seat.part = match &presence {
+        let part = match &presence {
             Presence::Present(held) => part(held),
             Presence::Deleted(_) | Presence::Missing => None,
         };
+        let before = std::mem::replace(&mut seat.part, part);
+        let changed = before != seat.part;
         seat.inbox.presence(presence);
-        new.then(|| Arc::clone(&seat.inbox))
+        let inbox = new.then(|| Arc::clone(&seat.inbox));
+        if changed {
+            wake_parts(&seats, bundle, before.as_ref());
+        }
+        inbox
     }
 
     /// Tells all workers that definitions changed.
@@ -132,8 +140,11 @@ impl Registry {
         for key in keys {
             self.claim(bundle, key, None, true);
         }
-        if let Some(seat) = self.seats.lock().get_mut(bundle) {
-            seat.declared = Some(held.content());
+        let mut seats = self.seats.lock();
+        if let Some(seat) = seats.get_mut(bundle)
+            && seat.declared.replace(held.content()) != seat.declared
+        {
+            wake_parts(&seats, bundle, None);
         }
     }
 
@@ -240,47 +251,33 @@ impl Registry {
             .collect()
     }
 
-    /// What the other parts of this bundle's application have.
+    /// What the other parts of this bundle's application have. If that is not known yet, the bundle is woken when one of
+    /// them changes or was read.
     pub(crate) fn siblings(&self, bundle: &str) -> Siblings {
-        let others: BTreeSet<String> = {
-            let seats = self.seats.lock();
-            let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.clone()) else {
-                return Siblings::Read(BTreeSet::new());
-            };
-            let siblings = seats.iter().filter(|(name, seat)| {
-                name.as_str() != bundle
-                    && seat
-                        .part
-                        .as_ref()
-                        .is_some_and(|part| part.application == mine.application)
-            });
-            let mut others = BTreeSet::new();
-            for (name, seat) in siblings {
-                let part = seat.part.as_ref();
-                if !seat.is_read() || part.is_none_or(|part| part.revision != mine.revision) {
-                    return Siblings::NotYet;
-                }
-                others.insert(name.clone());
-            }
+        let others = {
+            let mut seats = self.seats.lock();
+            let others = parts_beside(&seats, bundle);
+            waits(&mut seats, bundle, others.is_none());
             others
         };
-        self.claimed_by(&others)
+        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     /// What the parts that stay have of an application of which `bundle` goes: that stays with them. `owner` is the name
-    /// of the application's first part.
+    /// of the application's first part. The bundle is woken as by [`Registry::siblings`].
     pub(crate) fn staying(&self, bundle: &str, owner: &str) -> Siblings {
-        let mut others = BTreeSet::new();
-        for (name, seat) in self.seats.lock().iter() {
-            let stays = seat.part.as_ref().is_some_and(|part| !part.deleting);
-            if name != bundle && without_part(name) == owner && stays {
-                if !seat.is_read() {
-                    return Siblings::NotYet;
-                }
-                others.insert(name.clone());
-            }
-        }
-        self.claimed_by(&others)
+        let others = {
+            let mut seats = self.seats.lock();
+            let stays = |seat: &Seat| seat.part.as_ref().is_some_and(|part| !part.deleting);
+            let others = seats
+                .iter()
+                .filter(|(name, seat)| *name != bundle && without_part(name) == owner && stays(seat));
+            let others = others.map(|(name, seat)| seat.is_read().then(|| name.clone()));
+            let others: Option<BTreeSet<String>> = others.collect();
+            waits(&mut seats, bundle, others.is_none());
+            others
+        };
+        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     fn claimed_by(&self, others: &BTreeSet<String>) -> Siblings {
@@ -301,6 +298,45 @@ impl Registry {
             }
             !claims.is_empty()
         });
+    }
+}
+
+/// The other parts of a bundle's application; `None` while one of them is at another revision or was not read.
+fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Option<BTreeSet<String>> {
+    let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.as_ref()) else {
+        return Some(BTreeSet::new());
+    };
+    let others = seats.iter().filter(|(name, _)| *name != bundle);
+    let parts = others.filter_map(|(name, seat)| Some((name, seat, seat.part.as_ref()?)));
+    let siblings = parts.filter(|(_, _, part)| part.application == mine.application);
+    siblings
+        .map(|(name, seat, part)| {
+            let read = seat.is_read() && part.revision == mine.revision;
+            read.then(|| name.clone())
+        })
+        .collect()
+}
+
+fn waits(seats: &mut BTreeMap<String, Seat>, bundle: &str, waits: bool) {
+    if let Some(seat) = seats.get_mut(bundle) {
+        seat.waits = waits;
+    }
+}
+
+/// Wakes the parts of a bundle's application that wait for others; `before`: the part that it was until now.
+fn wake_parts(seats: &BTreeMap<String, Seat>, bundle: &str, before: Option<&Part>) {
+    let now = seats.get(bundle).and_then(|seat| seat.part.as_ref());
+    let is_application = |part: &Part| {
+        [before, now]
+            .into_iter()
+            .flatten()
+            .any(|own| own.application == part.application)
+    };
+    let waiting = seats.iter().filter(|(name, seat)| seat.waits && *name != bundle);
+    for (name, seat) in waiting {
+        if without_part(name) == without_part(bundle) || seat.part.as_ref().is_some_and(is_application) {
+            seat.inbox.parts_changed();
+        }
     }
 }
 
@@ -507,7 +543,7 @@ mod tests {
     fn parts_are_pruned_only_when_all_were_read_at_one_revision() {
         let registry = Registry::default();
         let (one, two) = (held("d.a", "app", "v2", 2), held("d.a.2", "app", "v1", 1));
-        let (_one, _two) = (join(&registry, &one), join(&registry, &two));
+        let (inbox, _) = (join(&registry, &one), join(&registry, &two));
         join(&registry, &held("d.b", "other", "v9", 1));
         registry.declare("d.a", &one, &BTreeSet::from([key("left")]));
         registry.declare("d.a.2", &two, &BTreeSet::new());
@@ -521,6 +557,20 @@ mod tests {
             Siblings::Read(BTreeSet::from([key("moved")]))
         );
         registry.await_end("d.a.2", &key("left"), Some("3"));
+        let four = held("d.a.4", "app", "v2", 1);
+        assert!(inbox.take().1.parts, "the part that it waited for was read");
+        join(&registry, &four);
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        registry.declare("d.b", &held("d.b", "other", "v9", 1), &BTreeSet::new());
+        assert!(!inbox.has_news(), "another application");
+        registry.declare("d.a.4", &four, &BTreeSet::new());
+        assert!(inbox.take().1.parts, "what it waited for was read");
+        assert!(matches!(registry.siblings("d.a"), Siblings::Read(_)));
+        let next = held("d.a.4", "app", "v3", 2);
+        registry.tell("d.a.4", Presence::Present(Arc::clone(&next)));
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        registry.tell("d.a.4", Presence::Missing);
+        assert!(inbox.take().1.parts, "what it waited for is gone");
         assert_eq!(
             registry.siblings("d.a"),
             Siblings::Read(BTreeSet::from([key("moved")])),

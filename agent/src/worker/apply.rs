@@ -383,7 +383,7 @@ impl Worker {
             self.retry_due = None;
         }
         // What is refused waits for somebody: its next change is news.
-        if retry || self.postponed || self.removal_retried {
+        if retry || self.removal_retried {
             Next::Retry
         } else {
             Next::Resync

@@ -56,7 +56,8 @@ impl Worker {
         // What has moved to another part of the application stays with it.
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,
-            Siblings::NotYet => return Ok(Next::Retry),
+            // Their news wakes this bundle.
+            Siblings::NotYet => return Ok(Next::Resync),
         };
         let farewell = Farewell {
             marker: &marker,
