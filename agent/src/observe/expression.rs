@@ -95,20 +95,64 @@ impl Expression {
     }
 }
 
-/// Compiles or evaluates with enough stack for the deepest expression; `None` when the system has no thread to give. The
-/// caller waits, but what else its runtime has to do goes on meanwhile, as far as that has more than one thread.
-pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Why nothing was compiled or evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unworked {
+    #[error("the system has no thread to evaluate it in: it is tried again")]
+    NoThread,
+    #[error("the evaluation broke, which is a defect of the agent: its log says where")]
+    Broke,
+}
+
+/// Compiles or evaluates with enough stack for the deepest expression. The caller waits, but what else its runtime has to
+/// do goes on meanwhile, as far as that has more than one thread.
+///
+/// # Errors
+/// [`Unworked::NoThread`] when the system has no thread to give, which passes.
+pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Unworked> {
     let wait = || {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()
-                .stack_size(STACK)
-                .spawn_scoped(scope, work);
-            thread.ok()?.join().ok()
+                .stack_size(stack_size())
+                .spawn_scoped(scope, work)
+                .map_err(|_| Unworked::NoThread)?;
+            thread.join().map_err(|_| Unworked::Broke)
         })
     };
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
         _ => wait(),
+    }
+}
+
+#[cfg(not(test))]
+fn stack_size() -> usize {
+    STACK
+}
+
+#[cfg(test)]
+use starved::stack_size;
+
+/// Tests of a system that has no thread to give.
+#[cfg(test)]
+pub(super) mod starved {
+    use std::cell::Cell;
+
+    thread_local! {
+        static STARVED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Runs `work` while this thread can start no others.
+    pub(in crate::observe) fn starved<T>(work: impl FnOnce() -> T) -> T {
+        STARVED.set(true);
+        let done = work();
+        STARVED.set(false);
+        done
+    }
+
+    /// A stack as large as all of the address space is refused by every system.
+    pub(super) fn stack_size() -> usize {
+        if STARVED.get() { 1 << 47 } else { super::STACK }
     }
 }
 
