@@ -6,10 +6,13 @@ use super::{
     generate::{ALL, Scope, any_case},
     runs,
 };
-use crate::placement::{
-    Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
-    ties::stable_hash,
-    tolerance::{Tolerated, tolerated},
+use crate::{
+    dispatch::{Layer, shares},
+    placement::{
+        Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
+        ties::stable_hash,
+        tolerance::{Tolerated, tolerated},
+    },
 };
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -164,6 +167,34 @@ proptest! {
             names.sort();
             names.dedup();
             prop_assert!(names.len() <= spec.max_clusters.unwrap_or(u32::MAX) as usize);
+        }
+    }
+
+    /// Decision, manifests and capacity agree: of a share and a full count on one cluster the larger runs, and is charged.
+    #[test]
+    fn what_is_dispatched_is_what_capacity_is_charged_for(case in any_case(ALL)) {
+        let specs: Vec<_> = case.place().iter().map(StepDecision::to_spec).collect();
+        for (index, workload) in case.workloads.iter().enumerate() {
+            for spec in &specs {
+                let rows = &spec.workloads[index].clusters;
+                for (cluster, share) in shares(&[Layer::of(true, spec)]) {
+                    let own = |duplicate: bool| {
+                        rows.iter().filter(move |row| row.name == cluster && row.duplicate == duplicate).map(|row| row.replicas)
+                    };
+                    let runs = own(false).sum::<u32>().max(own(true).max().unwrap_or(0));
+                    prop_assert_eq!(share.replicas[&workload.key].replicas, runs);
+                    let both = own(false).any(|n| n > 0) && own(true).any(|n| n > 0);
+                    let told = spec.reasons.iter().any(|line| line.contains("the larger count runs") || line.starts_with('…'));
+                    prop_assert!(!both || told, "{:?}", spec.reasons);
+                }
+            }
+        }
+        let layers: Vec<_> = specs.iter().map(|spec| Layer::of(true, spec)).collect();
+        let shares = shares(&layers);
+        for facts in &case.clusters {
+            let parts = shares.get(&facts.name).into_iter().flat_map(|share| share.replicas.values());
+            let runs: u32 = parts.map(|part| part.replicas).sum();
+            prop_assert!(runs <= facts.capacity.unwrap_or(u32::MAX), "{}: {}", facts.name, runs);
         }
     }
 
