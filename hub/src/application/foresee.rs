@@ -7,7 +7,7 @@ use super::{
     view::{Delivery, foreign, override_faults},
 };
 use crate::{
-    dispatch::{self, Content, Observed, Plan},
+    dispatch::{Content, Observed, Plan, Share},
     placement::ClusterFacts,
     render::{self, ReplicaPaths},
     workflow::{Limits, Reach, Spec},
@@ -328,21 +328,10 @@ impl Request<'_> {
         (placed, plan)
     }
 
-    fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, dispatch::Share>, Plan) {
-        let delivery = self.delivery;
+    fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, Share>, Plan) {
         let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
-        let shares = dispatch::shares(&layers);
-        let plan = dispatch::plan(&dispatch::Request {
-            application: &delivery.application,
-            content: &delivery.content,
-            former: &delivery.former,
-            shares: &shares,
-            observed: self.observed,
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: &delivery.valid.apply_once_rules,
-            epoch: self.cache.highest_epoch(),
-        });
-        (shares, plan)
+        self.delivery
+            .plan(&layers, self.observed, self.cache.highest_epoch())
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{Key, fleet::Fleet};
 use crate::{
     dispatch::{Layer, overrides::without_target},
-    placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash, error_line, hash_of},
+    placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render::Rendered,
     workflow::Reach,
 };
@@ -64,20 +64,7 @@ pub(super) struct Placed {
 impl Placed {
     /// What this step contributes to the shares of the clusters.
     pub(super) fn layer(&self) -> Layer<'_> {
-        layer(&self.step, self.reached && !self.held, &self.decision)
-    }
-}
-
-/// What a stored Decision contributes to the shares of the clusters.
-pub(super) fn layer<'a>(step: &'a str, reached: bool, decision: &'a DecisionSpec) -> Layer<'a> {
-    Layer {
-        step,
-        reached,
-        revision: &decision.revision,
-        workloads: &decision.workloads,
-        clusters: &decision.clusters,
-        overrides: &decision.overrides,
-        cluster_labels: &decision.cluster_labels,
+        Layer::of(self.reached && !self.held, &self.decision)
     }
 }
 
@@ -188,28 +175,11 @@ fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
 }
 
 fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
-    let sum = |of: fn(&roundhouse_api::decision::WorkloadDecision) -> u32| {
-        decision.workloads.iter().map(|w| u64::from(of(w))).sum()
-    };
     DecisionSpec {
         application_ref: request.application.clone(),
-        step: decision.step.clone(),
         revision: request.revision.to_owned(),
         epoch: request.epoch,
-        hash: decision_hash(decision),
-        satisfied: decision.satisfied,
-        reasons: decision.reasons.clone(),
-        replicas: sum(|w| w.replicas),
-        placed: sum(|w| w.placed),
-        unplaced: sum(|w| w.unplaced.iter().map(|u| u.count).sum()),
-        cluster_count: u32::try_from(decision.clusters.len()).unwrap_or(u32::MAX),
-        workloads: decision.workloads.clone(),
-        clusters: decision.clusters.clone(),
-        excluded: decision.excluded.clone(),
-        frozen_weights: decision.frozen_weights.clone(),
-        overrides: decision.overrides.clone(),
-        cluster_labels: decision.cluster_labels.clone(),
-        override_errors: decision.override_errors.clone(),
+        ..decision.to_spec()
     }
 }
 
@@ -217,6 +187,7 @@ fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
 pub(super) fn object(spec: DecisionSpec, existing: Option<&Decision>) -> Decision {
     let application = spec.application_ref.clone();
     let mut decision = Decision::new(&decision_name(&application.name, &spec.step), spec);
+    decision.spec.excluded = placement::matched(&decision.spec.excluded).cloned().collect();
     decision.metadata.namespace = Some(application.namespace.clone());
     if let Some(existing) = existing {
         decision

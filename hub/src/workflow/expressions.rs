@@ -104,8 +104,8 @@ fn run<T: Send>(
         evaluate(&Subject::over(&named, &allowance))
     });
     match evaluated {
-        Some(result) => result.map_err(|failure| failure.to_string()),
-        None => Err("the system has no thread to evaluate it in".to_owned()),
+        Ok(result) => result.map_err(|failure| failure.to_string()),
+        Err(unworked) => Err(unworked.to_string()),
     }
 }
 
