@@ -2,7 +2,7 @@
 //! object.
 
 use super::conditions::{self, ConditionRule, RuleCondition};
-use super::expression::{Allowance, Subject, Unworked, with_stack};
+use super::expression::{Allowance, Subject, Unworked, subject, with_stack};
 use super::feedback::{self, FeedbackRule, Synced};
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
@@ -168,9 +168,7 @@ impl RuleSet {
             return self.unworked(why);
         }
         let examine = || {
-            let subject = self
-                .needs_expressions()
-                .then(|| Subject::new(live, &self.allowance));
+            let subject = self.needs_expressions().then(|| subject(live, &self.allowance));
             let (feedback, synced) = feedback::collect(&self.feedback, key, version, live, subject.as_ref());
             Examined {
                 conditions: conditions::evaluate(&self.conditions, key, live, subject.as_ref()),

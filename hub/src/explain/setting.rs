@@ -5,11 +5,7 @@ use crate::placement::{
     place, standing,
 };
 use jiff::Timestamp;
-use roundhouse_api::{
-    application::{StepKind, ValidApplication},
-    decision::Decision,
-    placement::PlacementSpec,
-};
+use roundhouse_api::{application::ValidApplication, decision::Decision, placement::PlacementSpec};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// An application, the fleet, and what was decided before.
@@ -80,12 +76,9 @@ impl Setting {
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
     ) -> Setting {
-        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
-            StepKind::Deploy(deploy) => Some(Step {
-                name: step.name.clone(),
-                spec: deploy.placement.clone(),
-            }),
-            StepKind::Suspend(_) => None,
+        let steps = valid.placing().map(|(step, deploy)| Step {
+            name: step.name.clone(),
+            spec: deploy.placement.clone(),
         });
         Setting {
             application,

@@ -31,11 +31,7 @@ use cluster::{Comparison, Differ};
 use group::ObjectGroup;
 use jiff::Timestamp;
 use risk::Risk;
-use roundhouse_api::{
-    application::{StepKind, ValidApplication},
-    decision::DecisionSpec,
-    hash,
-};
+use roundhouse_api::{application::ValidApplication, decision::DecisionSpec, hash};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -313,10 +309,7 @@ fn refused(foreseen: &Foreseen, fleet: &[Arc<ClusterFacts>]) -> Vec<(String, Str
             _ => None,
         });
     let mut refused: Vec<_> = steps.chain(clusters).collect();
-    for step in &foreseen.valid.steps {
-        let StepKind::Deploy(deploy) = &step.kind else {
-            continue;
-        };
+    for (step, deploy) in foreseen.valid.placing() {
         for (index, rule) in deploy.placement.placement.iter().enumerate() {
             let named = rule.clusters.iter().flatten().chain(rule.weights.keys());
             let is_unknown = |name: &&String| fleet.binary_search_by(|facts| facts.name.cmp(name)).is_err();
