@@ -10,7 +10,10 @@ use super::{
     placements::follow,
     queue::Queue,
 };
-use crate::workflow::Limits;
+use crate::{
+    action::{Executor, Jobs, NoExecutor},
+    workflow::Limits,
+};
 use kube::Client;
 use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
@@ -29,7 +32,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Settings of the application controller.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
@@ -37,6 +40,18 @@ pub struct ApplicationOptions {
     pub limits: Limits,
     /// Seed of the jitter in the back-off of failed passes.
     pub seed: u64,
+    /// Does the work of steps that act.
+    pub executor: Arc<dyn Executor>,
+}
+
+impl std::fmt::Debug for ApplicationOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApplicationOptions")
+            .field("concurrency", &self.concurrency)
+            .field("limits", &self.limits)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ApplicationOptions {
@@ -45,6 +60,7 @@ impl Default for ApplicationOptions {
             concurrency: 8,
             limits: Limits::default(),
             seed: 0,
+            executor: Arc::new(NoExecutor),
         }
     }
 }
@@ -103,6 +119,8 @@ async fn work(
         cache,
         clock,
         limits: options.limits,
+        jobs: Jobs::new(options.executor.clone()),
+        queue: queue.clone(),
         written: Mutex::default(),
     });
     tracing::info!(

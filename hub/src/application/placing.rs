@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, DeployStep, StepKind, ValidStep, WaitFor},
+    application::{Application, DeployStep, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec, OverrideError},
     names::{decision_name, label},
@@ -31,7 +31,8 @@ pub(super) struct Request<'a> {
     pub(super) application: &'a ApplicationRef,
     pub(super) revision: &'a str,
     pub(super) epoch: i64,
-    pub(super) steps: &'a [ValidStep],
+    pub(super) valid: &'a ValidApplication,
+    /// Of each placing step.
     pub(super) reach: &'a [Option<Reach>],
     pub(super) workloads: &'a [Workload],
     pub(super) fleet: &'a Fleet,
@@ -106,7 +107,7 @@ fn may_be_empty(placement: &PlacementSpec) -> bool {
 
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let steps = steps(request.steps);
+    let steps = steps(request.valid);
     let mut decisions = placement::place(&placement::Request {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
@@ -153,23 +154,17 @@ fn held(
 }
 
 /// The placing steps, as placement takes them.
-pub(super) fn steps(steps: &[ValidStep]) -> Vec<PlacingStep<'_>> {
-    let placing = steps.iter().filter_map(|step| match &step.kind {
-        StepKind::Deploy(deploy) => Some(PlacingStep {
-            name: &step.name,
-            spec: &deploy.placement,
-        }),
-        StepKind::Suspend(_) => None,
+pub(super) fn steps(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
+    let placing = valid.placing().map(|(step, deploy)| PlacingStep {
+        name: &step.name,
+        spec: &deploy.placement,
     });
     placing.collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {
-    let steps = request.steps.iter().zip(request.reach);
-    steps.filter_map(|(step, reach)| match &step.kind {
-        StepKind::Deploy(deploy) => Some((deploy.as_ref(), step, (*reach)?)),
-        StepKind::Suspend(_) => None,
-    })
+    let steps = request.valid.placing().zip(request.reach);
+    steps.filter_map(|((step, deploy), reach)| Some((deploy, step, (*reach)?)))
 }
 
 /// A Decision is written when its content or the revision that it places differs; the epoch alone writes nothing.

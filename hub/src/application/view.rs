@@ -108,7 +108,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         application: &delivery.application,
         revision: &delivery.spec.revision,
         epoch: known.epoch,
-        steps: &delivery.valid.steps,
+        valid: &delivery.valid,
         reach: &reach,
         workloads: &delivery.workloads,
         fleet: &fleet,
@@ -165,7 +165,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if let Some((step, message)) = blocked {
         evidence.steps.insert(step, StepEvidence::Blocked { message });
     }
-    let steps = placing::steps(&delivery.valid.steps);
+    let steps = placing::steps(&delivery.valid);
     View {
         evidence,
         next: placement::next_change(&steps, &fleet.inventory, known.now),
@@ -182,7 +182,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
 /// Lets no decision change: what runs stays as it was decided. A step at work is treated as not reached, and named.
 fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<String> {
     let mut at_work = None;
-    for (reach, step) in reach.iter_mut().zip(&spec.steps) {
+    for (reach, (step, _)) in reach.iter_mut().zip(spec.placing()) {
         if *reach == Some(Reach::Live) {
             *reach = Some(if succeeded {
                 Reach::Placed
@@ -258,9 +258,7 @@ fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
 
 /// Whether a placing step of this name is in the spec.
 pub(super) fn names(spec: &Spec, step: &str) -> bool {
-    spec.steps
-        .iter()
-        .any(|s| s.name == step && matches!(s.action, workflow::Action::Deploy { .. }))
+    spec.placing().any(|(placing, _)| placing.name == step)
 }
 
 /// Why the Decision of a step cannot be stored: one of that name belongs to another application.
