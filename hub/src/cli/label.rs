@@ -4,7 +4,6 @@ use super::{
     Failure,
     reshape::{self, Options, grammar},
 };
-use roundhouse_api::names::ClusterName;
 use std::process::ExitCode;
 
 /// Label a cluster, or remove labels
@@ -12,17 +11,14 @@ use std::process::ExitCode;
 /// Placements select clusters by label, so a label moves replicas. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
+    #[command(flatten)]
+    options: Options,
     /// key=value to set a label, key- to remove it
     #[arg(value_name = "LABEL", required = true)]
     labels: Vec<String>,
     /// Let a label that is there have another value
     #[arg(long)]
     overwrite: bool,
-    #[command(flatten)]
-    options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -32,7 +28,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             .advise("roundhouse label CLUSTER tier=gold, or tier- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.cluster, &args.options, |cluster, _| {
+    reshape::change(&args.options, |cluster, _| {
         grammar::label(cluster, &edits, overwrite)
     })
     .await

@@ -4,7 +4,6 @@ use super::{
     Failure,
     reshape::{self, Options, grammar},
 };
-use roundhouse_api::names::ClusterName;
 use std::process::ExitCode;
 
 /// Taint a cluster, or remove taints
@@ -13,17 +12,14 @@ use std::process::ExitCode;
 /// is there. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
+    #[command(flatten)]
+    options: Options,
     /// key=value:Effect or key:Effect to set a taint, key- or key:Effect- to remove it
     #[arg(value_name = "TAINT", required = true, allow_hyphen_values = false)]
     taints: Vec<String>,
     /// Let a taint that is there have another value
     #[arg(long)]
     overwrite: bool,
-    #[command(flatten)]
-    options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -33,7 +29,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             .advise("roundhouse taint CLUSTER gpu=a100:NoSchedule, or gpu- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.cluster, &args.options, |cluster, now| {
+    reshape::change(&args.options, |cluster, now| {
         grammar::taint(cluster, &edits, overwrite, now)
     })
     .await

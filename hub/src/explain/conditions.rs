@@ -3,14 +3,19 @@
 //! Architecture invariant: the reason is the placement's own ([`standing`](crate::placement::standing), and the rows of
 //! the decision); here it is only found among the conditions.
 
-use super::{Setting, change::is_the_hubs, words};
-use crate::placement::{ClusterFacts, Eligibility, NotChosen, Standing, StepDecision, eligibility};
+use super::{Setting, change::is_the_hubs};
+use crate::{
+    placement::{ClusterFacts, Eligibility, NotChosen, Standing, StepDecision, eligibility},
+    words,
+};
 use jiff::Timestamp;
 use roundhouse_api::{
     decision::WorkloadRef,
     placement::{PlacementSpec, Rule, Taint, TaintEffect},
 };
 
+/// Clusters of a rule that a condition names.
+const NAMES: usize = 5;
 /// Values of a topology that a condition names.
 const GROUPS: usize = 5;
 
@@ -198,7 +203,7 @@ pub(super) fn required(rule: &Rule, facts: &ClusterFacts) -> Vec<Required> {
         let holds = names.contains(&facts.name);
         all.push(Required {
             about: "clusters",
-            asks: listed(names),
+            asks: words::listed(names, NAMES),
             found: if holds { "listed" } else { "not listed" }.to_owned(),
             holds,
         });
@@ -230,15 +235,6 @@ pub(super) fn required(rule: &Rule, facts: &ClusterFacts) -> Vec<Required> {
         });
     }
     all
-}
-
-fn listed(names: &[String]) -> String {
-    const NAMES: usize = 5;
-    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES {
-        text.push_str(&format!(", … and {} more", names.len() - NAMES));
-    }
-    text
 }
 
 /// Whether a taint alone would not keep a cluster away, by placement's own rule.

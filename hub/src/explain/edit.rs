@@ -1,7 +1,10 @@
 //! What to type for a change: a command for the cluster, or a JSON patch of the object that says it.
 
-use super::{Change, Setting, change::toleration, words};
-use crate::render::{ReplicaPaths, count_paths};
+use super::{Change, Setting, change::toleration};
+use crate::{
+    render::{ReplicaPaths, count_paths},
+    words,
+};
 use roundhouse_api::{
     application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
     cluster::TAINT_CORDONED,
@@ -136,18 +139,13 @@ impl Source {
             Change::Max { rule: at, max } => format!("perCluster.max {max} in {}", rule(*at)),
             Change::RebalanceOnChange { step: at } => format!("rebalance OnChange in step {}", step(*at)),
             Change::Replicas { workload, replicas } => {
-                let now = setting
-                    .workloads
-                    .iter()
-                    .find(|w| w.key == *workload)
-                    .map_or(0, |w| w.replicas);
                 format!(
                     "{} of {} {}/{} (now {})",
                     words::count((*replicas).into(), "replica", "replicas"),
                     workload.kind,
                     workload.namespace,
                     workload.name,
-                    words::thousands(now)
+                    words::thousands(setting.replicas(workload))
                 )
             }
         }

@@ -163,12 +163,7 @@ fn amount(change: &Change, setting: &Setting) -> u64 {
         Change::Max { max, .. } => u64::from(*max),
         Change::Capacity(capacity) => u64::from(*capacity),
         Change::Replicas { workload, replicas } => {
-            let now = setting
-                .workloads
-                .iter()
-                .find(|w| w.key == *workload)
-                .map_or(0, |w| w.replicas);
-            u64::from(replicas.saturating_sub(now))
+            u64::from(replicas.saturating_sub(setting.replicas(workload)))
         }
         _ => 0,
     }

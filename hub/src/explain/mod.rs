@@ -10,7 +10,6 @@
 //! | `flip` | which of them do flip it, and what else would they move? |
 //! | `held` | what does a step keep whose overrides cannot be applied? |
 //! | `edit` | what to type for a change |
-//! | `words` | fractions, taints, requirements and ties as people read them |
 //!
 //! Architecture invariant: nothing here decides. Reasons come from the placement's own selection and rows, and a change
 //! is named only after [`place`](crate::placement::place) was called with it applied and the answer did flip.
@@ -25,7 +24,6 @@ mod held;
 mod setting;
 #[cfg(test)]
 mod tests;
-pub mod words;
 
 pub use arithmetic::{Arithmetic, RowArithmetic, RuleArithmetic, arithmetic, by_frequency};
 pub use change::Change;

@@ -7,7 +7,7 @@ use crate::placement::{
 use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepKind, ValidApplication},
-    decision::Decision,
+    decision::{Decision, WorkloadRef},
     placement::PlacementSpec,
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -110,6 +110,12 @@ impl Setting {
     /// The facts of a cluster.
     pub fn cluster(&self, name: &str) -> Option<&ClusterFacts> {
         self.inventory.get(name).map(AsRef::as_ref)
+    }
+
+    /// Replicas that a workload asks for; 0 if there is no such workload.
+    pub fn replicas(&self, workload: &WorkloadRef) -> u32 {
+        let found = self.workloads.iter().find(|known| known.key == *workload);
+        found.map_or(0, |known| known.replicas)
     }
 
     fn ask<T>(&self, question: impl FnOnce(&Request<'_>) -> T) -> T {

@@ -3,7 +3,8 @@
 use super::Subject;
 use crate::{
     cli::{columns, format::Format},
-    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency, holding, words},
+    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency, holding},
+    words,
 };
 use std::fmt::Write as _;
 

@@ -3,8 +3,9 @@
 use super::{Subject, Verdict};
 use crate::{
     cli::{columns, format::Format},
-    explain::{Aim, Condition, Consequence, Flip, Kept, Mark, Reason, words},
+    explain::{Aim, Condition, Consequence, Flip, Kept, Mark, Reason},
     placement::NotChosen,
+    words,
 };
 use std::fmt::Write as _;
 

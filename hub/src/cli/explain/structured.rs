@@ -1,9 +1,12 @@
 //! The same as JSON or YAML.
 
 use super::{Subject, Verdict};
-use crate::explain::{
-    Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
-    by_frequency, holding, words,
+use crate::{
+    explain::{
+        Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
+        by_frequency, holding,
+    },
+    words,
 };
 use serde_json::{Value, json};
 

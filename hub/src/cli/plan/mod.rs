@@ -11,7 +11,9 @@ mod tests;
 mod tree;
 
 use super::{
-    Failure, documents, inventory, kubeconfig,
+    Failure, documents,
+    format::Format,
+    hub, inventory,
     proposals::{self, Kind, Proposed},
     snapshot::{self, Seen},
     terminal,
@@ -21,14 +23,16 @@ use crate::{
     placement::error_line,
     plan::{self, ApplicationPlan, Counts},
 };
-use clap::ValueEnum;
 use jiff::Timestamp;
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::Cluster,
 };
 use screen::Screen;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Exit status with `--detailed-exitcode` when a cluster would change.
 const CHANGES: u8 = 2;
@@ -69,15 +73,6 @@ pub(super) struct Args {
     output: Format,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Wide,
-    Tree,
-    Json,
-    Yaml,
-}
-
 /// Everything that is drawn.
 #[derive(Debug)]
 struct Drawn {
@@ -114,8 +109,8 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             (offline(&clusters), Against::Nothing, now)
         }
         None => {
-            let client = client(args.kubeconfig.as_deref()).await?;
-            let seen = snapshot::read(&client, &proposed).await?;
+            let seen = of_hub(args.kubeconfig.as_deref(), &proposed).await;
+            let seen = seen.map_err(|failure| failure.or_try("--inventory F to plan without a hub"))?;
             (
                 seen,
                 Against::Bundles,
@@ -154,6 +149,11 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         true => ExitCode::from(CHANGES),
         false => ExitCode::SUCCESS,
     })
+}
+
+async fn of_hub(kubeconfig: Option<&Path>, proposed: &[Proposed]) -> Result<Seen, Failure> {
+    let client = hub::connect(kubeconfig).await?;
+    snapshot::read(&client, proposed).await
 }
 
 /// What is wrong with overrides: the steps of such overrides are not carried out.
@@ -247,16 +247,4 @@ fn nothing_to_plan(against: Against) -> Failure {
         Against::Bundles => failure.because("the files hold none, and none on the hub refers to them"),
     }
     .advise("-f with the file of an Application too")
-}
-
-/// A client of the hub.
-pub(super) async fn client(file: Option<&std::path::Path>) -> Result<kube::Client, Failure> {
-    let config = kubeconfig::config(file).await?;
-    kube::Client::try_from(config).map_err(|error| {
-        Failure::new("E-KUBECONFIG", "the kubeconfig cannot be used")
-            .because(error)
-            .advise(
-                "kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub",
-            )
-    })
 }

@@ -1,12 +1,12 @@
 //! The placement part of a table: what each rule gets, now and then.
 
-use super::screen::{Screen, counted, listed, number};
+use super::screen::{Screen, listed};
 use crate::{
-    cli::plan::screen::more,
     plan::{
         ApplicationPlan,
         rows::{Row, rows},
     },
+    words::{counted, more, thousands},
 };
 use roundhouse_api::{
     application::{StepKind, WaitFor},
@@ -68,7 +68,7 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
             let workload = &row.workload;
             let title = format!(
                 "{} × {} {}/{}",
-                number(u64::from(row.replicas)),
+                thousands(row.replicas),
                 workload.kind,
                 workload.namespace,
                 workload.name
@@ -133,7 +133,7 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
 }
 
 fn cells_of(row: &Row) -> [String; 6] {
-    let now = row.now.map_or_else(|| "-".to_owned(), number);
+    let now = row.now.map_or_else(|| "-".to_owned(), thousands);
     let delta = match row.now {
         None => String::new(),
         Some(now) => signed(row.new, now),
@@ -147,7 +147,7 @@ fn cells_of(row: &Row) -> [String; 6] {
         name,
         row.share.clone(),
         now,
-        number(row.new),
+        thousands(row.new),
         delta,
         String::new(),
     ]
@@ -157,8 +157,8 @@ fn cells_of(row: &Row) -> [String; 6] {
 fn signed(new: u64, now: u64) -> String {
     match new.cmp(&now) {
         std::cmp::Ordering::Equal => "0".to_owned(),
-        std::cmp::Ordering::Greater => format!("+{}", number(new - now)),
-        std::cmp::Ordering::Less => format!("-{}", number(now - new)),
+        std::cmp::Ordering::Greater => format!("+{}", thousands(new - now)),
+        std::cmp::Ordering::Less => format!("-{}", thousands(now - new)),
     }
 }
 
@@ -170,13 +170,7 @@ fn note(row: &Row, width: Option<usize>) -> String {
     let mut parts: Vec<String> = row
         .unplaced
         .iter()
-        .map(|unplaced| {
-            format!(
-                "{} not placed: {}",
-                number(u64::from(unplaced.count)),
-                unplaced.reason
-            )
-        })
+        .map(|unplaced| format!("{} not placed: {}", thousands(unplaced.count), unplaced.reason))
         .collect();
     let holding = row.holding();
     if holding == 0 {
@@ -240,7 +234,7 @@ fn of_decision(out: &mut String, plan: &ApplicationPlan, step: &str, screen: &Sc
     if !decision.excluded.is_empty() {
         let reasons = decision.excluded.iter();
         let reasons: Vec<String> = reasons
-            .map(|e| format!("{} {}", number(u64::from(e.count)), e.reason))
+            .map(|e| format!("{} {}", thousands(e.count), e.reason))
             .collect();
         let _ = writeln!(out, "    clusters not chosen: {}", reasons.join(", "));
     }

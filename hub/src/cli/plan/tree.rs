@@ -1,13 +1,12 @@
 //! A plan as a tree: steps, rules, clusters, each with what becomes of its bundle.
 
-use super::{
-    Drawn,
-    screen::{Screen, more, number},
-    table,
-};
-use crate::plan::{
-    Action, ApplicationPlan,
-    rows::{Row, rows},
+use super::{Drawn, screen::Screen, table};
+use crate::{
+    plan::{
+        Action, ApplicationPlan,
+        rows::{Row, rows},
+    },
+    words::{more, thousands},
 };
 use roundhouse_api::application::StepKind;
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -126,7 +125,7 @@ fn workloads<'r>(
             Some((_, workload)) => workload.below.push(node),
             None => {
                 let workload = &row.workload;
-                let replicas = number(u64::from(row.replicas));
+                let replicas = thousands(row.replicas);
                 let text = format!(
                     "{replicas} × {} {}/{}",
                     workload.kind, workload.namespace, workload.name
@@ -141,11 +140,11 @@ fn workloads<'r>(
 
 fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
     let Some(name) = &row.rule else {
-        return Node::leaf(format!("{} not placed: no rule claims them", number(row.new)));
+        return Node::leaf(format!("{} not placed: no rule claims them", thousands(row.new)));
     };
     let share = match row.share.as_str() {
         "each" => format!("each {}", row.replicas),
-        share => format!("{share} = {}", number(row.new)),
+        share => format!("{share} = {}", thousands(row.new)),
     };
     let mut clusters: Vec<_> = row.clusters.iter().collect();
     let action_of = |name: &str| actions.get(name).copied().unwrap_or(Action::Keep);
@@ -170,14 +169,14 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         let text = format!(
             "{} with {} replicas (-o wide)",
             more(clusters.len() - shown),
-            number(replicas)
+            thousands(replicas)
         );
         below.push(Node::leaf(text));
     }
     below.extend(row.unplaced.iter().map(|unplaced| {
         Node::leaf(format!(
             "{} not placed: {}",
-            number(u64::from(unplaced.count)),
+            thousands(unplaced.count),
             unplaced.reason
         ))
     }));
