@@ -64,7 +64,7 @@ async fn cluster(yard: &Yard, name: &str) -> Result<Cluster> {
 }
 
 /// Waits until `explain` says this of the seed's application on west-1.
-async fn explained(yard: &Yard, reason: &str) -> Result<Value> {
+pub(crate) async fn explained(yard: &Yard, reason: &str) -> Result<Value> {
     soon(&format!("west-1 to be {reason}"), async || {
         let answer = json(yard, &["explain", "web", "--cluster", "west-1"]).await?;
         // Decided and stored, not only foreseen.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 /// Let a cordoned cluster get replicas again
@@ -21,7 +21,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 pub(super) struct UncordonArgs {
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {

@@ -2,8 +2,10 @@
 
 use super::{
     Failure,
-    reshape::{self, Options, grammar},
+    reshape::{self, Edited, Options, grammar},
 };
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
 use std::process::ExitCode;
 
 /// Label a cluster, or remove labels
@@ -12,7 +14,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
     /// key=value to set a label, key- to remove it
     #[arg(value_name = "LABEL", required = true)]
     labels: Vec<String>,
@@ -22,14 +24,17 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let edit = edit(&args)?;
+    reshape::change(&args.options, edit).await
+}
+
+/// What the arguments do to a cluster.
+pub(super) fn edit(args: &Args) -> Result<impl FnOnce(&mut Cluster, Timestamp) -> Edited, Failure> {
     let edits = grammar::labels(&args.labels).map_err(|error| {
         Failure::new("E-LABEL", "a label is not understood")
             .because(error)
             .advise("roundhouse label CLUSTER tier=gold, or tier- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.options, |cluster, _| {
-        grammar::label(cluster, &edits, overwrite)
-    })
-    .await
+    Ok(move |cluster: &mut Cluster, _| grammar::label(cluster, &edits, overwrite))
 }

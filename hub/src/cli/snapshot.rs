@@ -4,19 +4,14 @@
 use super::{
     Failure,
     documents::Place,
-    hub::{Reader, unreadable},
+    hub::{Reader, own_labels, unreadable},
     proposals::{self, Kind, Proposed},
 };
 use crate::{application::Snapshot, plan::Dispatched};
 use futures::{StreamExt, stream};
 use kube::{Api, Client, ResourceExt, core::DynamicObject};
 use roundhouse_api::{
-    application::references,
-    bundle::Bundle,
-    cluster::Cluster,
-    decision::Decision,
-    hash,
-    names::{annotation, label},
+    application::references, bundle::Bundle, cluster::Cluster, decision::Decision, hash, names::annotation,
     revision::ApplicationRevision,
 };
 use serde_json::{Value, json};
@@ -159,7 +154,7 @@ async fn of_application(client: &Client, namespace: &str, name: &str) -> Result<
     let application = applications.get_opt(name).await;
     let application =
         application.map_err(|error| unreadable(&format!("Application {namespace}/{name}"), error))?;
-    let labels = format!("{}={name},{}={namespace}", label::APP_NAME, label::APP_NAMESPACE);
+    let labels = own_labels(namespace, name);
     let (mut revisions, mut bundles) = (Vec::new(), Vec::new());
     let hub = Reader(client);
     hub.revisions(Some(namespace), Some(&labels), |revision| {

@@ -2,8 +2,10 @@
 
 use super::{
     Failure,
-    reshape::{self, Options, grammar},
+    reshape::{self, Edited, Options, grammar},
 };
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
 use std::process::ExitCode;
 
 /// Taint a cluster, or remove taints
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
     /// key=value:Effect or key:Effect to set a taint, key- or key:Effect- to remove it
     #[arg(value_name = "TAINT", required = true, allow_hyphen_values = false)]
     taints: Vec<String>,
@@ -23,14 +25,17 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let edit = edit(&args)?;
+    reshape::change(&args.options, edit).await
+}
+
+/// What the arguments do to a cluster.
+pub(super) fn edit(args: &Args) -> Result<impl FnOnce(&mut Cluster, Timestamp) -> Edited, Failure> {
     let edits = grammar::taints(&args.taints).map_err(|error| {
         Failure::new("E-TAINT", "a taint is not understood")
             .because(error)
             .advise("roundhouse taint CLUSTER gpu=a100:NoSchedule, or gpu- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.options, |cluster, now| {
-        grammar::taint(cluster, &edits, overwrite, now)
-    })
-    .await
+    Ok(move |cluster: &mut Cluster, now| grammar::taint(cluster, &edits, overwrite, now))
 }

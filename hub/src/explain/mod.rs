@@ -8,7 +8,7 @@
 //! | `change` | what can be changed about a cluster or an application? |
 //! | `candidates` | which changes answer the reason that decides? |
 //! | `flip` | which of them do flip it, and what else would they move? |
-//! | `held` | what does a step keep whose overrides cannot be applied? |
+//! | `held` | what keeps a cluster as it is, whatever placement answers? |
 //! | `edit` | what to type for a change |
 //!
 //! Architecture invariant: nothing here decides. Reasons come from the placement's own selection and rows, and a change
@@ -27,8 +27,8 @@ mod tests;
 
 pub use arithmetic::{Arithmetic, RowArithmetic, RuleArithmetic, arithmetic, by_frequency};
 pub use change::Change;
-pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, conditions};
-pub use edit::{Place, Source, StepSource};
+pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, as_decided, conditions};
+pub use edit::{Counted, Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
-pub use held::{Kept, hold, holding};
-pub use setting::{InForce, Setting, Step, in_force};
+pub use held::{Hold, Kept, holding};
+pub use setting::{InForce, Referred, Setting, Step, in_force};

@@ -4,7 +4,7 @@ use super::Subject;
 use crate::{
     cli::{
         Failure,
-        hub::{listed, no_cluster, unreadable},
+        hub::{listed, no_cluster, own_labels, unreadable},
     },
     cluster,
 };
@@ -31,13 +31,7 @@ pub(super) struct Found {
 pub(super) async fn find(hub: &Client, subject: &Subject) -> Result<Found, Failure> {
     let space = subject.cluster.namespace();
     let bundles: Api<Bundle> = Api::namespaced(hub.clone(), &space);
-    let labels = format!(
-        "{}={},{}={}",
-        label::APP_NAME,
-        subject.application,
-        label::APP_NAMESPACE,
-        subject.namespace
-    );
+    let labels = own_labels(&subject.namespace, &subject.application);
     let listed = bundles.list(&ListParams::default().labels(&labels)).await;
     let mut items = listed
         .map_err(|error| unreadable("the Bundles of the cluster", error))?
@@ -128,11 +122,7 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
         ))
         .advise("kubectl get applications -A, and --namespace");
     }
-    let labels = format!(
-        "{}={application},{}={namespace}",
-        label::APP_NAME,
-        label::APP_NAMESPACE
-    );
+    let labels = own_labels(namespace, application);
     let bundles: Api<Bundle> = Api::all(hub.clone());
     let elsewhere = bundles
         .list_metadata(&ListParams::default().labels(&labels))

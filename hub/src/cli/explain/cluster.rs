@@ -98,8 +98,9 @@ fn kept_in_words(kept: &Kept) -> String {
         Kept { replicas: 0, .. } => "it keeps the objects as they are".to_owned(),
         Kept { replicas, .. } => format!("it keeps {}", words::count(*replicas, "replica", "replicas")),
     };
-    let errors: Vec<String> = kept.errors.iter().map(|error| columns::plain(error)).collect();
-    format!("{keeps} until this is mended: {}", errors.join("; "))
+    let lines = kept.hold.lines();
+    let lines: Vec<String> = lines.iter().map(|line| columns::plain(line)).collect();
+    format!("{keeps} until this is mended: {}", lines.join("; "))
 }
 
 fn zero_in_words(code: &str) -> &str {
@@ -152,7 +153,7 @@ fn conditions(out: &mut String, verdict: &Verdict, format: Format) {
         };
         let found = match condition.found.is_empty() {
             true => "not evaluated".to_owned(),
-            false => condition.found.clone(),
+            false => columns::plain(&condition.found),
         };
         let decisive = if condition.decisive { "← decisive" } else { "" };
         vec![

@@ -7,7 +7,7 @@ pub(super) use reader::Reader;
 use super::{Failure, kubeconfig};
 use crate::{application::Snapshot, words};
 use kube::{Api, Client, Error, ResourceExt, api::ListParams};
-use roundhouse_api::cluster::Cluster;
+use roundhouse_api::{cluster::Cluster, names::label};
 use std::{collections::BTreeSet, path::Path};
 
 /// Names that an error lists at most.
@@ -49,6 +49,31 @@ pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
         .await?;
     hub.bundles(None, |bundle| snapshot.put_bundle(bundle)).await?;
     Ok(known)
+}
+
+/// Reads what one application has of its own into a snapshot: its revisions and its Bundles.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read_own(
+    client: &Client,
+    snapshot: &Snapshot,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let labels = own_labels(namespace, name);
+    let hub = Reader(client);
+    hub.revisions(Some(namespace), Some(&labels), |revision| {
+        snapshot.put_revision(revision);
+    })
+    .await?;
+    hub.bundles(Some(&labels), |bundle| snapshot.put_bundle(bundle))
+        .await
+}
+
+/// The label selector of what belongs to an application.
+pub(super) fn own_labels(namespace: &str, name: &str) -> String {
+    format!("{}={name},{}={namespace}", label::APP_NAME, label::APP_NAMESPACE)
 }
 
 /// Reads clusters, Applications, Placements and Decisions: what says where everything is meant to be.

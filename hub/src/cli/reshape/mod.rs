@@ -47,11 +47,14 @@ pub(super) struct Options {
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
+/// What an edit of a cluster did, a line each.
+pub(super) type Edited = Result<Vec<String>, Failure>;
+
 /// Changes a cluster as `edit` does, which says what it did, a line each: prints what would move, asks, and writes with
 /// the resourceVersion that was looked at as a precondition.
 pub(super) async fn change(
     options: &Options,
-    edit: impl FnOnce(&mut Cluster, Timestamp) -> Result<Vec<String>, Failure>,
+    edit: impl FnOnce(&mut Cluster, Timestamp) -> Edited,
 ) -> Result<ExitCode, Failure> {
     let name = &options.cluster;
     let client = hub::connect(options.kubeconfig.as_deref()).await?;

@@ -133,6 +133,7 @@ fn what_a_placement_says_is_changed_there() {
     resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
     let setting = Setting::of(
         "shop/web".to_owned(),
+        "web-v1",
         &valid,
         Vec::new(),
         vec![cluster("c1", "").into()],
@@ -171,7 +172,7 @@ fn a_count_is_written_where_its_kind_has_it() {
     let pointers: Vec<_> = source
         .replicas
         .iter()
-        .map(|(key, at)| (key.kind.as_str(), at.as_str()))
+        .map(|counted| (counted.workload.kind.as_str(), counted.pointer.as_str()))
         .collect();
     assert_eq!(
         pointers,
@@ -182,7 +183,7 @@ fn a_count_is_written_where_its_kind_has_it() {
         ]
     );
     let change = Change::Replicas {
-        workload: source.replicas[0].0.clone(),
+        workload: source.replicas[0].workload.clone(),
         replicas: 1,
     };
     let setting = setting(&[], 10, [cluster("c1", "")]);

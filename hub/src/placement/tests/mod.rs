@@ -40,5 +40,6 @@ pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::
         inventory: case.clusters.into_iter().collect(),
         previous: case.previous,
         now: case.now,
+        ..crate::explain::Setting::default()
     })
 }
