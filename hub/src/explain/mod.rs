@@ -28,7 +28,7 @@ mod tests;
 pub use arithmetic::{Arithmetic, RowArithmetic, RuleArithmetic, arithmetic, by_frequency};
 pub use change::Change;
 pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, as_decided, conditions};
-pub use edit::{Counted, Place, Source, StepSource};
+pub use edit::{Advice, Counted, Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
 pub use held::{Hold, Kept, holding};
 pub use setting::{InForce, Referred, Setting, Step, in_force};

@@ -3,7 +3,7 @@
 use super::{Subject, Verdict};
 use crate::{
     cli::{columns, format::Format},
-    explain::{Aim, Condition, Consequence, Flip, Kept, Mark, Reason},
+    explain::{Aim, Condition, Consequence, Kept, Mark, Reason},
     placement::NotChosen,
     words,
 };
@@ -210,19 +210,16 @@ fn ways(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, f
     };
     for (at, flip) in search.flips.iter().take(limit).enumerate() {
         let lead = if at == 0 { title } else { "or" };
-        let all = flip
-            .changes
-            .iter()
-            .map(|change| subject.source.words(change, &subject.setting, cluster));
-        let all = all.collect::<Vec<_>>().join(", and ");
+        let advice = subject.source.advice(&flip.changes, &subject.setting, cluster);
+        let all: Vec<&str> = advice.iter().map(|advice| advice.words.as_str()).collect();
         let _ = writeln!(
             out,
             "  {lead}: {} ({})",
-            columns::plain(&all),
+            columns::plain(&all.join(", and ")),
             consequence(&flip.consequence)
         );
-        for command in commands(subject, cluster, flip) {
-            let _ = writeln!(out, "    {}", columns::plain(&command));
+        for command in advice.iter().filter_map(|advice| advice.command.as_ref()) {
+            let _ = writeln!(out, "    {}", columns::plain(command));
         }
     }
     if search.flips.len() > limit {
@@ -231,12 +228,6 @@ fn ways(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, f
     if !search.complete {
         let _ = writeln!(out, "  not every change was tried: there may be a smaller one");
     }
-}
-
-fn commands(subject: &Subject, cluster: &str, flip: &Flip) -> Vec<String> {
-    let all = flip.changes.iter();
-    all.filter_map(|change| subject.source.command(change, &subject.setting, cluster))
-        .collect()
 }
 
 /// `would move +7 here; c118 −4, c119 −3`.

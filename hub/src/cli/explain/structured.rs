@@ -128,13 +128,10 @@ fn condition(condition: &Condition) -> Value {
 }
 
 fn flip(subject: &Subject, cluster: &str, flip: &Flip) -> Value {
-    let changes = flip.changes.iter().map(|change| {
-        json!({
-            "kind": change.kind(),
-            "what": subject.source.words(change, &subject.setting, cluster),
-            "command": subject.source.command(change, &subject.setting, cluster),
-        })
-    });
+    let advice = subject.source.advice(&flip.changes, &subject.setting, cluster);
+    let changes = advice
+        .iter()
+        .map(|advice| json!({"kind": advice.kind, "what": advice.words, "command": advice.command}));
     let Consequence {
         here,
         others,

@@ -97,7 +97,9 @@ fn of_variant(out: &mut String, group: &ObjectGroup, variant: &Variant, screen: 
             .iter()
             .filter(|(_, counts)| counts.is_some_and(|(b, a)| b != a));
         let moved: Vec<String> = moved
-            .filter_map(|(name, counts)| counts.map(|(b, a)| format!("{name} {b} → {a}")))
+            .filter_map(|(name, counts)| {
+                counts.map(|(b, a)| format!("{name} {} → {}", thousands(b), thousands(a)))
+            })
             .collect();
         let start = format!("        replicas  {} → {}", thousands(before), thousands(after));
         let width = screen
@@ -116,7 +118,7 @@ fn of_variant(out: &mut String, group: &ObjectGroup, variant: &Variant, screen: 
 fn shifted(out: &mut String, variant: &Variant, screen: &Screen) {
     let moved = variant.clusters.iter().filter_map(|(name, counts)| {
         let (before, after) = (*counts)?;
-        (before != after).then(|| format!("{name} {before} → {after}"))
+        (before != after).then(|| format!("{name} {} → {}", thousands(before), thousands(after)))
     });
     let moved: Vec<String> = moved.collect();
     if !moved.is_empty() {

@@ -21,7 +21,8 @@ use super::{
 use crate::{
     application::{Proposal, Unforeseen},
     placement::error_line,
-    plan::{self, ApplicationPlan, Counts},
+    plan::{self, ApplicationPlan, Counts, Stopped},
+    words,
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -57,7 +58,7 @@ pub(super) struct Args {
     /// Namespace of Applications that name none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Save the plan, for `roundhouse apply P`. The file holds the Applications as they were written, their Secrets too:
+    /// Save the plan, for `roundhouse apply P`; one that is stopped anywhere is not saved. The file holds the Applications as they were written, their Secrets too:
     /// only its owner can read it
     #[arg(long, value_name = "P")]
     out: Option<PathBuf>,
@@ -65,7 +66,7 @@ pub(super) struct Args {
     /// the last taint was added
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
-    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if overrides stop a step
+    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if a step or a cluster is stopped
     #[arg(long)]
     detailed_exitcode: bool,
     /// Output format; wide is a table that leaves nothing out
@@ -135,14 +136,17 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Json => structured::json(&drawn)?,
         Format::Yaml => structured::yaml(&drawn)?,
     }
-    if let Some(file) = &args.out {
-        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
-        let file = file.display();
-        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
-    }
     let faults = faults(&drawn);
     for fault in &faults {
         eprintln!("{fault}");
+    }
+    if let Some(file) = &args.out {
+        if !faults.is_empty() {
+            return Err(not_saved(file, faults.len()));
+        }
+        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
+        let file = file.display();
+        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
     }
     Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
         _ if !faults.is_empty() => ExitCode::FAILURE,
@@ -156,7 +160,7 @@ async fn of_hub(kubeconfig: Option<&Path>, proposed: &[Proposed]) -> Result<Seen
     snapshot::read(&client, proposed).await
 }
 
-/// What is wrong with overrides: the steps of such overrides are not carried out.
+/// What is not carried out, and why.
 fn faults(drawn: &Drawn) -> Vec<Failure> {
     let mut faults = Vec::new();
     for plan in &drawn.applications {
@@ -168,8 +172,32 @@ fn faults(drawn: &Drawn) -> Vec<Failure> {
                     .advise("mending the override: until then nothing of the step is carried out")
             }));
         }
+        faults.extend(plan.refused.iter().map(|stop| {
+            let keeps = match &stop.of {
+                Stopped::Step(_) => "until then nothing of the step is carried out",
+                Stopped::Cluster(_) => "until then the cluster keeps what it has",
+            };
+            Failure::new("E-STOPPED", format!("{}: {} is stopped", plan.title(), stop.of))
+                .because(stop.why.clone())
+                .advise(format!("what the cause names: {keeps}"))
+        }));
     }
     faults
+}
+
+/// A plan that would not be carried out in full is no plan to apply.
+fn not_saved(file: &Path, stops: usize) -> Failure {
+    let earlier = match file.exists() {
+        true => "; what was there before is as it was",
+        false => "",
+    };
+    let file = file.display();
+    Failure::new("E-STOPPED", format!("the plan was not saved to {file}{earlier}"))
+        .because(format!(
+            "it would not be carried out in full: {} above",
+            words::counted(stops, "error")
+        ))
+        .advise("mending what is named there; roundhouse plan without --out, to look at the rest")
 }
 
 /// A fleet on which nothing runs.

@@ -60,6 +60,9 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
     let rows: Vec<&Row> = rows.collect();
     let mut cells: Vec<[String; 6]> =
         vec![["PLACEMENT", "SHARE", "NOW", "NEW", "Δ", "NOTE"].map(str::to_owned)];
+    let names = rows.iter().filter(|row| !row.selector.is_empty());
+    let names = names.filter_map(|row| row.rule.as_ref());
+    let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0);
     let mut last = None;
     for row in &rows {
         let head = (&row.workload, row.replicas);
@@ -82,7 +85,7 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
                 String::new(),
             ]);
         }
-        cells.push(cells_of(row));
+        cells.push(cells_of(row, name_width));
     }
     if rows.is_empty() {
         return;
@@ -132,7 +135,8 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
     }
 }
 
-fn cells_of(row: &Row) -> [String; 6] {
+/// The cells of a rule; selectors stand under one another behind names of that width.
+fn cells_of(row: &Row, name_width: usize) -> [String; 6] {
     let now = row.now.map_or_else(|| "-".to_owned(), thousands);
     let delta = match row.now {
         None => String::new(),
@@ -141,7 +145,7 @@ fn cells_of(row: &Row) -> [String; 6] {
     let name = match &row.rule {
         None => "not placed".to_owned(),
         Some(rule) if row.selector.is_empty() => rule.clone(),
-        Some(rule) => format!("{rule}  {}", row.selector),
+        Some(rule) => format!("{rule:name_width$}  {}", row.selector),
     };
     [
         name,
@@ -183,7 +187,7 @@ fn note(row: &Row, width: Option<usize>) -> String {
     let start = format!("{}: ", counted(holding, "cluster"));
     let holders = row.clusters.iter().filter(|cluster| cluster.replicas > 0);
     let names: Vec<String> = holders
-        .map(|cluster| format!("{} {}", cluster.name, cluster.replicas))
+        .map(|cluster| format!("{} {}", cluster.name, thousands(cluster.replicas)))
         .collect();
     let before: usize = parts.iter().map(|part| part.chars().count() + 2).sum();
     let left = width.map(|width| width.saturating_sub(before + start.chars().count()));
@@ -202,19 +206,27 @@ fn spread(clusters: &[Assignment]) -> Option<String> {
         .map(|cluster| cluster.replicas)
         .filter(|count| *count > 0);
     let (least, most) = (counts.clone().min()?, counts.max()?);
+    let (few, many) = (thousands(least), thousands(most));
     Some(match least == most {
-        true => format!("{least} each"),
-        false => format!("{least} to {most}"),
+        true => format!("{few} each"),
+        false => format!("{few} to {many}"),
     })
 }
 
+/// `4,000,000` or `7/3`: exact.
+fn exact(quota: &str) -> String {
+    let parts = quota.split('/');
+    let parts = parts.map(|part| part.parse::<u128>().map_or_else(|_| part.to_owned(), thousands));
+    parts.collect::<Vec<_>>().join("/")
+}
+
 fn of_cluster(out: &mut String, cluster: &Assignment) {
-    let mut line = format!("      {}  {}", cluster.name, cluster.replicas);
+    let mut line = format!("      {}  {}", cluster.name, thousands(cluster.replicas));
     if let Some(previous) = cluster.previous.filter(|previous| *previous != cluster.replicas) {
-        let _ = write!(line, " (was {previous})");
+        let _ = write!(line, " (was {})", thousands(previous));
     }
     for (name, value) in [
-        ("quota", &cluster.quota),
+        ("quota", &cluster.quota.as_deref().map(exact)),
         ("bound", &cluster.bound),
         ("tie", &cluster.tie),
     ] {

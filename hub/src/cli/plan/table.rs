@@ -117,7 +117,7 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
     lines.extend(
         plan.refused
             .iter()
-            .map(|(what, why)| ("stopped", format!("{what}: {why}"))),
+            .map(|stop| ("stopped", format!("{}: {}", stop.of, stop.why))),
     );
     lines
 }

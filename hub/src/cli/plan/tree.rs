@@ -93,7 +93,7 @@ fn steps(plan: &ApplicationPlan, screen: &Screen) -> Vec<Node> {
     nodes.extend(
         plan.refused
             .iter()
-            .map(|(what, why)| Node::leaf(format!("stopped: {what}: {why}"))),
+            .map(|stop| Node::leaf(format!("stopped: {}: {}", stop.of, stop.why))),
     );
     nodes
 }
@@ -143,7 +143,7 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         return Node::leaf(format!("{} not placed: no rule claims them", thousands(row.new)));
     };
     let share = match row.share.as_str() {
-        "each" => format!("each {}", row.replicas),
+        "each" => format!("each {}", thousands(row.replicas)),
         share => format!("{share} = {}", thousands(row.new)),
     };
     let mut clusters: Vec<_> = row.clusters.iter().collect();
@@ -156,9 +156,14 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         .take(shown)
         .map(|cluster| {
             let action = action_of(&cluster.name);
-            let mut text = format!("{} {}  {}", action.sign(), cluster.name, cluster.replicas);
+            let mut text = format!(
+                "{} {}  {}",
+                action.sign(),
+                cluster.name,
+                thousands(cluster.replicas)
+            );
             if let Some(previous) = cluster.previous.filter(|previous| *previous != cluster.replicas) {
-                let _ = write!(text, " (was {previous})");
+                let _ = write!(text, " (was {})", thousands(previous));
             }
             Node::leaf(screen.of_action(action, text.trim_start()))
         })

@@ -3,12 +3,14 @@
 mod said;
 mod typed;
 
+use super::{Change, Setting};
 use crate::render::{ReplicaPaths, count_paths};
 use roundhouse_api::{
     application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
     decision::WorkloadRef,
 };
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// Where the placing steps of an application are written.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,6 +32,17 @@ pub struct StepSource {
     pub maps: Vec<Place>,
     /// Each rule, in order; `None` for one that is written in another form.
     pub rules: Vec<Option<Place>>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// A word for programs.
+    pub kind: &'static str,
+    /// What, for people.
+    pub words: String,
+    /// What to type; `None` where nothing can be typed on the hub, or where the object that says it is not known.
+    pub command: Option<String>,
 }
 
 /// Where the count of a workload is written.
@@ -84,6 +97,23 @@ impl Source {
             steps: steps.collect(),
             replicas: replicas(namespace, spec, paths),
         }
+    }
+
+    /// What to do, one after the other: each change as it reads and is typed once those before it were made.
+    pub fn advice(&self, changes: &[Change], setting: &Setting, cluster: &str) -> Vec<Advice> {
+        let mut after = Cow::Borrowed(setting);
+        let mut all = Vec::new();
+        for (at, change) in changes.iter().enumerate() {
+            all.push(Advice {
+                kind: change.kind(),
+                words: self.words(change, &after, cluster),
+                command: self.command(change, &after, cluster),
+            });
+            if at + 1 < changes.len() {
+                change.apply(after.to_mut(), cluster);
+            }
+        }
+        all
     }
 
     /// Where a Job's completions are, and how many, if they are fewer than these replicas: some clusters would have

@@ -190,3 +190,53 @@ fn a_count_is_written_where_its_kind_has_it() {
     let words = source.words(&change, &setting, "c1");
     assert_eq!(words, "1 replica of Server default/x (now 0)");
 }
+
+#[test]
+fn what_is_done_one_after_the_other_adds_up() {
+    let spec = spec();
+    let east = spec["workflow"]["steps"][0]["properties"].clone();
+    let gpu = |effect| taint("gpu", "", effect);
+    let setting = setting(&[("east", east)], 10, [cluster("c1", "")]);
+    let source = Source::of(
+        "shop",
+        "checkout",
+        &spec,
+        &validate(&spec).unwrap(),
+        &ReplicaPaths::default(),
+    );
+    let tolerate = |effect| Change::Tolerate {
+        step: 0,
+        taint: gpu(effect),
+    };
+    let changes = [
+        tolerate(TaintEffect::NoSchedule),
+        tolerate(TaintEffect::NoExecute),
+        Change::Min { rule: (0, 0), min: 1 },
+        Change::Max { rule: (0, 0), max: 2 },
+    ];
+    let advice = source.advice(&changes, &setting, "c1");
+    let paths: Vec<Value> = advice
+        .iter()
+        .map(|advice| {
+            let patch = advice
+                .command
+                .as_ref()
+                .unwrap()
+                .split('\'')
+                .nth(1)
+                .unwrap()
+                .to_owned();
+            serde_json::from_str::<Value>(&patch).unwrap()[0]["path"].take()
+        })
+        .collect();
+    let at = "/spec/workflow/steps/0/properties";
+    assert_eq!(
+        paths,
+        [
+            format!("{at}/tolerations"),
+            format!("{at}/tolerations/-"),
+            format!("{at}/placement/0/perCluster"),
+            format!("{at}/placement/0/perCluster/max"),
+        ]
+    );
+}

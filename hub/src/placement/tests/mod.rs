@@ -10,6 +10,7 @@ mod jobs;
 mod known;
 mod messages;
 mod overriding;
+mod refusals;
 mod seen;
 mod weighing;
 mod whole;

@@ -119,7 +119,7 @@ fn the_delete_budget_holds_what_is_to_go() {
     let step = &hub.explained("c1")[0];
     let why = step["held"][0].as_str().unwrap_or_else(|| panic!("{step:#}"));
     assert!(
-        why.contains("3 of 5 clusters") && why.contains("annotate the application with"),
+        why.contains("that is 3 of 5") && why.contains("annotate the application with"),
         "{why}"
     );
     check(&hub, why, "removal");
