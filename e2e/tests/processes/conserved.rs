@@ -103,9 +103,9 @@ impl Conserved {
     /// Waits until the Bundles ask for exactly this, and checks every state up to then:
     ///
     /// - a Decision accounts for all `total` replicas, and its clusters have what it says it placed;
-    /// - a member of the Decision has what this Decision gives it, or what one gave it that was under way before;
-    /// - the members never ask for more than the Decision places, and never for less than what none of the Decisions that
-    ///   are under way moves.
+    /// - a Bundle is given what the Decision gives its cluster, or one that was under way before;
+    /// - the members never ask for more than the Decision places, or one that was under way before, and never for less
+    ///   than what none of them moves.
     ///
     /// Returns how many states there were.
     pub(crate) async fn settle(&self, total: u64, at: &[(&str, u64)]) -> Result<usize> {
@@ -153,8 +153,10 @@ fn check(states: &BTreeMap<u64, State>, total: u64) -> Result<()> {
                 decisions.push((*placed, counts.clone()));
             }
             State::Bundle(cluster, count) => {
-                bundles.insert(cluster.clone(), *count);
-                let given = decisions.iter().any(|(_, counts)| of(counts, cluster) == *count);
+                let had = bundles.insert(cluster.clone(), *count);
+                // One that is to go keeps its count until it is gone.
+                let given =
+                    had == Some(*count) || decisions.iter().any(|(_, counts)| of(counts, cluster) == *count);
                 ensure!(
                     given,
                     "{version}: nobody gave {cluster} {count} replicas: {decisions:?}"
@@ -162,15 +164,16 @@ fn check(states: &BTreeMap<u64, State>, total: u64) -> Result<()> {
             }
             State::Gone(cluster) => drop(bundles.remove(cluster)),
         }
-        let Some((placed, members)) = decisions.last() else {
+        let Some((_, members)) = decisions.last() else {
             continue;
         };
+        let most = decisions.iter().map(|(placed, _)| *placed).max().unwrap_or(0);
         let asked: u64 = members.keys().map(|cluster| of(&bundles, cluster)).sum();
         let stays = |cluster: &String| decisions.iter().map(|(_, counts)| of(counts, cluster)).min();
         let stay: u64 = members.keys().filter_map(stays).sum();
         ensure!(
-            (stay..=*placed).contains(&asked),
-            "{version}: the members ask for {asked} replicas of {placed}, {stay} of which do not move: {bundles:?} {decisions:?}"
+            (stay..=most).contains(&asked),
+            "{version}: the members ask for {asked} replicas of {most}, {stay} of which do not move: {bundles:?} {decisions:?}"
         );
         if members
             .iter()

@@ -42,7 +42,7 @@ async fn still_under_way(yard: &Yard) -> Result<()> {
     let status = yard.status().await?;
     ensure!(
         !Yard::is_delivered(&status, "web-v2"),
-        "a member holds still: {status:?}"
+        "something is to be waited for: {status:?}"
     );
     Ok(())
 }
@@ -125,11 +125,14 @@ async fn a_cluster_is_relabelled_while_an_application_is_delivered() -> Result<(
         Ok(if there { Ok(()) } else { Err(seen) })
     })
     .await?;
-    still_under_way(&yard).await?;
     yard.members[0].signal(Signal::Continue).await?;
-    yard.delivered("web-v2").await?;
     conserved.settle(10, &[(EAST, 4), (WEST, 3)]).await?;
+    runs(&yard, EAST, 4, "nginx:1.29").await?;
+    runs(&yard, WEST, 3, "nginx:1.29").await?;
+    // The step waits for a cluster in the west.
+    still_under_way(&yard).await?;
     label(&yard, WEST, "west").await?;
+    yard.delivered("web-v2").await?;
     conserved.settle(10, &[(EAST, 7), (WEST, 2)]).await?;
     runs(&yard, EAST, 7, "nginx:1.29").await?;
     runs(&yard, WEST, 2, "nginx:1.29").await?;
