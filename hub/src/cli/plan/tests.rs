@@ -1,6 +1,7 @@
 //! Plans as people and programs read them.
 
 mod order;
+mod outputs;
 
 use super::{
     Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, run, screen::Screen, structured,
