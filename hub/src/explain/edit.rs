@@ -3,7 +3,7 @@
 use super::{Change, Setting, change::toleration, words};
 use crate::render::{ReplicaPaths, count_paths};
 use roundhouse_api::{
-    application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
+    application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication, workload_of},
     cluster::TAINT_CORDONED,
 };
 use serde_json::{Value, json};
@@ -319,23 +319,21 @@ fn replicas(
     let mut all = Vec::new();
     let components = spec.pointer("/components").and_then(Value::as_array);
     for (at, component) in components.into_iter().flatten().enumerate() {
-        let text =
-            |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        match component.get("type").and_then(Value::as_str) {
-            Some("webservice" | "worker") => {
-                let Some(name) = text(component, "/name") else {
-                    continue;
-                };
-                let key = roundhouse_api::decision::WorkloadRef {
-                    kind: "Deployment".to_owned(),
-                    namespace: namespace.to_owned(),
-                    name,
-                };
-                all.push((key, format!("/components/{at}/properties/replicas")));
-            }
+        let key =
+            |kind: &str, own_namespace: Option<String>, name: String| roundhouse_api::decision::WorkloadRef {
+                kind: kind.to_owned(),
+                namespace: own_namespace.unwrap_or_else(|| namespace.to_owned()),
+                name,
+            };
+        let scaler = scaler(component).map(|rest| format!("/components/{at}{rest}"));
+        let (kind, property) = match component.get("type").and_then(Value::as_str) {
+            Some("webservice" | "worker") => ("Deployment", "replicas"),
+            Some("task") => ("Job", "count"),
             Some("k8s-objects") => {
                 let objects = component.pointer("/properties/objects").and_then(Value::as_array);
-                for (index, object) in objects.into_iter().flatten().enumerate() {
+                let objects = objects.map(Vec::as_slice).unwrap_or_default();
+                let scaled = scaler.as_ref().and_then(|_| workload_of(objects).ok());
+                for (index, object) in objects.iter().enumerate() {
                     let (Some(kind), Some(name)) = (text(object, "/kind"), text(object, "/metadata/name"))
                     else {
                         continue;
@@ -343,20 +341,41 @@ fn replicas(
                     let Some(pointer) = count_paths(object, paths).into_iter().next() else {
                         continue;
                     };
-                    let key = roundhouse_api::decision::WorkloadRef {
-                        kind,
-                        namespace: text(object, "/metadata/namespace")
-                            .unwrap_or_else(|| namespace.to_owned()),
-                        name,
+                    let place = match &scaler {
+                        Some(scaler) if scaled == Some(index) && pointer == "/spec/replicas" => {
+                            scaler.clone()
+                        }
+                        _ => format!("/components/{at}/properties/objects/{index}{pointer}"),
                     };
-                    all.push((
-                        key,
-                        format!("/components/{at}/properties/objects/{index}{pointer}"),
-                    ));
+                    all.push((key(&kind, text(object, "/metadata/namespace"), name), place));
                 }
+                continue;
             }
-            _ => {}
+            _ => continue,
+        };
+        if let Some(name) = text(component, "/name") {
+            let place = scaler.unwrap_or_else(|| format!("/components/{at}/properties/{property}"));
+            all.push((key(kind, None, name), place));
         }
     }
+    // A `scaler` may have no properties, and a field of a map that is not there cannot be added.
+    all.retain(|(_, pointer)| {
+        let parent = pointer
+            .strip_suffix("/replicas")
+            .filter(|parent| parent.contains("/traits/"));
+        parent.is_none_or(|parent| spec.pointer(parent).is_some())
+    });
     all
+}
+
+/// Where the trait `scaler` of a component says its number, from the component.
+fn scaler(component: &Value) -> Option<String> {
+    let traits = component.get("traits")?.as_array()?;
+    let is_scaler = |one: &Value| one.get("type").and_then(Value::as_str) == Some("scaler");
+    let at = traits.iter().position(is_scaler)?;
+    Some(format!("/traits/{at}/properties/replicas"))
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }

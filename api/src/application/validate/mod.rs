@@ -7,6 +7,7 @@ mod component;
 mod container;
 mod deploy;
 mod kubernetes;
+mod metadata;
 mod node;
 mod once;
 mod overrides;
@@ -15,7 +16,10 @@ mod path;
 mod placement;
 mod policy;
 mod quantity;
+mod schedule;
+mod task;
 mod topology;
+mod traits;
 mod volumes;
 mod workflow;
 
