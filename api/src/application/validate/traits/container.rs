@@ -11,7 +11,7 @@ use super::{
 };
 use crate::application::Setting;
 use crate::names::check_dns_label;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 const ENV: Shape = Shape {
     known: &["containerName", "replace", "env", "unset", "containers"],
@@ -186,11 +186,18 @@ pub(super) fn resource(node: &Node<'_>, target: &Target) -> Option<Vec<Setting>>
             );
         }
     }
-    if settings.is_empty() {
+    let written = ["requests", "limits"]
+        .into_iter()
+        .filter_map(|sort| object.optional(sort));
+    // What is written and unknown was refused already.
+    if settings.is_empty()
+        && written
+            .into_iter()
+            .all(|node| node.value.as_object().is_some_and(Map::is_empty))
+    {
         object.refuse("changes nothing: set cpu or memory, or requests and limits");
-        return None;
     }
-    Some(settings)
+    (!settings.is_empty()).then_some(settings)
 }
 
 /// `cpu` and `memory` of a map, as quantities; a number of CPUs may be written without quotes, as in KubeVela.

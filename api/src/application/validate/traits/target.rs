@@ -79,7 +79,8 @@ impl Target {
         let objects = &properties.objects;
         match workload_of(objects) {
             Ok(place) => {
-                let services = objects.iter().filter(|object| text(object, "kind") == Some("Service"));
+                let is_service = |object: &&Value| group(object).is_empty() && text(object, "kind") == Some("Service");
+                let services = objects.iter().filter(is_service);
                 let names = services.filter_map(|service| text(service.get("metadata")?, "name"));
                 let names = names.map(str::to_owned).collect();
                 Target::read(component, objects.get(place).cloned().unwrap_or_default(), names)
