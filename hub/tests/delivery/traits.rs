@@ -18,7 +18,7 @@ use roundhouse_hub::simulate::{Fleet, FleetOptions, MemberSpec, TokioClock};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-fn of(type_: &str, properties: Value) -> Value {
+fn of(type_: &str, properties: &Value) -> Value {
     json!({"type": type_, "properties": properties})
 }
 
@@ -147,11 +147,11 @@ impl Yard {
 #[tokio::test(start_paused = true)]
 async fn adding_three_traits_in_one_change_is_one_revision_and_one_rollout() {
     let yard = Yard::new().await;
-    let scaler = of("scaler", json!({"replicas": 10}));
+    let scaler = of("scaler", &json!({"replicas": 10}));
     let (labels, selector, sidecar) = (
-        of("labels", json!({"team": "a"})),
-        of("node-selector", json!({"disktype": "ssd"})),
-        of("sidecar", json!({"name": "log", "image": "fluentd"})),
+        of("labels", &json!({"team": "a"})),
+        of("node-selector", &json!({"disktype": "ssd"})),
+        of("sidecar", &json!({"name": "log", "image": "fluentd"})),
     );
     assert_eq!(yard.deliver(with(&json!([scaler]))).await, "app-v1");
     let (before, (plain, replicas)) = (yard.generations().await, yard.of_c1().await);
@@ -183,7 +183,7 @@ async fn adding_three_traits_in_one_change_is_one_revision_and_one_rollout() {
     assert_eq!(yard.component_revision().await, "web-v2");
 
     // Replicas are no change of the pods.
-    let twenty = json!([of("scaler", json!({"replicas": 20})), labels, selector, sidecar]);
+    let twenty = json!([of("scaler", &json!({"replicas": 20})), labels, selector, sidecar]);
     yard.deliver(with(&twenty)).await;
     assert_eq!(yard.of_c1().await, (template, 14));
 
@@ -197,8 +197,8 @@ async fn adding_three_traits_in_one_change_is_one_revision_and_one_rollout() {
 async fn a_revision_without_another_content_changes_no_pod_template() {
     let yard = Yard::new().await;
     let traits = json!([
-        of("scaler", json!({"replicas": 10})),
-        of("labels", json!({"team": "a"}))
+        of("scaler", &json!({"replicas": 10})),
+        of("labels", &json!({"team": "a"}))
     ]);
     yard.deliver(with(&traits)).await;
     let (generations, template) = (yard.generations().await, yard.of_c1().await.0);
@@ -222,8 +222,8 @@ async fn the_number_of_a_scaler_is_divided_and_recorded() {
     let world = World::five().await;
     let traits = |replicas: u32| {
         json!([
-            of("scaler", json!({"replicas": replicas})),
-            of("expose", json!({"port": [80]}))
+            of("scaler", &json!({"replicas": replicas})),
+            of("expose", &json!({"port": [80]}))
         ])
     };
     world.apply("app", with(&traits(10))).await;
@@ -250,8 +250,8 @@ async fn the_number_of_a_scaler_is_divided_and_recorded() {
 async fn traits_that_contradict_each_other_dispatch_nothing() {
     let world = World::five().await;
     let traits = json!([
-        of("scaler", json!({"replicas": 2})),
-        of("scaler", json!({"replicas": 3}))
+        of("scaler", &json!({"replicas": 2})),
+        of("scaler", &json!({"replicas": 3}))
     ]);
     world.apply("app", with(&traits)).await;
     let status = world.until_phase("app", ApplicationPhase::Rendering).await;

@@ -4,7 +4,7 @@ use super::{refused, set, valid};
 use crate::application::{ComponentKind, ConcurrencyPolicy, RestartPolicy, validate};
 use serde_json::{Value, json};
 
-fn spec(type_: &str, properties: Value) -> Value {
+fn spec(type_: &str, properties: &Value) -> Value {
     let mut spec = valid();
     let component = json!({"name": "once", "type": type_, "properties": properties});
     set(&mut spec, "/components/0", component);
@@ -115,7 +115,7 @@ fn every_refusal_is_named() {
             ".failedJobsHistoryLimit: expected an integer from 0 to 2147483647, found \"1\"",
         ),
     ] {
-        let lines = refused(&spec(type_, properties));
+        let lines = refused(&spec(type_, &properties));
         assert_eq!(lines, [format!("spec.components[0].properties{expected}")]);
     }
 }
@@ -125,7 +125,7 @@ fn a_task_in_full() {
     let properties = json!({"image": "busybox", "count": 4, "restart": "OnFailure", "backoffLimit": 0,
         "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0, "cmd": ["sh"], "cpu": "1",
         "volumes": [{"name": "d", "mountPath": "/d", "type": "emptyDir"}]});
-    let application = validate(&spec("task", properties)).unwrap();
+    let application = validate(&spec("task", &properties)).unwrap();
     let ComponentKind::Task(task) = &application.components[0].kind else {
         panic!("{application:?}")
     };
@@ -143,7 +143,7 @@ fn a_task_in_full() {
 
 #[test]
 fn a_cron_task_says_what_the_user_says_and_no_more() {
-    let application = validate(&spec("cron-task", cron("concurrencyPolicy", json!("Forbid")))).unwrap();
+    let application = validate(&spec("cron-task", &cron("concurrencyPolicy", json!("Forbid")))).unwrap();
     let ComponentKind::CronTask(cron) = &application.components[0].kind else {
         panic!("{application:?}")
     };
