@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
 const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
+const TRAITS: &str = include_str!("../../../../e2e/samples/04-traits.yaml");
 const FLEET: &str = include_str!("../../../../e2e/samples/policies/fleet.yaml");
 
 const SCREEN: Screen = Screen {
@@ -298,6 +299,20 @@ fn against_a_hub_the_same_again_changes_nothing() {
         text.contains("no cluster changes") && text.ends_with("Plan: 0 to add, 0 to change, 0 to destroy.\n"),
         "{text}"
     );
+}
+
+#[test]
+fn traits_are_planned_as_what_they_make_of_the_workload() {
+    let hub = delivered(TRAITS, FLEET);
+    let plan = |changed: &str| table::draw(&drawn(changed, &hub, Against::Bundles), &SCREEN);
+    let scaled = plan(&TRAITS.replace("replicas: 6", "replicas: 10"));
+    insta::assert_snapshot!("traits_scaled_table", scaled);
+    assert!(scaled.contains("0 restarted"), "{scaled}");
+    let changed = TRAITS
+        .replace("team: orders", "team: shop")
+        .replace("LEVEL: info", "LEVEL: debug")
+        .replace("name: tail", "name: follow");
+    insta::assert_snapshot!("traits_changed_table", plan(&changed));
 }
 
 const SECRET: &str = "      - apiVersion: v1

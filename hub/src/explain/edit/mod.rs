@@ -6,7 +6,7 @@ mod typed;
 use super::{Change, Setting};
 use crate::render::{ReplicaPaths, count_paths};
 use roundhouse_api::{
-    application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
+    application::{DeployStep, PlacementPart, PlacementSource, ValidApplication, workload_of},
     decision::WorkloadRef,
 };
 use serde_json::Value;
@@ -87,10 +87,7 @@ impl Source {
         valid: &ValidApplication,
         paths: &ReplicaPaths,
     ) -> Source {
-        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
-            StepKind::Deploy(deploy) => Some(step_source(name, spec, deploy)),
-            StepKind::Suspend(_) => None,
-        });
+        let steps = valid.placing().map(|(_, deploy)| step_source(name, spec, deploy));
         Source {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -180,24 +177,21 @@ fn pointer(path: &str) -> String {
 fn replicas(namespace: &str, spec: &Value, paths: &ReplicaPaths) -> Vec<Counted> {
     let mut all = Vec::new();
     let components = spec.pointer("/components").and_then(Value::as_array);
-    let text =
-        |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     for (at, component) in components.into_iter().flatten().enumerate() {
-        match component.get("type").and_then(Value::as_str) {
-            Some("webservice" | "worker") => {
-                all.extend(text(component, "/name").map(|name| Counted {
-                    workload: WorkloadRef {
-                        kind: "Deployment".to_owned(),
-                        namespace: namespace.to_owned(),
-                        name,
-                    },
-                    pointer: format!("/components/{at}/properties/replicas"),
-                    completions: None,
-                }));
-            }
+        let workload = |kind: &str, own_namespace: Option<String>, name: String| WorkloadRef {
+            kind: kind.to_owned(),
+            namespace: own_namespace.unwrap_or_else(|| namespace.to_owned()),
+            name,
+        };
+        let scaler = scaler(component).map(|rest| format!("/components/{at}{rest}"));
+        let (kind, property) = match component.get("type").and_then(Value::as_str) {
+            Some("webservice" | "worker") => ("Deployment", "replicas"),
+            Some("task") => ("Job", "count"),
             Some("k8s-objects") => {
                 let objects = component.pointer("/properties/objects").and_then(Value::as_array);
-                for (index, object) in objects.into_iter().flatten().enumerate() {
+                let objects = objects.map(Vec::as_slice).unwrap_or_default();
+                let scaled = scaler.as_ref().and_then(|_| workload_of(objects).ok());
+                for (index, object) in objects.iter().enumerate() {
                     let (Some(kind), Some(name)) = (text(object, "/kind"), text(object, "/metadata/name"))
                     else {
                         continue;
@@ -207,23 +201,49 @@ fn replicas(namespace: &str, spec: &Value, paths: &ReplicaPaths) -> Vec<Counted>
                     let Some(pointer) = counts.next() else {
                         continue;
                     };
-                    let own = text(object, "/metadata/namespace");
                     all.push(Counted {
-                        workload: WorkloadRef {
-                            kind,
-                            namespace: own.unwrap_or_else(|| namespace.to_owned()),
-                            name,
-                        },
-                        pointer: format!("{below}{pointer}"),
+                        workload: workload(&kind, text(object, "/metadata/namespace"), name),
                         completions: counts.next().and_then(|pointer| {
                             let number = object.pointer(&pointer)?.as_u64()?;
                             Some((format!("{below}{pointer}"), number))
                         }),
+                        pointer: match &scaler {
+                            Some(scaler) if scaled == Some(index) && pointer == "/spec/replicas" => {
+                                scaler.clone()
+                            }
+                            _ => format!("{below}{pointer}"),
+                        },
                     });
                 }
+                continue;
             }
-            _ => {}
+            _ => continue,
+        };
+        if let Some(name) = text(component, "/name") {
+            all.push(Counted {
+                workload: workload(kind, None, name),
+                pointer: scaler.unwrap_or_else(|| format!("/components/{at}/properties/{property}")),
+                completions: None,
+            });
         }
     }
+    // A `scaler` may have no properties, and a field of a map that is not there cannot be added.
+    all.retain(|counted| {
+        let parent = counted.pointer.strip_suffix("/replicas");
+        let parent = parent.filter(|parent| parent.contains("/traits/"));
+        parent.is_none_or(|parent| spec.pointer(parent).is_some())
+    });
     all
+}
+
+/// Where the trait `scaler` of a component says its number, from the component.
+fn scaler(component: &Value) -> Option<String> {
+    let traits = component.get("traits")?.as_array()?;
+    let is_scaler = |one: &Value| one.get("type").and_then(Value::as_str) == Some("scaler");
+    let at = traits.iter().position(is_scaler)?;
+    Some(format!("/traits/{at}/properties/replicas"))
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }

@@ -240,3 +240,41 @@ fn what_is_done_one_after_the_other_adds_up() {
         ]
     );
 }
+
+#[test]
+fn the_number_of_a_scaler_is_changed_in_the_trait() {
+    let workload = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": {
+            "template": {"spec": {"containers": [{"name": "a"}]}}}})
+    };
+    let scaler = json!({"type": "scaler", "properties": {"replicas": 3}});
+    let labels = json!({"type": "labels", "properties": {"a": "b"}});
+    let spec = json!({"components": [
+        {"name": "web", "type": "worker", "properties": {"image": "x"}, "traits": [labels, scaler]},
+        {"name": "db", "type": "k8s-objects", "properties": {"objects": [{"kind": "ConfigMap"}, workload("pg")]}, "traits": [scaler]},
+        {"name": "one", "type": "worker", "properties": {"image": "x"}, "traits": [{"type": "scaler"}]},
+        {"name": "run", "type": "task", "properties": {"image": "x"}}],
+        "workflow": {"steps": [{"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
+    let valid = validate(&spec).unwrap();
+    let source = Source::of("default", "all", &spec, &valid, &ReplicaPaths::default());
+    let pointers: Vec<_> = source
+        .replicas
+        .iter()
+        .map(|c| {
+            (
+                c.workload.kind.as_str(),
+                c.workload.name.as_str(),
+                c.pointer.as_str(),
+            )
+        })
+        .collect();
+    // A scaler without properties has no field to change.
+    assert_eq!(
+        pointers,
+        [
+            ("Deployment", "web", "/components/0/traits/1/properties/replicas"),
+            ("StatefulSet", "pg", "/components/1/traits/0/properties/replicas"),
+            ("Job", "run", "/components/3/properties/count"),
+        ]
+    );
+}
