@@ -220,9 +220,9 @@ fn of_cluster(out: &mut String, cluster: &Assignment) {
         let _ = write!(line, " (was {previous})");
     }
     for (name, value) in [
-        ("quota", &cluster.quota),
-        ("bound", &cluster.bound),
-        ("tie", &cluster.tie),
+        ("quota", cluster.quota.as_deref()),
+        ("bound", cluster.bound.as_deref()),
+        ("tie", cluster.tie.as_deref()),
     ] {
         if let Some(value) = value {
             let _ = write!(line, "  {name} {value}");
