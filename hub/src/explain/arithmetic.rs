@@ -122,7 +122,7 @@ fn of_rule(
             .as_deref()
             .map(|bound| bound_in_words(bound, rule, row.replicas)),
         previous: row.previous,
-        tie: row.tie.clone(),
+        tie: row.tie.as_deref().map(str::to_owned),
     });
     RuleArithmetic {
         rule: name.to_owned(),

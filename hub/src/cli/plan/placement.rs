@@ -219,9 +219,9 @@ fn of_cluster(out: &mut String, cluster: &Assignment) {
         let _ = write!(line, " (was {})", thousands(previous));
     }
     for (name, value) in [
-        ("quota", &cluster.quota.as_deref().map(exact)),
-        ("bound", &cluster.bound),
-        ("tie", &cluster.tie),
+        ("quota", cluster.quota.as_deref().map(exact).as_deref()),
+        ("bound", cluster.bound.as_deref()),
+        ("tie", cluster.tie.as_deref()),
     ] {
         if let Some(value) = value {
             let _ = write!(line, "  {name} {value}");

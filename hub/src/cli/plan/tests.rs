@@ -275,9 +275,9 @@ fn rules_without_a_cluster_in_another_order_are_the_same_bytes() {
 
 #[test]
 fn a_rule_whose_clusters_get_nothing_says_how_many_they_are() {
-    let text = app_text(10, &[(0, 0)], false);
-    let fleet: String = (0..3).map(|n| cluster_text(n, 0, 0, false, false)).collect();
-    let text = table::draw(&planned(&text, &fleet), &SCREEN);
+    let text = "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {name: w}\nspec:\n  components: [{name: w, type: worker, properties: {image: a, replicas: 10}}]\n  workflow: {steps: [{name: s, type: deploy, properties: {placement: [{replicas: \"0%\"}]}}]}\n";
+    let fleet: String = (0..3).map(|n| format!("- metadata: {{name: c{n}}}\n")).collect();
+    let text = table::draw(&planned(text, &fleet), &SCREEN);
     assert!(text.contains("3 clusters, 0 each"), "{text}");
     assert!(!text.contains("no cluster\n"), "{text}");
 }

@@ -191,8 +191,8 @@ pub(super) fn shares(decision: &StepDecision, cluster: &str) -> Vec<Share> {
                 replicas: row.replicas,
                 total: total.map_or(0, |total| total.total),
                 quota: row.quota.clone(),
-                bound: row.bound.clone(),
-                tie: row.tie.clone(),
+                bound: row.bound.as_deref().map(str::to_owned),
+                tie: row.tie.as_deref().map(str::to_owned),
             });
         }
     }
