@@ -4,7 +4,7 @@ use crate::placement::{Change, OverrideTarget};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What a placing step decided: for each workload, how many replicas each cluster gets and why.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -218,13 +218,13 @@ pub struct Assignment {
     pub quota: Option<String>,
     /// The bound that held: `Min`, `Max`, `Capacity`, `ZeroWeight`, `NoAdditional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound: Option<String>,
+    pub bound: Option<Cow<'static, str>>,
     /// Replicas before this decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<u32>,
     /// What settled a tie: `AlreadyHeld`, `LargerPrevious`, `FewerSeats`, `Hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tie: Option<String>,
+    pub tie: Option<Cow<'static, str>>,
     /// Whether the rule gives every cluster the full count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,

@@ -1,10 +1,12 @@
 //! A hub, members and agents, each a process of its own, over TLS on loopback. All they know of each other is the
 //! kubeconfigs that they write.
 
+mod conserved;
 mod delivery;
 mod diff;
 mod ends;
 mod fleet;
 mod identity;
 mod memory;
+mod moves;
 mod yard;

@@ -25,3 +25,4 @@ mod redecision;
 mod seed;
 mod start;
 mod steps;
+mod traits;
