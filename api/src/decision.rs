@@ -35,6 +35,9 @@ pub struct DecisionSpec {
     /// Fencing epoch of the hub that wrote it.
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: i64,
+    /// The components that it dispatches; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
     /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous`,
     /// `tie` and `bound` and the count `NotMatched`: a decision that repeats an earlier one has its hash.
     pub hash: String,

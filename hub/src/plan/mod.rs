@@ -266,6 +266,7 @@ fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
             action: match wanted.todo {
                 Todo::Nothing => Action::Keep,
                 Todo::Create | Todo::AwaitRemoval => Action::Add,
+                Todo::AwaitTurn => Action::Change,
                 Todo::Replace => Action::Change,
             },
             content: Some(Content {
@@ -312,7 +313,9 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
         let held = foreseen.observed.get(cluster).unwrap_or(&none);
         let comparison = match foreseen.plan.targets.get(cluster) {
             Some(Target::Bundles(wanted)) => differ.compare(held, wanted),
-            Some(Target::Untouched | Target::Vanished { .. } | Target::Refused(_)) => continue,
+            Some(
+                Target::Untouched | Target::Vanished { .. } | Target::Loading { .. } | Target::Refused(_),
+            ) => continue,
             Some(Target::Nothing) | None => differ.compare(held, &[]),
         };
         compared.insert(cluster.clone(), comparison);

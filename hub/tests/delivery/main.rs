@@ -26,3 +26,4 @@ mod seed;
 mod start;
 mod steps;
 mod traits;
+mod workflow;
