@@ -9,9 +9,14 @@ mod seeing;
 mod tests;
 
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
-use crate::{dispatch::Observed, placement::Sight, render::ReplicaPaths};
+use crate::{
+    dispatch::Observed,
+    metrics::{Lag, Metrics},
+    placement::Sight,
+    render::ReplicaPaths,
+};
 use kube::{ResourceExt, core::DynamicObject};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use roundhouse_api::{
     application::{ApplicationStatus, references},
     decision::Decision,
@@ -25,7 +30,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 /// An Application as it is stored.
 #[derive(Debug, Clone)]
@@ -98,6 +103,9 @@ pub(super) struct Cache {
     expiring: Notify,
     /// A Placement became stale.
     stale: Notify,
+    /// Bundles between dispatch and ready.
+    lag: Mutex<Lag>,
+    metrics: Metrics,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +128,14 @@ struct State {
     /// With resourceVersion.
     definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
+}
+
+/// A phase as it is written in a status.
+fn word(phase: impl serde::Serialize) -> String {
+    match serde_json::to_value(phase) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
 }
 
 /// Whether a resourceVersion is older than the one that is held. Versions of one kind are numbers that grow (Kubernetes
@@ -145,6 +161,14 @@ pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
 }
 
 impl Cache {
+    /// A cache that says how long Bundles take from dispatch to ready.
+    pub(super) fn new(metrics: Metrics) -> Cache {
+        Cache {
+            metrics,
+            ..Cache::default()
+        }
+    }
+
     /// A first list of this kind is complete. Returns whether all are, for the first time.
     pub(super) fn listed(&self, kind: Kind) -> bool {
         let mut state = self.state.write();
@@ -181,6 +205,20 @@ impl Cache {
         self.state.read().applications.get(key).cloned()
     }
 
+    /// How many applications and steps are in which phase.
+    pub(super) fn phases(&self) -> (BTreeMap<String, usize>, BTreeMap<String, usize>) {
+        let state = self.state.read();
+        let (mut applications, mut steps) = (BTreeMap::new(), BTreeMap::new());
+        for stored in state.applications.values() {
+            let phase = stored.status.phase.map(word).unwrap_or_else(|| "new".to_owned());
+            *applications.entry(phase).or_default() += 1;
+            for step in stored.status.workflow.iter().flat_map(|run| &run.steps) {
+                *steps.entry(word(step.phase)).or_default() += 1;
+            }
+        }
+        (applications, steps)
+    }
+
     pub(super) fn applications(&self) -> Vec<Key> {
         self.state.read().applications.keys().cloned().collect()
     }
@@ -196,6 +234,7 @@ impl Cache {
             }
             concerned.extend(state.unlink(&key, &held));
         }
+        self.time(&state, &key, &observed);
         if let Some(application) = application_of(&observed) {
             state
                 .by_application
@@ -216,6 +255,20 @@ impl Cache {
         concerned
     }
 
+    /// Notes when a Bundle was dispatched, and how long it took once its agent reports ready. What the first lists bring
+    /// was dispatched nobody knows when.
+    fn time(&self, state: &State, key: &Key, observed: &Observed) {
+        if state.listed.len() < KINDS || observed.spec.application_ref.is_none() {
+            return;
+        }
+        let held = state.bundles.get(key).map(Arc::as_ref);
+        if let Some(took) = self.lag.lock().seen(held, observed, Instant::now()) {
+            let member = state.fleet.members.get(&observed.cluster);
+            self.metrics
+                .ready(member.map_or("", |member| member.region.as_str()), took);
+        }
+    }
+
     /// Hand-written Bundles that go some time after they are complete.
     pub(super) fn expiring(&self) -> Vec<Observed> {
         let state = self.state.read();
@@ -231,6 +284,7 @@ impl Cache {
     pub(super) fn remove_bundle(&self, key: &Key) -> Option<Key> {
         let mut state = self.state.write();
         state.expiring.remove(key);
+        self.lag.lock().gone(key);
         let held = state.bundles.remove(key)?;
         state.unlink(key, &held)
     }

@@ -9,12 +9,14 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
+    events::Recorder,
     placing::{self, Placed},
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
 };
 use crate::{
     dispatch::{Content, Target},
+    metrics::Metrics,
     placement::Sight,
     render::{self, Rendered},
     workflow::{self, Effect, Limits, Spec, Status},
@@ -52,6 +54,11 @@ pub(super) struct Hub {
     pub(super) cache: Arc<Cache>,
     pub(super) clock: SharedClock,
     pub(super) limits: Limits,
+    /// Revisions that are kept beside those in use.
+    pub(super) revision_limit: usize,
+    /// Tells what moves.
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
     /// When each application's status was written last.
@@ -133,7 +140,9 @@ impl Hub {
         match prepared.await {
             Ok((mut delivery, app)) => {
                 delivery.unresolved = unresolved;
-                self.rounds(&mut delivery, app, status).await
+                let mut outcome = self.rounds(&mut delivery, app, status).await?;
+                outcome.error = outcome.error.or(self.keep_history(key).await.error);
+                Ok(outcome)
             }
             Err(error @ PassError::Conflict { .. }) => Err(error),
             Err(error) => {
