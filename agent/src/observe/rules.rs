@@ -2,7 +2,7 @@
 //! object.
 
 use super::conditions::{self, ConditionRule, RuleCondition};
-use super::expression::{Allowance, Subject, with_stack};
+use super::expression::{Allowance, Subject, subject, with_stack};
 use super::feedback::{self, FeedbackRule, Synced};
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
@@ -128,9 +128,7 @@ impl RuleSet {
     /// Looks at a live object of API version `version`.
     pub(crate) fn examine(&self, key: &ObjectKey, version: &str, live: &Value) -> Examined {
         let examine = || {
-            let subject = self
-                .needs_expressions()
-                .then(|| Subject::new(live, &self.allowance));
+            let subject = self.needs_expressions().then(|| subject(live, &self.allowance));
             let (feedback, synced) = feedback::collect(&self.feedback, key, version, live, subject.as_ref());
             Examined {
                 conditions: conditions::evaluate(&self.conditions, key, live, subject.as_ref()),

@@ -3,16 +3,28 @@
 //! The API server keeps unknown fields of an Application, so that [`validate()`] can refuse them by name instead of the
 //! server dropping them in silence.
 
+mod action;
+mod expression;
+mod order;
+mod parameter;
 mod properties;
 mod resolve;
 mod status;
+mod step;
 mod validate;
+mod workflow;
 
+pub use action::{ActionKind, ActionProperties};
+pub use expression::{Misread, Reference, StepExpression, StepNames};
+pub use order::{cycle, order};
+pub use parameter::{ParameterKey, ParameterKeyError, Unset};
 pub use properties::*;
 pub use resolve::{Found, Unresolved, references, resolve};
 pub(crate) use resolve::{Together, above_hundred, combine, together};
 pub use status::*;
+pub use step::*;
 pub use validate::{Violation, check_application_name, validate, validate_placement};
+pub use workflow::{Mode, Workflow, WorkflowMode, WorkflowStep};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -85,40 +97,6 @@ pub struct Policy {
     pub properties: Value,
 }
 
-/// The steps of a delivery.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
-#[serde(rename_all = "camelCase")]
-pub struct Workflow {
-    /// The steps, in order.
-    #[serde(default)]
-    pub steps: Vec<WorkflowStep>,
-}
-
-/// One step.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
-#[serde(rename_all = "camelCase")]
-pub struct WorkflowStep {
-    /// Name; `step-<index>` from 0 where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// `open-cluster-management` (the seed's name), `deploy`, or `suspend`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Properties of that type.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schemars(schema_with = "crate::any_value")]
-    pub properties: Value,
-}
-
-impl WorkflowStep {
-    /// The step's name, `step-<index>` where it has none.
-    pub fn name_or_index(&self, index: usize) -> String {
-        self.name.clone().unwrap_or_else(|| format!("step-{index}"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +107,11 @@ mod tests {
         for spec in [
             json!({"components": [{"name": "a", "type": "worker", "properties": {"image": "x", "extra": null}}],
                 "policies": [{"name": "p", "type": "placement"}],
-                "workflow": {"steps": [{"type": "suspend"}, {"name": "b", "type": "deploy", "properties": {}}]}}),
+                "workflow": {"mode": {"steps": "DAG", "subSteps": "StepByStep"}, "steps": [{"type": "suspend"},
+                    {"name": "b", "type": "deploy", "if": "always", "timeout": "1m", "dependsOn": ["a"], "meta": {"alias": "B"},
+                        "inputs": [{"from": "x", "parameterKey": "y"}], "outputs": [{"name": "x", "valueFrom": "output.z"}],
+                        "properties": {}},
+                    {"name": "g", "type": "step-group", "mode": "DAG", "subSteps": [{"type": "suspend"}]}]}}),
             json!({"components": []}),
         ] {
             let read: ApplicationSpec = serde_json::from_value(spec.clone()).unwrap();

@@ -2,8 +2,8 @@
 //!
 //! These types are made by `validate()` only; the words that users write for them are in `validate/`.
 
+use super::{DeployStep, Mode, StepKind, ValidStep};
 use crate::bundle::{ApplyOnce, ApplyOnceRule};
-use crate::placement::PlacementSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -14,10 +14,31 @@ pub struct ValidApplication {
     pub components: Vec<ValidComponent>,
     /// Steps, in order; made from the placement policies where the application has no workflow.
     pub steps: Vec<ValidStep>,
+    /// How they follow one another.
+    pub mode: Mode,
     /// Whether the application asks for apply-once as a whole; absent: the agents' flag decides.
     pub apply_once: Option<ApplyOnce>,
     /// Fields that keep their live value.
     pub apply_once_rules: Vec<ApplyOnceRule>,
+}
+
+impl ValidApplication {
+    /// All steps in the order of the document, each group before its own.
+    pub fn all_steps(&self) -> impl Iterator<Item = &ValidStep> {
+        self.steps.iter().flat_map(|step| {
+            let inner = match &step.kind {
+                StepKind::Group(group) => group.steps.as_slice(),
+                _ => &[],
+            };
+            std::iter::once(step).chain(inner)
+        })
+    }
+
+    /// The placing steps in the order of the document, those in groups included.
+    pub fn placing(&self) -> impl Iterator<Item = (&ValidStep, &DeployStep)> {
+        self.all_steps()
+            .filter_map(|step| Some((step, step.kind.deploy()?)))
+    }
 }
 
 /// A component whose properties were understood.
@@ -49,74 +70,6 @@ impl ComponentKind {
             ComponentKind::Worker(_) => "worker",
         }
     }
-}
-
-/// A step whose properties were understood.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ValidStep {
-    /// Name, `step-<index>` where the user gave none.
-    pub name: String,
-    /// The type as written.
-    pub type_: String,
-    /// What it does.
-    pub kind: StepKind,
-}
-
-/// The step types.
-#[derive(Debug, Clone, PartialEq)]
-pub enum StepKind {
-    /// `open-cluster-management` and `deploy`: place, dispatch, wait.
-    Deploy(Box<DeployStep>),
-    /// `suspend`: waits until it is resumed.
-    Suspend(SuspendProperties),
-}
-
-/// A placing step.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DeployStep {
-    /// The placement, put together from `parts`; of a step that refers to a Placement only once it is
-    /// [resolved](super::resolve).
-    pub placement: PlacementSpec,
-    /// Where the placement comes from, in order.
-    pub parts: Vec<PlacementPart>,
-    /// Path of the map that says it, such as `spec.workflow.steps[0].properties`.
-    pub path: String,
-    /// The components as this step's clusters get them, where override policies change them.
-    pub components: Option<Vec<ValidComponent>>,
-    /// What the step waits for.
-    pub wait: WaitFor,
-}
-
-impl DeployStep {
-    /// The Placements that the step refers to.
-    pub fn references(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter_map(|part| match &part.source {
-            PlacementSource::Reference(name) => Some(name.as_str()),
-            PlacementSource::Inline(_) | PlacementSource::Topology(_) => None,
-        })
-    }
-}
-
-/// One part of a step's placement.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlacementPart {
-    /// The policy that it is; absent for what the step says itself.
-    pub policy: Option<String>,
-    /// Path of the field that brings it in.
-    pub path: String,
-    /// What it says.
-    pub source: PlacementSource,
-}
-
-/// What a part of a placement says.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PlacementSource {
-    /// A whole placement.
-    Inline(PlacementSpec),
-    /// Rules only, from a KubeVela `topology` policy.
-    Topology(PlacementSpec),
-    /// The Placement of this name in the application's namespace.
-    Reference(String),
 }
 
 /// Properties of `k8s-objects`.
@@ -258,23 +211,4 @@ impl ExposeType {
             ExposeType::LoadBalancer => "LoadBalancer",
         }
     }
-}
-
-/// What a placing step waits for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WaitFor {
-    /// `ready`: every cluster has applied its bundle and its objects are ready.
-    #[default]
-    Ready,
-    /// `applied`: every cluster has applied its bundle.
-    Applied,
-    /// `none`: the step ends when the bundles are written.
-    None,
-}
-
-/// Properties of `suspend`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SuspendProperties {
-    /// Shown while it waits.
-    pub message: Option<String>,
 }

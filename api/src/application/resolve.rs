@@ -74,10 +74,13 @@ pub fn resolve<'p>(
     application: &mut ValidApplication,
     find: impl Fn(&str) -> Found<'p>,
 ) -> Result<(), Unresolved> {
-    if !deploy_steps(&mut application.steps).any(|(_, deploy)| deploy.references().next().is_some()) {
+    if !application
+        .placing()
+        .any(|(_, deploy)| deploy.references().next().is_some())
+    {
         return Ok(());
     }
-    for (_, deploy) in deploy_steps(&mut application.steps) {
+    for deploy in deploy_steps(&mut application.steps) {
         let mut parts = Vec::new();
         for part in &deploy.parts {
             parts.push(match &part.source {
@@ -94,10 +97,14 @@ pub fn resolve<'p>(
         }
         deploy.placement = combined.spec;
     }
-    let steps: Vec<(&str, &DeployStep)> = deploy_steps(&mut application.steps)
-        .map(|(name, deploy)| (name, &*deploy))
+    let steps: Vec<(&str, &DeployStep)> = application
+        .placing()
+        .map(|(step, deploy)| (step.name.as_str(), deploy))
         .collect();
-    let placing: Vec<_> = steps.iter().map(|(name, d)| (*name, &d.placement)).collect();
+    let placing: Vec<_> = steps
+        .iter()
+        .map(|(name, d)| (*name, &d.placement, d.only.as_deref()))
+        .collect();
     let Some(problem) = together(&placing).into_iter().next() else {
         return Ok(());
     };
@@ -106,6 +113,9 @@ pub fn resolve<'p>(
             let deploy = steps.get(*step).map(|(_, deploy)| deploy);
             format!("{}.remainder", deploy.map_or("spec", |d| &d.path))
         }
+        Together::Twice { step, .. } => steps
+            .get(*step)
+            .map_or_else(|| "spec".to_owned(), |(_, deploy)| deploy.path.clone()),
         // The list of the steps, or of the policies that stand in for them.
         Together::Percent { .. } => {
             let first = steps.first().map_or("spec", |(_, deploy)| &deploy.path);
@@ -129,24 +139,32 @@ fn found<'p>(part: &PlacementPart, name: &str, found: Found<'p>) -> Result<&'p P
     }
 }
 
-fn deploy_steps(steps: &mut [ValidStep]) -> impl Iterator<Item = (&str, &mut DeployStep)> {
-    steps.iter_mut().filter_map(|step| match &mut step.kind {
-        StepKind::Deploy(deploy) => Some((step.name.as_str(), deploy.as_mut())),
-        StepKind::Suspend(_) => None,
-    })
+fn deploy_steps(steps: &mut [ValidStep]) -> Vec<&mut DeployStep> {
+    let mut found = Vec::new();
+    for step in steps {
+        match &mut step.kind {
+            StepKind::Deploy(deploy) => found.push(deploy.as_mut()),
+            StepKind::Group(group) => found.extend(deploy_steps(&mut group.steps)),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The Placements that an application's spec names, whether or not the rest of it can be understood: it is looked at when
 /// one of them changes.
 pub fn references(spec: &Value) -> BTreeSet<String> {
-    let lists = [spec.pointer("/workflow/steps"), spec.get("policies")];
-    let entries = lists.into_iter().flatten().filter_map(Value::as_array).flatten();
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let steps = list(spec.pointer("/workflow/steps"));
+    let inner = steps.iter().flat_map(|step| list(step.get("subSteps")));
+    let policies = list(spec.get("policies"));
+    let entries: Vec<Value> = inner.chain(policies).chain(steps.iter().cloned()).collect();
     let named = |entry: &Value| {
         let reference = entry.pointer("/properties/placementRef")?;
         let name = reference.get("name").unwrap_or(reference);
         name.as_str().map(str::to_owned)
     };
-    entries.filter_map(named).collect()
+    entries.iter().filter_map(named).collect()
 }
 
 /// Parts put together.
@@ -245,6 +263,13 @@ pub(crate) enum Together {
         /// Why it is refused.
         reason: String,
     },
+    /// A step that divides a component which another one divides with all others.
+    Twice {
+        /// Which of the steps.
+        step: usize,
+        /// Why it is refused.
+        reason: String,
+    },
     /// The percentages are above 100 in sum.
     Percent {
         /// Why it is refused.
@@ -256,40 +281,67 @@ impl Together {
     /// Why it is refused.
     pub(crate) fn into_reason(self) -> String {
         match self {
-            Together::Remainder { reason, .. } | Together::Percent { reason } => reason,
+            Together::Remainder { reason, .. }
+            | Together::Twice { reason, .. }
+            | Together::Percent { reason } => reason,
         }
     }
 }
 
-/// What does not hold over all placing steps, each with its name. Steps that give every cluster the full count leave no
-/// remainder.
-pub(crate) fn together(placing: &[(&str, &PlacementSpec)]) -> Vec<Together> {
+/// A placing step: its name, what it says, and the only component that it dispatches.
+pub(crate) type PlacingStep<'a> = (&'a str, &'a PlacementSpec, Option<&'a str>);
+
+/// What does not hold over all placing steps. Steps that give every cluster the full count leave no remainder; steps that
+/// dispatch different components divide different replicas.
+pub(crate) fn together(placing: &[PlacingStep<'_>]) -> Vec<Together> {
     let mut problems = Vec::new();
     let divides = |spec: &PlacementSpec| spec.placement.iter().any(|rule| rule.replicas.is_some());
-    let mut dividing = placing.iter().enumerate().filter(|(_, (_, spec))| divides(spec));
-    if let Some((_, (name, first))) = dividing.next() {
-        for (step, (_, other)) in dividing {
+    let dividing: Vec<_> = placing
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, spec, _))| divides(spec))
+        .collect();
+    let whole = dividing.iter().find(|(_, (_, _, only))| only.is_none());
+    if let Some((_, (name, ..))) = whole {
+        let twice = dividing
+            .iter()
+            .filter_map(|(step, (_, _, only))| Some((*step, (*only)?)));
+        problems.extend(twice.map(|(step, component)| Together::Twice {
+            step,
+            reason: format!(
+                "component {component:?} is divided by step {name:?} already, which places every component: leave replicas out of the rules of one of them"
+            ),
+        }));
+    }
+    let components: BTreeSet<Option<&str>> = dividing.iter().map(|(_, (_, _, only))| *only).collect();
+    for component in components {
+        let mut own = dividing.iter().filter(|(_, (_, _, only))| *only == component);
+        let Some((_, (name, first, _))) = own.next() else {
+            continue;
+        };
+        for (step, (_, other, _)) in own {
             let (mine, theirs) = (other.remainder, first.remainder);
             if mine != theirs {
                 problems.push(Together::Remainder {
-                    step,
+                    step: *step,
                     reason: format!(
                         "{mine:?} here but {theirs:?} in {name:?}: all placing steps share one remainder, so write the same in each"
                     ),
                 });
             }
         }
-    }
-    let rules = placing.iter().flat_map(|(name, spec)| {
-        let rules = spec.placement.iter().enumerate();
-        rules.map(move |(index, rule)| (format!("{name}/{}", rule.name_or_index(index)), rule.replicas))
-    });
-    if let Some(sum) = above_hundred(rules) {
-        problems.push(Together::Percent {
-            reason: format!(
-                "the percentages of all placing steps add up to {sum}: at most 100% can be claimed"
-            ),
+        let own = placing.iter().filter(|(_, _, only)| *only == component);
+        let rules = own.flat_map(|(name, spec, _)| {
+            let rules = spec.placement.iter().enumerate();
+            rules.map(move |(index, rule)| (format!("{name}/{}", rule.name_or_index(index)), rule.replicas))
         });
+        if let Some(sum) = above_hundred(rules) {
+            problems.push(Together::Percent {
+                reason: format!(
+                    "the percentages of all placing steps add up to {sum}: at most 100% can be claimed"
+                ),
+            });
+        }
     }
     problems
 }

@@ -3,6 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// At most this many clusters that are not ready are listed.
 pub const MAX_NOT_READY: usize = 50;
@@ -35,6 +37,9 @@ pub struct ApplicationStatus {
     /// The run of the workflow. `suspend`, `terminated` and the whole may be changed by the user (seed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<WorkflowStatus>,
+    /// The revision of the last run that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_revision: Option<String>,
     /// What became of the bundles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
@@ -129,6 +134,9 @@ pub struct WorkflowStatus {
     /// True once the run ended, however it ended.
     #[serde(default)]
     pub finished: bool,
+    /// The user names a step to run it again, and what depends on it; the hub takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_from: Option<String>,
     /// Index of the step that runs; the number of steps when all are done (seed).
     #[serde(default)]
     pub step_index: u32,
@@ -151,13 +159,24 @@ pub struct WorkflowStatus {
 }
 
 impl WorkflowStatus {
-    /// Index of the step that runs or runs next: the first that is neither done nor passed over.
+    /// Index of the step that runs or runs next: the first that is not over.
     pub fn present_step(&self) -> usize {
-        let over = |step: &StepStatus| matches!(step.phase, StepPhase::Succeeded | StepPhase::Skipped);
         self.steps
             .iter()
-            .position(|step| !over(step))
+            .position(|step| !step.is_over())
             .unwrap_or(self.steps.len())
+    }
+
+    /// All steps in the order of the document, each group before its own.
+    pub fn all_steps(&self) -> impl Iterator<Item = &StepStatus> {
+        self.steps
+            .iter()
+            .flat_map(|step| std::iter::once(step).chain(&step.sub_steps))
+    }
+
+    /// The step of this name, in a group or not.
+    pub fn step(&self, name: &str) -> Option<&StepStatus> {
+        self.all_steps().find(|step| step.name == name)
     }
 }
 
@@ -190,6 +209,32 @@ pub struct StepStatus {
     /// Digest of the clusters' states: a different one is progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Of a step that acts: the number of its present or next execution, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What it gave to other steps, by name of the output.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::any_object")]
+    pub values: BTreeMap<String, Value>,
+    /// What other steps name of its output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::any_value")]
+    pub output: Option<Value>,
+    /// Of a group: its steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::any_values")]
+    pub sub_steps: Vec<StepStatus>,
+}
+
+impl StepStatus {
+    /// Whether it is over: done, passed over, or failed for good.
+    pub fn is_over(&self) -> bool {
+        match self.phase {
+            StepPhase::Succeeded | StepPhase::Skipped => true,
+            StepPhase::Failed => self.reason != Some(StepReason::Execute),
+            StepPhase::Pending | StepPhase::Running | StepPhase::Suspending => false,
+        }
+    }
 }
 
 /// Phases of steps and of the run.

@@ -3,7 +3,7 @@
 use super::{Change, Setting, change::toleration, words};
 use crate::render::{ReplicaPaths, count_paths};
 use roundhouse_api::{
-    application::{DeployStep, PlacementPart, PlacementSource, StepKind, ValidApplication},
+    application::{DeployStep, PlacementPart, PlacementSource, ValidApplication},
     cluster::TAINT_CORDONED,
 };
 use serde_json::{Value, json};
@@ -62,10 +62,9 @@ impl Source {
         valid: &ValidApplication,
         paths: &ReplicaPaths,
     ) -> Source {
-        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
-            StepKind::Deploy(deploy) => Some(step_source(name, spec, deploy)),
-            StepKind::Suspend(_) => None,
-        });
+        let steps = valid
+            .placing()
+            .map(|(_, deploy)| step_source(name, spec, deploy));
         Source {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

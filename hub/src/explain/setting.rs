@@ -6,7 +6,7 @@ use crate::placement::{
 };
 use jiff::Timestamp;
 use roundhouse_api::{
-    application::{StepKind, ValidApplication},
+    application::ValidApplication,
     decision::Decision,
     placement::PlacementSpec,
 };
@@ -80,12 +80,9 @@ impl Setting {
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
     ) -> Setting {
-        let steps = valid.steps.iter().filter_map(|step| match &step.kind {
-            StepKind::Deploy(deploy) => Some(Step {
-                name: step.name.clone(),
-                spec: deploy.placement.clone(),
-            }),
-            StepKind::Suspend(_) => None,
+        let steps = valid.placing().map(|(step, deploy)| Step {
+            name: step.name.clone(),
+            spec: deploy.placement.clone(),
         });
         Setting {
             application,

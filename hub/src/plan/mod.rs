@@ -32,7 +32,7 @@ use group::ObjectGroup;
 use jiff::Timestamp;
 use risk::Risk;
 use roundhouse_api::{
-    application::{StepKind, ValidApplication},
+    application::ValidApplication,
     decision::DecisionSpec,
     hash,
 };
@@ -313,10 +313,7 @@ fn refused(foreseen: &Foreseen, fleet: &[Arc<ClusterFacts>]) -> Vec<(String, Str
             _ => None,
         });
     let mut refused: Vec<_> = steps.chain(clusters).collect();
-    for step in &foreseen.valid.steps {
-        let StepKind::Deploy(deploy) = &step.kind else {
-            continue;
-        };
+    for (step, deploy) in foreseen.valid.placing() {
         for (index, rule) in deploy.placement.placement.iter().enumerate() {
             let named = rule.clusters.iter().flatten().chain(rule.weights.keys());
             let is_unknown = |name: &&String| fleet.binary_search_by(|facts| facts.name.cmp(name)).is_err();

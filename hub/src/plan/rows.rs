@@ -2,7 +2,6 @@
 
 use super::ApplicationPlan;
 use roundhouse_api::{
-    application::StepKind,
     decision::{Assignment, DecisionSpec, Unplaced, WorkloadDecision, WorkloadRef},
     placement::{Operator, PlacementSpec, Rule},
 };
@@ -65,13 +64,8 @@ pub fn rows(plan: &ApplicationPlan) -> Vec<Row> {
 }
 
 fn placement_of<'p>(plan: &'p ApplicationPlan, step: &str) -> Option<&'p PlacementSpec> {
-    plan.valid
-        .steps
-        .iter()
-        .find_map(|candidate| match &candidate.kind {
-            StepKind::Deploy(deploy) if candidate.name == step => Some(&deploy.placement),
-            _ => None,
-        })
+    let (_, deploy) = plan.valid.placing().find(|(candidate, _)| candidate.name == step)?;
+    Some(&deploy.placement)
 }
 
 fn of_workload(

@@ -6,7 +6,7 @@
 
 use super::{Rendered, RenderedComponent, component_hash, render_components};
 use roundhouse_api::{
-    application::{StepKind, ValidApplication},
+    application::ValidApplication,
     hash,
 };
 use std::collections::BTreeMap;
@@ -16,10 +16,9 @@ pub type Variants = BTreeMap<String, Rendered>;
 
 /// Renders the steps whose components differ.
 pub fn variants(namespace: &str, app: &str, application: &ValidApplication) -> Variants {
-    let steps = application.steps.iter().filter_map(|step| match &step.kind {
-        StepKind::Deploy(deploy) => Some((step.name.clone(), deploy.components.as_ref()?)),
-        StepKind::Suspend(_) => None,
-    });
+    let steps = application
+        .placing()
+        .filter_map(|(step, deploy)| Some((step.name.clone(), deploy.components.as_ref()?)));
     steps
         .map(|(step, components)| (step, render_components(namespace, app, components)))
         .collect()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::expression::{Allowance, with_stack};
+use crate::observe::expression::{Allowance, subject, with_stack};
 use serde_json::json;
 
 fn key(group: &str, kind: &str) -> ObjectKey {
@@ -26,12 +26,7 @@ fn conditions(rules: &[bundle::ConditionRule], key: &ObjectKey, live: &Value) ->
             .iter()
             .map(|rule| ConditionRule::compile(rule, &mut left))
             .collect();
-        evaluate(
-            &rules,
-            key,
-            live,
-            Some(&Subject::new(live, &Allowance::default())),
-        )
+        evaluate(&rules, key, live, Some(&subject(live, &Allowance::default())))
     };
     with_stack(work).unwrap()
 }

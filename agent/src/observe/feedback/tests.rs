@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::expression::{Allowance, with_stack};
+use crate::observe::expression::{Allowance, subject, with_stack};
 use roundhouse_api::bundle::{FeedbackExpression, FeedbackPath};
 use serde_json::json;
 
@@ -37,7 +37,7 @@ fn read(rules: &[bundle::FeedbackRule], key: &ObjectKey, live: &Value) -> (Vec<S
             key,
             "v1",
             live,
-            Some(&Subject::new(live, &Allowance::default())),
+            Some(&subject(live, &Allowance::default())),
         )
     };
     let (values, synced) = with_stack(work).unwrap();

@@ -72,6 +72,13 @@ pub(super) fn read_all(spec: &Object<'_>) -> Vec<ValidComponent> {
         .collect()
 }
 
+/// The names of the components as they are written, for those who refer to them.
+pub(super) fn names<'a>(spec: &Object<'a>) -> Vec<&'a str> {
+    let list = spec.optional("components").map(|node| node.list_if_any());
+    let named = |component: &Node<'a>| component.value.get("name")?.as_str();
+    list.iter().flatten().filter_map(named).collect()
+}
+
 /// Reads one component.
 pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent> {
     let component = node.object(&COMPONENT)?;

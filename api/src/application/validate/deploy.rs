@@ -1,13 +1,17 @@
 //! Placing steps: what one says, and what has to hold over all of them.
 
 use super::{
+    component,
     node::{Node, Object, Shape, choice},
     overriding::{self, Override},
     placement,
     policy::{Policies, Policy, reference},
+    step::{self, Scope},
 };
 use crate::{
-    application::{DeployStep, PlacementPart, PlacementSource, Together, WaitFor, combine, together},
+    application::{
+        DeployStep, FieldPatch, PlacementPart, PlacementSource, Together, Until, WaitFor, combine, together,
+    },
     placement::PlacementSpec,
 };
 use serde_json::Value;
@@ -25,30 +29,68 @@ const DEPLOY: Shape = Shape {
         "placementRef",
         "policies",
         "wait",
+        "maxParallel",
+        "parallelism",
+        "maxFailedClusters",
         "auto",
     ],
+    refused: &[INLINE_POLICIES, TERRAFORM],
+};
+const APPLY_COMPONENT: Shape = Shape {
+    known: &[
+        "name",
+        "component",
+        "patch",
+        "placement",
+        "remainder",
+        "rebalance",
+        "tolerations",
+        "maxClusters",
+        "spread",
+        "overrides",
+        "placementRef",
+        "policies",
+        "wait",
+        "maxParallel",
+        "parallelism",
+        "maxFailedClusters",
+    ],
     refused: &[
+        INLINE_POLICIES,
+        TERRAFORM,
         (
-            "maxParallel",
-            "maxParallel is not supported yet: use several steps",
+            "cluster",
+            "cluster is not supported: name it under placement, such as [{clusters: [c1]}]",
         ),
         (
-            "parallelism",
-            "parallelism is not supported yet: use several steps",
-        ),
-        (
-            "maxFailedClusters",
-            "maxFailedClusters is not supported yet: failed clusters make the step wait",
-        ),
-        (
-            "inlinePolicies",
-            "inlinePolicies is not supported: write the placement here",
-        ),
-        (
-            "ignoreTerraformComponent",
-            "ignoreTerraformComponent is not supported: there are no terraform components",
+            "namespace",
+            "namespace is not supported: set it in the component's objects",
         ),
     ],
+};
+const INLINE_POLICIES: (&str, &str) = (
+    "inlinePolicies",
+    "inlinePolicies is not supported: write the placement here",
+);
+const TERRAFORM: (&str, &str) = (
+    "ignoreTerraformComponent",
+    "ignoreTerraformComponent is not supported: there are no terraform components",
+);
+const WAIT: Shape = Shape {
+    known: &["until"],
+    refused: &[],
+};
+const PATCH: Shape = Shape {
+    known: &["to", "value", "valueFrom"],
+    refused: &[],
+};
+const PATCH_TO: Shape = Shape {
+    known: &["field"],
+    refused: &[],
+};
+const PATCH_FROM: Shape = Shape {
+    known: &["apiVersion", "kind", "name", "field"],
+    refused: &[],
 };
 /// What to do about a missing placement.
 pub(super) const RULES: &str = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], name policies \
@@ -60,29 +102,41 @@ pub(super) struct Placing<'a> {
     pub(super) name: String,
     /// What it says.
     pub(super) spec: PlacementSpec,
+    /// The only component that it dispatches.
+    pub(super) only: Option<String>,
     /// The map that holds the placement's fields.
     pub(super) at: Node<'a>,
 }
 
-/// Reads the properties of a placing step.
+/// Reads the properties of a placing step; with `single`, of one that applies a single component.
 pub(super) fn read<'a>(
     properties: &Node<'a>,
     policies: &Policies<'a>,
     spec: &Object<'a>,
+    scope: &Scope<'_>,
+    single: bool,
 ) -> Option<DeployStep> {
-    let object = properties.object(&DEPLOY)?;
-    let wait = object.optional("wait").and_then(|node| {
-        node.word(&[
-            ("ready", WaitFor::Ready),
-            ("applied", WaitFor::Applied),
-            ("none", WaitFor::None),
-        ])
-    });
+    let object = properties.object(if single { &APPLY_COMPONENT } else { &DEPLOY })?;
+    let (wait, until) = object
+        .optional("wait")
+        .map(|node| wait(&node, scope))
+        .unwrap_or_default();
     if let Some(auto) = object.optional("auto")
         && auto.boolean() == Some(false)
     {
         auto.refuse("auto: false is not supported yet: put a suspend step before this one");
     }
+    let only = match single {
+        true => Some(applied_component(&object, spec)?),
+        false => None,
+    };
+    let patch = match object.optional("patch") {
+        Some(node) => Some(patch(&node, scope)?),
+        None => None,
+    };
+    let max_parallel = max_parallel(&object, wait);
+    let failed = object.optional("maxFailedClusters");
+    let max_failed_clusters = failed.and_then(|node| node.integer(0, u32::MAX));
     let list = object.optional("policies");
     let named = list.as_ref().map(|node| named(node, policies));
     // What is wrong with the list is said already, but for what it lacks.
@@ -105,6 +159,16 @@ pub(super) fn read<'a>(
     } else if let Some(node) = &reference_node {
         let source = PlacementSource::Reference(reference(node)?);
         parts.push((part(None, node, source), node.clone()));
+    } else if !listed && !inline && single && policies.all.iter().any(Policy::places) {
+        // It goes where the application goes.
+        for policy in &policies.all {
+            if let Some(source) = &policy.placement {
+                let at = policy
+                    .node
+                    .child("properties", policy.node.value.get("properties")?);
+                parts.push((part(Some(policy.name), &at, source.clone()), at));
+            }
+        }
     } else if !listed {
         // Override policies alone do not say where to run.
         let spec = placement::read(&object, RULES);
@@ -122,8 +186,94 @@ pub(super) fn read<'a>(
         parts: parts.into_iter().map(|(part, _)| part).collect(),
         path: properties.path.to_string(),
         components,
-        wait: wait.unwrap_or_default(),
+        only,
+        patch,
+        wait,
+        until,
+        max_parallel,
+        max_failed_clusters,
     })
+}
+
+/// `ready`, `applied`, `none`, or `{until: …}`.
+fn wait(node: &Node<'_>, scope: &Scope<'_>) -> (WaitFor, Option<Until>) {
+    if node.value.is_object() {
+        let until = node
+            .object(&WAIT)
+            .and_then(|object| object.required("until", "say what is waited for, such as {ready: \"90%\"}"))
+            .and_then(|node| step::until(&node, scope));
+        return (WaitFor::Ready, until);
+    }
+    let word = node.word(&[
+        ("ready", WaitFor::Ready),
+        ("applied", WaitFor::Applied),
+        ("none", WaitFor::None),
+    ]);
+    (word.unwrap_or_default(), None)
+}
+
+/// `maxParallel`, or KubeVela's `parallelism`.
+fn max_parallel(object: &Object<'_>, wait: WaitFor) -> Option<u32> {
+    let (ours, theirs) = (object.optional("maxParallel"), object.optional("parallelism"));
+    if let (Some(_), Some(theirs)) = (&ours, &theirs) {
+        theirs.refuse("cannot be used beside maxParallel, which says the same: keep one of them");
+    }
+    let node = ours.or(theirs)?;
+    if wait == WaitFor::None {
+        node.refuse(
+            "cannot be used with wait: none, where no cluster is waited for: wait for applied or ready",
+        );
+    }
+    node.integer(1, u32::MAX)
+}
+
+/// The component that a step applies: `component`, or the seed's `name`.
+fn applied_component(object: &Object<'_>, spec: &Object<'_>) -> Option<String> {
+    let node = match object.optional("component") {
+        Some(node) => {
+            if let Some(other) = object.optional("name") {
+                other.refuse("cannot be used beside component, which says the same: keep one of them");
+            }
+            node
+        }
+        None => object.required("name", "name the component to apply")?,
+    };
+    let name = node.text()?;
+    let names = component::names(spec);
+    if !names.contains(&name) {
+        let known = choice(name, names.into_iter());
+        node.refuse(format!("there is no component named {name:?}{known}"));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// The seed's `patch`: a field of the component's object, and the value or the input that it gets.
+fn patch(node: &Node<'_>, scope: &Scope<'_>) -> Option<FieldPatch> {
+    let object = node.object(&PATCH)?;
+    let field = object
+        .required("to", "say which field, such as {field: spec.containers[0].image}")?
+        .object(&PATCH_TO)?
+        .required("field", "name a field, such as spec.containers[0].image")?;
+    let field = step::key(&field)?;
+    let filled = |key: &str| scope.keys.iter().any(|filled| filled.as_str() == key);
+    let by_input = filled("patch.valueFrom.field") || filled("patch.value");
+    if let Some(from) = object.optional("valueFrom") {
+        // What the value is of, for people: the step that applies it gives the value as an output.
+        let from = from.object(&PATCH_FROM)?;
+        if let Some(field) = from.optional("field") {
+            field.refuse("comes from an input: give the field as an output of the step that applies the object, and take it with parameterKey patch.valueFrom.field");
+        }
+    }
+    let value = object.present("value").map(|node| node.value.clone());
+    match (&value, by_input) {
+        (None, false) => node.refuse(
+            "has no value: write it under value, or take it from an input with parameterKey patch.valueFrom.field",
+        ),
+        (Some(_), true) => node.refuse("has a value and an input for it: keep one of them"),
+        _ => {}
+    }
+    Some(FieldPatch { field, value })
 }
 
 fn part(policy: Option<&str>, node: &Node<'_>, source: PlacementSource) -> PlacementPart {
@@ -155,7 +305,12 @@ pub(super) fn from_policy<'a>(
         parts: parts.into_iter().map(|(part, _)| part).collect(),
         path: properties.path.to_string(),
         components,
+        only: None,
+        patch: None,
         wait: WaitFor::default(),
+        until: None,
+        max_parallel: None,
+        max_failed_clusters: None,
     })
 }
 
@@ -253,12 +408,20 @@ fn usable(type_: &str) -> bool {
 
 /// What holds over all placing steps that refer to no Placement; the others are looked at when that is resolved.
 pub(super) fn check_together(placing: &[Placing<'_>], list: &Node<'_>) {
-    let all: Vec<_> = placing.iter().map(|p| (p.name.as_str(), &p.spec)).collect();
+    let all: Vec<_> = placing
+        .iter()
+        .map(|p| (p.name.as_str(), &p.spec, p.only.as_deref()))
+        .collect();
     for problem in together(&all) {
         match problem {
             Together::Remainder { step, reason } => {
                 if let Some(placing) = placing.get(step) {
                     placing.at.child("remainder", &Value::Null).refuse(reason);
+                }
+            }
+            Together::Twice { step, reason } => {
+                if let Some(placing) = placing.get(step) {
+                    placing.at.refuse(reason);
                 }
             }
             Together::Percent { reason } => list.refuse(reason),

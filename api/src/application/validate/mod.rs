@@ -6,6 +6,8 @@
 mod component;
 mod container;
 mod deploy;
+mod duration;
+mod kind;
 mod kubernetes;
 mod node;
 mod once;
@@ -15,9 +17,12 @@ mod path;
 mod placement;
 mod policy;
 mod quantity;
+mod step;
 mod topology;
 mod volumes;
 mod workflow;
+
+pub(crate) use node::choice;
 
 #[cfg(test)]
 mod tests;
@@ -93,10 +98,11 @@ fn read(spec: &Node<'_>) -> Option<ValidApplication> {
     let object = spec.object(&SPEC)?;
     let components = component::read_all(&object);
     let policies = policy::read_all(&object);
-    let steps = workflow::read_all(&object, &policies);
+    let (steps, mode) = workflow::read_all(&object, &policies);
     Some(ValidApplication {
         components,
         steps,
+        mode,
         apply_once: policies.apply_once.mode,
         apply_once_rules: policies.apply_once.rules,
     })

@@ -123,6 +123,14 @@ impl<'a> Node<'a> {
         Some(list.iter().enumerate().map(node).collect())
     }
 
+    /// The entries of a list; none if it is no list, which is said elsewhere.
+    pub(super) fn list_if_any(&self) -> Vec<Node<'a>> {
+        match self.value.is_array() {
+            true => self.list().unwrap_or_default(),
+            false => Vec::new(),
+        }
+    }
+
     /// A string.
     pub(super) fn string(&self) -> Option<&'a str> {
         match self.value {
@@ -236,6 +244,12 @@ impl<'a> Object<'a> {
             .unwrap_or_default()
     }
 
+    /// Refuses something below, at a path as a message writes it.
+    pub(super) fn refuse_at(&self, path: &str, reason: &str) {
+        let path = path.split('.').fold(self.path.clone(), |path, key| path.key(key));
+        self.findings.add(path, reason);
+    }
+
     /// Refuses the whole object.
     pub(super) fn refuse(&self, reason: impl Into<String>) {
         self.findings.add(self.path.clone(), reason);
@@ -257,7 +271,7 @@ pub(super) fn unknown_field<'k>(key: &str, known: impl Iterator<Item = &'k str>)
 }
 
 /// `: did you mean "x"? known here: a, b`, the suggestion only where one is close.
-pub(super) fn choice<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> String {
+pub(crate) fn choice<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.collect();
     let lower = given.to_lowercase();
     let close = known

@@ -2,7 +2,7 @@
 
 use crate::plan::rows::selector_of;
 use roundhouse_api::{
-    application::{ACCEPTED, Application, ApplicationPhase, DELIVERED, StepKind, validate},
+    application::{ACCEPTED, Application, ApplicationPhase, DELIVERED, validate},
     bundle::{Bundle, BundlePhase},
     condition,
     decision::{Decision, WorkloadDecision, WorkloadRef},
@@ -166,12 +166,13 @@ impl View {
 /// The placing steps, in order, with their rules.
 fn rules_of(application: &Application) -> Vec<(String, Vec<Rule>)> {
     let spec = serde_json::to_value(&application.spec).unwrap_or_default();
-    let steps = validate(&spec).map(|valid| valid.steps).unwrap_or_default();
-    let placing = steps.into_iter().filter_map(|step| match step.kind {
-        StepKind::Deploy(deploy) => Some((step.name, deploy.placement.placement)),
-        StepKind::Suspend(_) => None,
-    });
-    placing.collect()
+    let Ok(valid) = validate(&spec) else {
+        return Vec::new();
+    };
+    let placing = valid.placing();
+    placing
+        .map(|(step, deploy)| (step.name.clone(), deploy.placement.placement.clone()))
+        .collect()
 }
 
 /// What the agents reported on the bundles of one application, where it is about the present content.

@@ -4,6 +4,7 @@ mod changes;
 mod placement;
 pub(super) mod saved;
 mod screen;
+mod steps;
 mod structured;
 mod table;
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The placement part of a table: what each rule gets, now and then.
 
-use super::screen::{Screen, counted, listed, number};
+use super::{
+    screen::{Screen, counted, listed, number},
+    steps,
+};
 use crate::{
     cli::plan::screen::more,
     plan::{
@@ -8,10 +11,7 @@ use crate::{
         rows::{Row, rows},
     },
 };
-use roundhouse_api::{
-    application::{StepKind, WaitFor},
-    decision::Assignment,
-};
+use roundhouse_api::decision::Assignment;
 use std::fmt::Write as _;
 
 /// Reasons that are shown at most.
@@ -20,20 +20,16 @@ const MAX_REASONS: usize = 6;
 /// Draws the steps, and under each placing step its rules.
 pub(super) fn draw(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
     let rows = rows(plan);
-    let number_of_steps = plan.valid.steps.len();
-    for (index, step) in plan.valid.steps.iter().enumerate() {
+    let number_of_steps = plan.valid.all_steps().count();
+    for (index, step) in plan.valid.all_steps().enumerate() {
         let place = format!("  Step {} of {number_of_steps}  {}  ", index + 1, step.name);
-        match &step.kind {
-            StepKind::Suspend(suspend) => {
-                let message = suspend
-                    .message
-                    .as_deref()
-                    .map(|text| format!(": {text}"))
-                    .unwrap_or_default();
-                let line = format!("{place}waits until it is resumed{message}");
-                let _ = writeln!(out, "{}", screen.fit(&line));
+        let condition = steps::condition(step);
+        match step.kind.deploy() {
+            None => {
+                let words = steps::words(step).unwrap_or_default();
+                let _ = writeln!(out, "{}", screen.fit(&format!("{place}{words}{condition}")));
             }
-            StepKind::Deploy(deploy) => {
+            Some(deploy) => {
                 let touched = plan.bundles.iter().filter(|bundle| bundle.step == step.name);
                 let changing = touched
                     .filter(|bundle| bundle.action != crate::plan::Action::Keep)
@@ -42,12 +38,9 @@ pub(super) fn draw(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
                     0 => "changes no bundle".to_owned(),
                     count => format!("writes {}", counted(count, "bundle")),
                 };
-                let wait = match deploy.wait {
-                    WaitFor::Ready => "waits until they are ready",
-                    WaitFor::Applied => "waits until they are applied",
-                    WaitFor::None => "does not wait",
-                };
-                let _ = writeln!(out, "{}", screen.fit(&format!("{place}{bundles}, {wait}")));
+                let wait = steps::wait(deploy);
+                let line = format!("{place}{bundles}, {wait}{condition}");
+                let _ = writeln!(out, "{}", screen.fit(&line));
                 table(out, rows.iter().filter(|row| row.step == step.name), screen);
                 of_decision(out, plan, &step.name, screen);
             }

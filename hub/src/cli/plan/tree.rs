@@ -3,13 +3,14 @@
 use super::{
     Drawn,
     screen::{Screen, more, number},
+    steps::condition,
     table,
 };
 use crate::plan::{
     Action, ApplicationPlan,
     rows::{Row, rows},
 };
-use roundhouse_api::application::StepKind;
+use roundhouse_api::application::{StepKind, ValidStep};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Clusters of a rule that are drawn at most, those that change first.
@@ -58,18 +59,21 @@ fn hang(out: &mut String, indent: &str, nodes: &[Node]) {
 fn steps(plan: &ApplicationPlan, screen: &Screen) -> Vec<Node> {
     let rows = rows(plan);
     let actions = actions(plan);
-    let mut nodes: Vec<Node> = plan
-        .valid
-        .steps
-        .iter()
-        .map(|step| match &step.kind {
-            StepKind::Suspend(_) => Node::leaf(format!("step {}: waits until it is resumed", step.name)),
-            StepKind::Deploy(_) => Node {
-                text: format!("step {}", step.name),
-                below: workloads(rows.iter().filter(|row| row.step == step.name), &actions, screen),
-            },
-        })
-        .collect();
+    let step = |step: &ValidStep| match super::steps::words(step) {
+        Some(words) => Node::leaf(format!("step {}: {words}{}", step.name, condition(step))),
+        None => Node {
+            text: format!("step {}{}", step.name, condition(step)),
+            below: workloads(rows.iter().filter(|row| row.step == step.name), &actions, screen),
+        },
+    };
+    let with_inner = |outer: &ValidStep| {
+        let mut node = step(outer);
+        if let StepKind::Group(group) = &outer.kind {
+            node.below = group.steps.iter().map(step).collect();
+        }
+        node
+    };
+    let mut nodes: Vec<Node> = plan.valid.steps.iter().map(with_inner).collect();
     let losing = &plan.risk.losing;
     if !losing.is_empty() {
         let clusters = losing.iter().take(screen.at_most(MAX_CLUSTERS)).map(|cluster| {

@@ -16,7 +16,6 @@ use crate::{
     render,
 };
 use roundhouse_api::{
-    application::StepKind,
     bundle::ApplicationRef,
     decision::{Assignment, Decision, DecisionSpec, WorkloadDecision, WorkloadRef},
     names::decision_name,
@@ -79,10 +78,10 @@ fn known(case: &Case, plans: &[ApplicationPlan], seen: &Seen) -> Result<(), Fail
             };
             wrong(case, format!("{} has no {what} (known: {known})", plan.title()))
         };
-        let steps = plan.valid.steps.iter().filter_map(|step| match &step.kind {
-            StepKind::Deploy(deploy) => Some((&step.name, &deploy.placement.placement)),
-            StepKind::Suspend(_) => None,
-        });
+        let steps = plan
+            .valid
+            .placing()
+            .map(|(step, deploy)| (&step.name, &deploy.placement.placement));
         let steps: BTreeMap<&String, &Vec<Rule>> = steps.collect();
         let Some(rules) = steps.get(&entry.step) else {
             let names = steps.keys().map(|name| (*name).clone()).collect();

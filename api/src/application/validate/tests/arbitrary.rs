@@ -15,6 +15,9 @@ fn word() -> impl Strategy<Value = String> {
             "webservice", "worker", "k8s-objects", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
             "remainder", "tolerations", "maxClusters", "livenessProbe", "httpGet", "pvc", "configMap", "items", "wait",
             "topology", "override", "placementRef", "clusterLabelSelector", "clusterSelector", "allowEmpty", "rules", "selector", "strategy", "path", "affect", "componentNames", "spec.replicas", "onUpdate", "*",
+            "if", "always", "timeout", "1h", "dependsOn", "inputs", "outputs", "from", "parameterKey", "valueFrom", "output.a",
+            "subSteps", "step-group", "mode", "DAG", "until", "ready", "request", "url", "export", "value", "patch", "to", "field",
+            "status.a.failed", "apply-component", "maxParallel", "duration", "break", "fail", "rollback", "webhook",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ]
@@ -58,6 +61,17 @@ fn rich() -> Value {
         {"type": "open-cluster-management", "properties": {"placement": [{"replicas": 3}]}},
         {"type": "deploy", "properties": {"policies": ["t", "o"]}},
         {"type": "deploy", "properties": {"placementRef": {"name": "regions"}}},
+        {"name": "ask", "type": "request", "properties": {"url": "https://x"}, "timeout": "1m", "meta": {"alias": "Ask"},
+            "outputs": [{"name": "url", "valueFrom": "output.body.url"}]},
+        {"name": "both", "type": "step-group", "mode": "DAG", "if": "ask.output.statusCode == 200", "subSteps": [
+            {"name": "x", "type": "wait", "properties": {"until": {"ready": "90%"}}},
+            {"name": "y", "type": "suspend", "dependsOn": ["x"], "properties": {"duration": "1h"}}]},
+        {"name": "tell", "type": "webhook", "if": "always", "properties": {"url": "https://y"},
+            "inputs": [{"from": "url", "parameterKey": "body.url"}]},
+        {"name": "one", "type": "apply-component", "properties": {"component": "w", "placement": [{}], "maxParallel": 2,
+            "maxFailedClusters": 1, "wait": {"until": {"ready": 3}}, "patch": {"to": {"field": "spec.x"}, "value": 1}}},
+        {"name": "set", "type": "export", "properties": {"type": "patch", "component": "w", "value": {"spec": {}}}},
+        {"type": "fail", "if": "status.both.failed", "properties": {"message": "m"}},
     ]);
     let policies = spec["policies"].as_array_mut().unwrap();
     policies.push(json!({"name": "t", "type": "topology", "properties": {"clusterLabelSelector": {"region": "east"}, "allowEmpty": true}}));
@@ -137,7 +151,8 @@ proptest! {
         let mut all = Vec::new();
         places(&rich(), "", &mut all);
         // Manifests and maps with free keys take any field; what an override changes is judged in its component.
-        let open = ["/labels", "/weights", "/clusterLabelSelector"];
+        let open = ["/labels", "/weights", "/clusterLabelSelector", "/5/properties", "/7/properties", "/9/properties/value",
+            "/9/properties/value/spec"];
         let closed = |p: &String| {
             let changed = p.starts_with("/policies") && p.ends_with("/components/0/properties");
             !p.contains("/objects/") && !changed && !open.iter().any(|end| p.ends_with(end))
@@ -155,5 +170,5 @@ proptest! {
 
 #[test]
 fn the_rich_spec_is_accepted() {
-    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(5));
+    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(11));
 }

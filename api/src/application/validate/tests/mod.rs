@@ -68,7 +68,7 @@ fn every_violation_is_named_in_the_order_of_the_document() {
         ],
         "policies": [{"name": "p", "type": "replication"}],
         "workflow": {"steps": [
-            {"type": "deploy", "if": "always", "properties": {"placement": [{"replicas": "7O%"}, {"replicas": "101%"}]}},
+            {"type": "deploy", "stage": "pre-render", "properties": {"placement": [{"replicas": "7O%"}, {"replicas": "101%"}]}},
         ]}
     });
     let paths: Vec<String> = validate(&spec).unwrap_err().into_iter().map(|v| v.path).collect();
@@ -86,9 +86,9 @@ fn every_violation_is_named_in_the_order_of_the_document() {
             "spec.components[1].traits",
             "spec.extra",
             "spec.policies[0].type",
-            "spec.workflow.steps[0].if",
             "spec.workflow.steps[0].properties.placement[0].replicas",
             "spec.workflow.steps[0].properties.placement[1].replicas",
+            "spec.workflow.steps[0].stage",
         ]
     );
 }

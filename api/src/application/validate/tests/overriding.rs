@@ -30,7 +30,7 @@ fn components(policies: &[Value]) -> Vec<ValidComponent> {
     let read = validate(&overriding(policies)).unwrap();
     match &read.steps[0].kind {
         StepKind::Deploy(deploy) => deploy.components.clone().unwrap_or(read.components),
-        StepKind::Suspend(_) => panic!("a suspend step"),
+        _ => panic!("no placing step"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One row per rule on steps, alone and together.
 
 use super::{check, refused, set, valid};
+use crate::application::{Condition, Feedback, OutputSource, order, validate};
 use serde_json::{Value, json};
 
 #[test]
@@ -19,12 +20,6 @@ fn steps() {
             json!({}),
             "spec.workflow.steps: ",
             "expected a list",
-        ),
-        (
-            "/workflow/mode".to_owned(),
-            json!({"steps": "DAG"}),
-            "spec.workflow.mode: ",
-            "mode is not supported yet",
         ),
         (
             "/workflow/ref".to_owned(),
@@ -64,57 +59,9 @@ fn steps() {
         ),
         (
             at("type"),
-            json!("step-group"),
+            json!("rollout"),
             "spec.workflow.steps[0].type: ",
-            "\"step-group\" is not supported yet: use one of open-cluster-management, deploy, suspend",
-        ),
-        (
-            at("type"),
-            json!("apply-component"),
-            "spec.workflow.steps[0].type: ",
-            "not supported yet",
-        ),
-        (
-            at("if"),
-            json!("always"),
-            "spec.workflow.steps[0].if: ",
-            "if is not supported yet",
-        ),
-        (
-            at("timeout"),
-            json!("1m"),
-            "spec.workflow.steps[0].timeout: ",
-            "timeout is not supported yet",
-        ),
-        (
-            at("dependsOn"),
-            json!(["a"]),
-            "spec.workflow.steps[0].dependsOn: ",
-            "dependsOn is not supported yet",
-        ),
-        (
-            at("inputs"),
-            json!([1]),
-            "spec.workflow.steps[0].inputs: ",
-            "inputs are not supported yet",
-        ),
-        (
-            at("outputs"),
-            json!([1]),
-            "spec.workflow.steps[0].outputs: ",
-            "outputs are not supported yet",
-        ),
-        (
-            at("subSteps"),
-            json!([1]),
-            "spec.workflow.steps[0].subSteps: ",
-            "subSteps are not supported yet",
-        ),
-        (
-            at("mode"),
-            json!("DAG"),
-            "spec.workflow.steps[0].mode: ",
-            "mode is not supported yet",
+            "\"rollout\" is not supported yet: use one of open-cluster-management, deploy, apply-component, suspend, step-group",
         ),
         (
             at("stage"),
@@ -145,18 +92,6 @@ fn steps() {
             json!(false),
             "spec.workflow.steps[0].properties.auto: ",
             "put a suspend step before",
-        ),
-        (
-            at("properties/maxParallel"),
-            json!(3),
-            "spec.workflow.steps[0].properties.maxParallel: ",
-            "not supported yet",
-        ),
-        (
-            at("properties/parallelism"),
-            json!(3),
-            "spec.workflow.steps[0].properties.parallelism: ",
-            "not supported yet",
         ),
         (
             at("properties/placementRef"),
@@ -208,12 +143,6 @@ fn steps() {
         ),
         (
             "/workflow/steps/-".to_owned(),
-            json!({"type": "suspend", "properties": {"duration": "1h"}}),
-            "spec.workflow.steps[1].properties.duration: ",
-            "not supported yet",
-        ),
-        (
-            "/workflow/steps/-".to_owned(),
             json!({"type": "suspend", "properties": {"message": 1}}),
             "spec.workflow.steps[1].properties.message: ",
             "expected a string",
@@ -227,6 +156,426 @@ fn steps() {
     ] {
         check(&pointer, value, start, part);
     }
+}
+
+/// A second step beside the valid one, and the line that it leads to.
+fn second(step: Value, start: &str, part: &str) {
+    check(
+        "/workflow/steps/-",
+        step,
+        &format!("spec.workflow.steps[1]{start}"),
+        part,
+    );
+}
+
+#[test]
+fn what_steps_have_in_common() {
+    let suspend = |field: &str, value: Value| {
+        let mut step = json!({"name": "b", "type": "suspend"});
+        step[field] = value;
+        step
+    };
+    for (field, value, start, part) in [
+        ("if", json!(true), ".if: ", "expected a string"),
+        (
+            "if",
+            json!("status.est.failed"),
+            ".if: ",
+            "line 1, column 8: there is no step named \"est\": did you mean \"east\"?",
+        ),
+        (
+            "if",
+            json!("status.east.failed &&"),
+            ".if: ",
+            "line 1, column 22: Syntax error",
+        ),
+        (
+            "if",
+            json!("east.output.x == 1"),
+            ".if: ",
+            "step \"east\" has no output",
+        ),
+        (
+            "if",
+            json!("inputs.x == 1"),
+            ".if: ",
+            "the step has no input from \"x\"",
+        ),
+        (
+            "timeout",
+            json!("1d"),
+            ".timeout: ",
+            "\"1d\" is no duration above zero: write one such as 30s, 10m or 1h30m",
+        ),
+        ("timeout", json!(30), ".timeout: ", "expected a string"),
+        ("dependsOn", json!("east"), ".dependsOn: ", "expected a list"),
+        (
+            "dependsOn",
+            json!(["eest"]),
+            ".dependsOn[0]: ",
+            "there is no step named \"eest\" beside this one: did you mean \"east\"?",
+        ),
+        (
+            "meta",
+            json!({"alas": "x"}),
+            ".meta.alas: ",
+            "did you mean \"alias\"?",
+        ),
+        (
+            "mode",
+            json!("DAG"),
+            ".mode: ",
+            "mode is for steps of type step-group only",
+        ),
+        (
+            "subSteps",
+            json!([{"type": "suspend"}]),
+            ".subSteps: ",
+            "subSteps is for steps of type step-group only",
+        ),
+        ("stage", json!("pre-render"), ".stage: ", "not supported yet"),
+        (
+            "inputs",
+            json!([{"parameterKey": "x"}]),
+            ".inputs[0].from: ",
+            "is required",
+        ),
+        (
+            "inputs",
+            json!([{"from": "secret"}]),
+            ".inputs[0].from: ",
+            "there is no output named \"secret\"",
+        ),
+        (
+            "inputs",
+            json!([{"from": "context."}]),
+            ".inputs[0].from: ",
+            "is no output of a step, and no expression: line 1",
+        ),
+        (
+            "inputs",
+            json!([{"from": "context.appName", "parameterKey": "message"}]),
+            ".inputs[0].parameterKey: ",
+            "suspend takes no input into its properties",
+        ),
+        (
+            "inputs",
+            json!([{"from": "context.appName", "parameterKey": "a["}]),
+            ".inputs[0].parameterKey: ",
+            "a bracket is not closed",
+        ),
+        (
+            "outputs",
+            json!([{"name": "x"}]),
+            ".outputs[0].valueFrom: ",
+            "is required",
+        ),
+        (
+            "outputs",
+            json!([{"name": "a b", "valueFrom": "context.appName"}]),
+            ".outputs[0].name: ",
+            "cannot be the name of an output",
+        ),
+        (
+            "outputs",
+            json!([{"name": "x", "valueFrom": "output.x"}]),
+            ".outputs[0].valueFrom: ",
+            "there is no \"output\" here",
+        ),
+        (
+            "outputs",
+            json!([{"name": "x", "valueFrom": "1"}, {"name": "x", "valueFrom": "2"}]),
+            ".outputs[1].name: ",
+            "is given twice",
+        ),
+        (
+            "properties",
+            json!({"duration": "soon"}),
+            ".properties.duration: ",
+            "is no duration",
+        ),
+        (
+            "properties",
+            json!({"until": "x"}),
+            ".properties.until: ",
+            "unknown field",
+        ),
+    ] {
+        second(suspend(field, value), start, part);
+    }
+}
+
+#[test]
+fn properties_of_steps() {
+    for (step, start, part) in [
+        (
+            json!({"type": "wait"}),
+            ".properties: ",
+            "is required: say what is waited for: write {ready: \"90%\"}",
+        ),
+        (
+            json!({"type": "wait", "properties": {"until": {"ready": "90"}}}),
+            ".properties.until.ready: ",
+            "is not a percentage",
+        ),
+        (
+            json!({"type": "wait", "properties": {"until": {"ready": -1}}}),
+            ".properties.until.ready: ",
+            "expected an integer",
+        ),
+        (
+            json!({"type": "wait", "properties": {"until": "fleet.ready >"}}),
+            ".properties.until: ",
+            "Syntax error",
+        ),
+        (
+            json!({"type": "wait", "properties": {"until": {"ready": 1}, "steps": ["x"]}}),
+            ".properties.steps[0]: ",
+            "there is no step named \"x\"",
+        ),
+        (
+            json!({"type": "fail", "properties": {"mesage": "x"}}),
+            ".properties.mesage: ",
+            "did you mean \"message\"?",
+        ),
+        (
+            json!({"type": "export", "properties": {}}),
+            ".properties.value: ",
+            "is required",
+        ),
+        (
+            json!({"type": "export", "properties": {"type": "patch", "value": {}}}),
+            ".properties.component: ",
+            "is required: name the component that is patched",
+        ),
+        (
+            json!({"type": "export", "properties": {"type": "patch", "component": "wep", "value": {}}}),
+            ".properties.component: ",
+            "did you mean \"web\"?",
+        ),
+        (
+            json!({"type": "export", "properties": {"component": "web", "value": {}}}),
+            ".properties.component: ",
+            "is for type: patch only",
+        ),
+        (
+            json!({"type": "rollback", "properties": {"to": 3}}),
+            ".properties.to: ",
+            "expected a string",
+        ),
+        (
+            json!({"type": "request", "properties": {}}),
+            ".properties.url: ",
+            "is required",
+        ),
+        (json!({"type": "step-group"}), ".subSteps: ", "is required"),
+        (
+            json!({"type": "step-group", "subSteps": []}),
+            ".subSteps: ",
+            "is empty",
+        ),
+        (
+            json!({"type": "step-group", "properties": {"x": 1}, "subSteps": [{"type": "suspend"}]}),
+            ".properties: ",
+            "a step-group has no properties",
+        ),
+        (
+            json!({"type": "step-group", "subSteps": [{"type": "step-group"}]}),
+            ".subSteps[0].type: ",
+            "cannot be in another one",
+        ),
+        (
+            json!({"type": "step-group", "subSteps": [{"type": "suspend", "subSteps": [1]}]}),
+            ".subSteps[0].subSteps: ",
+            "cannot be in another one",
+        ),
+        (
+            json!({"type": "step-group", "subSteps": [{"name": "east", "type": "suspend"}]}),
+            ".subSteps[0].name: ",
+            "step name \"east\" is used twice",
+        ),
+        (
+            json!({"type": "step-group", "subSteps": [{"type": "suspend", "dependsOn": ["east"]}]}),
+            ".subSteps[0].dependsOn[0]: ",
+            "there is no step named \"east\" beside this one",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"placement": [{}]}}),
+            ".properties.name: ",
+            "is required: name the component to apply",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "db", "placement": [{}]}}),
+            ".properties.name: ",
+            "there is no component named \"db\"",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "cluster": "c1", "placement": [{}]}}),
+            ".properties.cluster: ",
+            "name it under placement",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}], "patch": {"to": {"field": "a"}}}}),
+            ".properties.patch: ",
+            "has no value",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}], "patch": {"value": 1}}}),
+            ".properties.patch.to: ",
+            "is required",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{"replicas": "10%"}]}}),
+            ".properties: ",
+            "component \"web\" is divided by step \"east\" already",
+        ),
+        (
+            json!({"type": "deploy", "properties": {"placement": [{}], "wait": {"until": {}}}}),
+            ".properties.wait.until.ready: ",
+            "is required",
+        ),
+        (
+            json!({"type": "deploy", "properties": {"placement": [{}], "maxParallel": 0}}),
+            ".properties.maxParallel: ",
+            "expected an integer from 1",
+        ),
+        (
+            json!({"type": "deploy", "properties": {"placement": [{}], "maxParallel": 1, "parallelism": 1}}),
+            ".properties.parallelism: ",
+            "says the same",
+        ),
+        (
+            json!({"type": "deploy", "properties": {"placement": [{}], "maxParallel": 1, "wait": "none"}}),
+            ".properties.maxParallel: ",
+            "cannot be used with wait: none",
+        ),
+        (
+            json!({"type": "deploy", "properties": {"placement": [{}], "maxFailedClusters": "1"}}),
+            ".properties.maxFailedClusters: ",
+            "expected an integer",
+        ),
+    ] {
+        second(step, start, part);
+    }
+}
+
+#[test]
+fn steps_that_wait_for_one_another_are_refused() {
+    let refuse = |mode: &str, steps: Value, part: &str| {
+        let mut spec = valid();
+        set(&mut spec, "/workflow/mode", json!({"steps": mode}));
+        for step in steps.as_array().unwrap() {
+            set(&mut spec, "/workflow/steps/-", step.clone());
+        }
+        let lines = refused(&spec);
+        match part {
+            "" => assert_eq!(lines, [""; 0]),
+            part => assert!(lines.len() == 1 && lines[0].contains(part), "{lines:?}"),
+        }
+    };
+    let suspend = |name: &str, after: &[&str]| json!({"name": name, "type": "suspend", "dependsOn": after});
+    refuse(
+        "DAG",
+        json!([suspend("a", &["b"]), suspend("b", &["a"])]),
+        "spec.workflow.steps: steps wait for one another: a waits for b, which waits for a;",
+    );
+    refuse("DAG", json!([suspend("a", &["a"])]), "a waits for a;");
+    refuse("DAG", json!([suspend("a", &["b"]), suspend("b", &[])]), "");
+    // Without dependsOn a step comes after all before it.
+    refuse(
+        "StepByStep",
+        json!([suspend("a", &["b"]), suspend("b", &[])]),
+        "a waits for b, which waits for a",
+    );
+    refuse(
+        "StepByStep",
+        json!([suspend("a", &["b"]), suspend("b", &["east"])]),
+        "",
+    );
+    let asks = |name: &str, of: &str| json!({"name": name, "type": "request", "if": format!("{of}.output.statusCode == 200"), "properties": {"url": "https://x"}});
+    refuse(
+        "DAG",
+        json!([asks("a", "b"), asks("b", "a")]),
+        "a waits for b, which waits for a",
+    );
+    refuse("DAG", json!([asks("a", "a")]), "a waits for a");
+    refuse(
+        "DAG",
+        json!([asks("a", "b"), {"name": "b", "type": "export", "properties": {"value": 1}}]),
+        "",
+    );
+}
+
+#[test]
+fn the_seeds_database_example_is_understood() {
+    let spec = json!({
+        "components": [
+            {"name": "my-db", "type": "k8s-objects", "properties": {"objects": [
+                {"apiVersion": "database.example.org/v1alpha1", "kind": "MySQLInstance", "metadata": {"name": "my-db"}}]}},
+            {"name": "my-app", "type": "webservice", "properties": {"image": "nginx"}}],
+        "policies": [{"name": "all", "type": "placement", "properties": {"placement": [{}]}}],
+        "workflow": {"steps": [
+            {"type": "apply-component", "outputs": [{"name": "connSecret", "valueFrom": "output.status.connSecret"}],
+                "properties": {"name": "my-db"}},
+            {"type": "apply-component", "inputs": [{"from": "connSecret", "parameterKey": "patch.valueFrom.field"}],
+                "properties": {"name": "my-app", "patch": {
+                    "to": {"field": "spec.containers[0].envFrom[0].secretRef.name"},
+                    "valueFrom": {"apiVersion": "database.example.org/v1alpha1", "kind": "MySQLInstance", "name": "my-db"}}}}]}
+    });
+    let valid = validate(&spec).unwrap();
+    let OutputSource::Feedback { component, read } = &valid.steps[0].outputs[0].value else {
+        panic!("{:?}", valid.steps[0]);
+    };
+    assert_eq!(
+        (component.as_str(), read),
+        ("my-db", &Feedback::Path(".status.connSecret".to_owned()))
+    );
+    let deploy = valid.steps[1].kind.deploy().unwrap();
+    assert_eq!(deploy.only.as_deref(), Some("my-app"));
+    let patch = deploy.patch.as_ref().unwrap();
+    assert_eq!(
+        (patch.field.pointer().as_str(), &patch.value),
+        ("/spec/containers/0/envFrom/0/secretRef/name", &None)
+    );
+    assert_eq!(
+        deploy.placement.placement.len(),
+        1,
+        "it goes where the application goes"
+    );
+    assert_eq!(order(&valid.steps, valid.mode), [vec![], vec![0]]);
+}
+
+#[test]
+fn the_seeds_response_codes_are_understood() {
+    let mut spec = valid();
+    for step in [
+        json!({"name": "request", "type": "webhook", "properties": {"url": "https://example.org"}}),
+        json!({"name": "handle-400", "type": "notification", "if": "request.output.responseCode == 400"}),
+        json!({"name": "handle-500", "type": "rollback", "if": "request.output.responseCode == 500"}),
+        json!({"name": "at-last", "type": "notification", "if": "always", "meta": {"alias": "Tell"}, "timeout": "1m"}),
+        json!({"name": "both", "type": "step-group", "subSteps": [{"type": "suspend"}, {"type": "break"}]}),
+    ] {
+        set(&mut spec, "/workflow/steps/-", step);
+    }
+    let valid = validate(&spec).unwrap();
+    assert_eq!(valid.steps[1].referenced, ["responseCode"]);
+    assert_eq!(valid.steps[4].condition, Some(Condition::Always));
+    assert_eq!(valid.steps[4].alias.as_deref(), Some("Tell"));
+    assert_eq!(valid.steps[4].timeout, Some(std::time::Duration::from_secs(60)));
+    let names: Vec<&str> = valid.all_steps().map(|step| step.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "east",
+            "request",
+            "handle-400",
+            "handle-500",
+            "at-last",
+            "both",
+            "both-0",
+            "both-1"
+        ]
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn naming(policies: &[(&str, &str, Value)]) -> Value {
 fn placement(valid: &ValidApplication, step: usize) -> &PlacementSpec {
     match &valid.steps[step].kind {
         StepKind::Deploy(deploy) => &deploy.placement,
-        StepKind::Suspend(_) => panic!("a suspend step"),
+        _ => panic!("no placing step"),
     }
 }
 

@@ -1,16 +1,16 @@
-//! Allowance: what all evaluations of one bundle may touch in one pass. A single expression is held to its own budget;
+//! Allowance: what all evaluations of one owner may touch in one pass. A single expression is held to its own budget;
 //! without this one, an expression that just keeps within it would be paid for once per object, a thousand times a pass.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one pass over one bundle may touch, in bytes.
+/// What one pass may touch, in bytes.
 pub(super) const PASS: u64 = 256 * 1024 * 1024;
 /// What an evaluation costs at least, in bytes.
 const EVALUATION: u64 = 4096;
 
 /// What is left of a pass.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     full: u64,
     left: AtomicU64,
 }
@@ -23,7 +23,7 @@ impl Default for Allowance {
 
 impl Allowance {
     /// An allowance of so many bytes.
-    pub(crate) fn of(full: u64) -> Self {
+    pub fn of(full: u64) -> Self {
         Allowance {
             full,
             left: AtomicU64::new(full),
@@ -31,7 +31,7 @@ impl Allowance {
     }
 
     /// A new pass begins.
-    pub(crate) fn renew(&self) {
+    pub fn renew(&self) {
         self.left.store(self.full, Ordering::Relaxed);
     }
 
