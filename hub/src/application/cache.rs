@@ -212,7 +212,7 @@ impl Cache {
         for stored in state.applications.values() {
             let phase = stored.status.phase.map(word).unwrap_or_else(|| "new".to_owned());
             *applications.entry(phase).or_default() += 1;
-            for step in stored.status.workflow.iter().flat_map(|run| &run.steps) {
+            for step in stored.status.workflow.iter().flat_map(|run| run.all_steps()) {
                 *steps.entry(word(step.phase)).or_default() += 1;
             }
         }

@@ -14,18 +14,20 @@ pub(in crate::application) fn ended(
     now: Timestamp,
 ) {
     let Some(run) = &after.workflow else { return };
-    let same = before
-        .workflow
-        .as_ref()
+    let earlier = before.workflow.as_ref();
+    let same = earlier
         .filter(|earlier| earlier.start_time == run.start_time && earlier.app_revision == run.app_revision);
-    for step in &run.steps {
-        let earlier = same.and_then(|run| run.steps.iter().find(|s| s.name == step.name));
-        let was_over = earlier.is_some_and(|step| over(step).is_some());
-        if let (Some(phase), false) = (over(step), was_over) {
-            let started = step.first_execute_time.as_ref().map_or(now, |time| time.0);
-            let took = Duration::try_from(now.duration_since(started)).unwrap_or_default();
-            metrics.step_ended(&step.type_, phase, took);
+    for step in run.all_steps().filter(|step| step.is_over()) {
+        let was_over = same
+            .and_then(|run| run.step(&step.name))
+            .is_some_and(StepStatus::is_over);
+        // Of a run that was started again from a step, the steps before it are as they were.
+        if was_over || earlier.and_then(|run| run.step(&step.name)) == Some(step) {
+            continue;
         }
+        let started = step.first_execute_time.as_ref().map_or(now, |time| time.0);
+        let took = Duration::try_from(now.duration_since(started)).unwrap_or_default();
+        metrics.step_ended(&step.type_, word(step.phase), took);
     }
     if run.finished && !same.is_some_and(|run| run.finished) {
         metrics.run_ended(match (run.status, after.phase) {
@@ -36,15 +38,12 @@ pub(in crate::application) fn ended(
     }
 }
 
-/// The phase in which a step is over.
-fn over(step: &StepStatus) -> Option<&'static str> {
-    match step.phase {
-        StepPhase::Succeeded => Some("succeeded"),
-        StepPhase::Skipped => Some("skipped"),
-        StepPhase::Failed if step.reason != Some(roundhouse_api::application::StepReason::Execute) => {
-            Some("failed")
-        }
-        _ => None,
+/// A phase in which a step is over.
+fn word(phase: StepPhase) -> &'static str {
+    match phase {
+        StepPhase::Succeeded => "succeeded",
+        StepPhase::Skipped => "skipped",
+        _ => "failed",
     }
 }
 

@@ -45,8 +45,7 @@ pub(crate) fn transitions(before: &ApplicationStatus, after: &ApplicationStatus)
     let mut told = Vec::new();
     told.extend(judged(before, after));
     if let Some(run) = &after.workflow {
-        let earlier = before.workflow.as_ref().filter(|earlier| same_run(earlier, run));
-        run_moved(earlier, run, after.phase, &mut told);
+        run_moved(before.workflow.as_ref(), run, after.phase, &mut told);
     }
     told.extend(health(before.phase, after.phase));
     told.extend(held(before, after));
@@ -78,12 +77,13 @@ fn judged(before: &ApplicationStatus, after: &ApplicationStatus) -> Option<Trans
 }
 
 fn run_moved(
-    before: Option<&WorkflowStatus>,
+    earlier: Option<&WorkflowStatus>,
     run: &WorkflowStatus,
     phase: Option<ApplicationPhase>,
     told: &mut Vec<Transition>,
 ) {
     let revision = run.app_revision.as_deref().unwrap_or("the revision");
+    let before = earlier.filter(|earlier| same_run(earlier, run));
     if before.is_none() {
         let steps = match run.steps.len() {
             1 => "1 step".to_owned(),
@@ -102,9 +102,12 @@ fn run_moved(
             format!("the run of {revision} goes on"),
         ));
     }
-    for step in &run.steps {
-        let earlier = before.and_then(|run| run.steps.iter().find(|s| s.name == step.name));
-        told.extend(step_moved(earlier, step));
+    for step in run.all_steps() {
+        // Of a run that was started again from a step, the steps before it are as they were.
+        if earlier.and_then(|run| run.step(&step.name)) != Some(step) {
+            let was = before.and_then(|run| run.step(&step.name));
+            told.extend(step_moved(was, step));
+        }
     }
     if is_suspended && !was_suspended {
         let why = run.message.as_deref().unwrap_or("it waits for a person");
@@ -369,7 +372,7 @@ mod tests {
             let mut run = run(
                 "running",
                 json!({}),
-                json!([{"name": "east", "type": "deploy", "phase": "running"}]),
+                json!([{"name": "east", "type": "deploy", "phase": "running", "message": "waiting for c1", "firstExecuteTime": time}]),
             );
             run["startTime"] = json!(time);
             json!({"phase": "runningWorkflow", "workflow": run})
@@ -378,8 +381,47 @@ mod tests {
             story(&[at("2026-01-01T00:00:00Z"), at("2026-01-01T00:01:00Z")]),
             [
                 "RunStarted: delivering web-v2 in 1 step",
-                "StepStarted: step east started"
+                "StepWaiting: step east: waiting for c1"
             ]
+        );
+    }
+
+    #[test]
+    fn of_a_run_that_starts_again_from_a_step_only_that_step_is_told() {
+        let at = |time: &str, west: &str| {
+            let mut run = run(
+                "running",
+                json!({}),
+                json!([
+                {"name": "east", "type": "deploy", "phase": "succeeded", "firstExecuteTime": "2026-01-01T00:00:00Z"},
+                {"name": "west", "type": "deploy", "phase": west}]),
+            );
+            run["startTime"] = json!(time);
+            json!({"phase": "runningWorkflow", "workflow": run})
+        };
+        assert_eq!(
+            story(&[
+                at("2026-01-01T00:00:00Z", "failed"),
+                at("2026-01-01T00:01:00Z", "pending"),
+                at("2026-01-01T00:01:00Z", "running")
+            ]),
+            [
+                "RunStarted: delivering web-v2 in 2 steps",
+                "StepStarted: step west started"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_steps_of_a_group_are_told() {
+        let at = |phase: &str| {
+            let steps = json!([{"name": "both", "type": "step-group", "phase": "running", "subSteps": [
+                {"name": "east", "type": "deploy", "phase": phase}, {"name": "west", "type": "deploy", "phase": "running"}]}]);
+            json!({"phase": "runningWorkflow", "workflow": run("running", json!({}), steps)})
+        };
+        assert_eq!(
+            story(&[at("running"), at("succeeded")]),
+            ["StepSucceeded: step east succeeded"]
         );
     }
 }

@@ -146,6 +146,9 @@ fn restart_from(name: &str, run: &WorkflowStatus, look: &str) -> Answer {
             "--step with one of them",
         );
     };
+    if run.restart_from.as_deref() == Some(name) {
+        return Answer::Already("restarted already, and the hub takes it up");
+    }
     if step.phase == StepPhase::Pending {
         return Answer::refused(format!("step {name} has not started"), look);
     }
@@ -195,6 +198,7 @@ mod tests {
             generation: Some(1),
             deleting: false,
             status: &status,
+            timers: &BTreeMap::new(),
         };
         let annotations = annotations
             .iter()

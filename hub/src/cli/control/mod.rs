@@ -4,7 +4,7 @@ mod decide;
 
 use super::{
     Failure, hub,
-    status::Stands,
+    status::{Stands, timers},
     subject::{Subject, status_of},
     terminal,
 };
@@ -119,12 +119,14 @@ async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure
     for _ in 0..TRIES {
         let application = subject.read(&client).await?;
         let status = status_of(&application);
+        let timers = timers(&application);
         let stands = Stands {
             namespace: &subject.namespace,
             name: &subject.application,
             generation: application.metadata.generation,
             deleting: application.metadata.deletion_timestamp.is_some(),
             status: &status,
+            timers: &timers,
         };
         let answer = decide(command, &stands, application.annotations());
         let written = match answer {

@@ -166,8 +166,8 @@ fn each(run: &WorkflowStatus, visit: &mut impl FnMut(&StepStatus, usize)) {
 }
 
 /// The steps of a group.
-fn children(_step: &StepStatus) -> Vec<&StepStatus> {
-    Vec::new()
+fn children(step: &StepStatus) -> Vec<&StepStatus> {
+    step.sub_steps.iter().collect()
 }
 
 fn regions(out: &mut String, delivery: &Delivery, style: Style) {

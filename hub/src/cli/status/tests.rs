@@ -139,6 +139,39 @@ fn an_application_on_one_screen() {
 }
 
 #[test]
+fn the_steps_of_a_group_are_below_it() {
+    let mut status = delivering();
+    status["workflow"]["steps"] = json!([
+        {"name": "both", "type": "step-group", "phase": "running", "reason": "Wait", "firstExecuteTime": "2026-03-01T11:58:30Z", "subSteps": [
+            {"name": "east", "type": "deploy", "phase": "succeeded", "firstExecuteTime": "2026-03-01T11:58:30Z"},
+            {"name": "west", "type": "deploy", "phase": "running", "reason": "Wait", "message": "waiting for 1 of 2 clusters: west-1 (applying)",
+                "firstExecuteTime": "2026-03-01T11:58:30Z"}]},
+        {"name": "tell", "type": "notification", "phase": "pending"}]);
+    insta::assert_snapshot!("group", text(&status, Format::Table));
+    insta::assert_snapshot!("group-tree", text(&status, Format::Tree));
+}
+
+#[test]
+fn a_run_that_is_suspended_for_a_time_awaits_nobody() {
+    let view = |duration: Value| {
+        let spec = json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}],
+            "workflow": {"steps": [
+                {"name": "east", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}},
+                {"name": "approve", "type": "suspend", "properties": duration}]}});
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "generation": 2}, "spec": spec, "status": suspended()});
+        StatusView::of(&serde_json::from_value(application).unwrap()).verdict
+    };
+    let soaks = view(json!({"duration": "15m"}));
+    assert_eq!(soaks.state, State::InProgress);
+    assert_eq!(
+        soaks.why.as_deref(),
+        Some("step approve: look at the graphs of east; it goes on by itself at 2026-03-01T12:13:00Z")
+    );
+    assert_eq!(view(json!({})).state, State::Awaiting);
+}
+
+#[test]
 fn colours_change_nothing_but_colours() {
     let view = view(&delivering());
     let colored = draw(&view, Format::Tree, Style { color: true }, now());

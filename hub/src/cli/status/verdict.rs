@@ -1,6 +1,7 @@
 //! Where an application stands, in one of four states that scripts can tell apart. Pure.
 
 use crate::{cli::subject::command, dispatch::removal, explain::words};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, PLACED, StepPhase,
@@ -8,6 +9,7 @@ use roundhouse_api::{
     },
     condition,
 };
+use std::{collections::BTreeMap, time::Duration};
 
 /// What a script has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub(in crate::cli) struct Stands<'a> {
     pub(in crate::cli) generation: Option<i64>,
     pub(in crate::cli) deleting: bool,
     pub(in crate::cli) status: &'a ApplicationStatus,
+    /// Steps that suspend the run for a time only, by name.
+    pub(in crate::cli) timers: &'a BTreeMap<String, Duration>,
 }
 
 /// Judges an application. What a person has asked for and the hub has not taken up yet counts as in progress.
@@ -116,6 +120,9 @@ pub(in crate::cli) fn verdict(app: &Stands<'_>) -> Verdict {
 
 /// A command of a person that the hub has not taken up.
 fn asked(run: &WorkflowStatus, phase: Option<ApplicationPhase>) -> Option<&'static str> {
+    if run.restart_from.is_some() {
+        return Some("restarting");
+    }
     if run.finished {
         return (phase == Some(ApplicationPhase::RunningWorkflow)).then_some("restarting");
     }
@@ -167,7 +174,7 @@ fn ended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
     if app.status.phase == Some(ApplicationPhase::WorkflowTerminated) {
         return Verdict::new(State::Failed, "terminated", None).try_(command("restart", namespace, name));
     }
-    let failed = steps(run).find(|step| step.phase == StepPhase::Failed);
+    let failed = of_phase(run, &[StepPhase::Failed]);
     let why = match failed {
         Some(step) => Some(match &step.message {
             Some(message) => format!("step {}: {message}", step.name),
@@ -185,7 +192,7 @@ fn ended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
 
 fn suspended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
     let (namespace, name) = (app.namespace, app.name);
-    let step = steps(run).find(|step| step.phase == StepPhase::Suspending);
+    let step = of_phase(run, &[StepPhase::Suspending]);
     let why = step
         .and_then(|step| step.message.clone())
         .or_else(|| run.message.clone());
@@ -194,13 +201,36 @@ fn suspended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
         (Some(step), None) => Some(format!("step {} waits for a person", step.name)),
         (None, why) => why,
     };
+    if let Some(at) = goes_on(app, run) {
+        let why = format!("{}; it goes on by itself at {at}", why.unwrap_or_default());
+        return Verdict::new(State::InProgress, "suspended", Some(why)).try_(format!(
+            "{}, to go on at once",
+            command("resume", namespace, name)
+        ));
+    }
     Verdict::new(State::Awaiting, "suspended", why)
         .try_(command("resume", namespace, name))
         .try_(command("terminate", namespace, name))
 }
 
+/// When a run goes on without a person: every step that suspends it does so for a time. The latest of them.
+fn goes_on(app: &Stands<'_>, run: &WorkflowStatus) -> Option<String> {
+    let suspending = steps(run).filter(|step| step.phase == StepPhase::Suspending);
+    let mut latest = None;
+    for step in suspending {
+        let timer = app.timers.get(&step.name)?;
+        let since = step.first_execute_time.as_ref()?.0;
+        latest = latest.max(Some(since.checked_add(*timer).ok()?));
+    }
+    // As the API writes times.
+    match serde_json::to_value(Time(latest?)) {
+        Ok(serde_json::Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
 fn running(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
-    let step = steps(run).find(|step| matches!(step.phase, StepPhase::Running | StepPhase::Failed));
+    let step = of_phase(run, &[StepPhase::Running, StepPhase::Failed]);
     let why = stuck(app)
         .or_else(|| {
             let step = step?;
@@ -262,9 +292,16 @@ fn clusters_advice(app: &Stands<'_>, verdict: Verdict) -> Verdict {
     verdict
 }
 
+/// The first step in one of these phases; a group only if none of its own is.
+fn of_phase<'a>(run: &'a WorkflowStatus, phases: &[StepPhase]) -> Option<&'a StepStatus> {
+    let found = |step: &&StepStatus| phases.contains(&step.phase);
+    let mut alone = steps(run).filter(|step| step.sub_steps.is_empty());
+    alone.find(found).or_else(|| steps(run).find(found))
+}
+
 /// All steps, each group before its own.
 pub(in crate::cli) fn steps(run: &WorkflowStatus) -> impl Iterator<Item = &StepStatus> {
-    run.steps.iter()
+    run.all_steps()
 }
 
 /// Whether the run of the present spec has succeeded, ready or not.

@@ -3,8 +3,9 @@
 use super::verdict::{Stands, Verdict, is_delivered, verdict};
 use crate::cli::subject::status_of;
 use kube::{ResourceExt, api::DynamicObject};
-use roundhouse_api::application::ApplicationStatus;
+use roundhouse_api::application::{ApplicationStatus, StepKind, validate};
 use serde_json::{Value, json};
+use std::{collections::BTreeMap, time::Duration};
 
 /// An application at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +20,18 @@ pub(in crate::cli) struct StatusView {
     pub(in crate::cli) delivered: bool,
 }
 
+/// Steps that suspend a run for a time only.
+pub(in crate::cli) fn timers(application: &DynamicObject) -> BTreeMap<String, Duration> {
+    let Some(Ok(valid)) = application.data.get("spec").map(validate) else {
+        return BTreeMap::new();
+    };
+    let timer = |step: &roundhouse_api::application::ValidStep| match &step.kind {
+        StepKind::Suspend(suspend) => Some((step.name.clone(), suspend.duration?)),
+        _ => None,
+    };
+    valid.all_steps().filter_map(timer).collect()
+}
+
 impl StatusView {
     pub(in crate::cli) fn of(application: &DynamicObject) -> StatusView {
         let status = status_of(application);
@@ -26,12 +39,14 @@ impl StatusView {
             application.namespace().unwrap_or_default(),
             application.name_any(),
         );
+        let timers = timers(application);
         let stands = Stands {
             namespace: &namespace,
             name: &name,
             generation: application.metadata.generation,
             deleting: application.metadata.deletion_timestamp.is_some(),
             status: &status,
+            timers: &timers,
         };
         StatusView {
             verdict: verdict(&stands),
