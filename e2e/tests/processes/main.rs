@@ -7,4 +7,6 @@ mod ends;
 mod fleet;
 mod identity;
 mod memory;
+mod metrics;
+mod steering;
 mod yard;
