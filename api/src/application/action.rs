@@ -4,7 +4,7 @@ use super::validate::Violation;
 use serde_json::Value;
 
 /// What a step that acts is to do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionProperties {
     /// The kind of action.
     pub kind: ActionKind,

@@ -12,6 +12,7 @@ use super::{
     queue::Queue,
 };
 use crate::{
+    action::{Executor, Jobs, NoExecutor},
     metrics::{Levels, Metrics},
     workflow::Limits,
 };
@@ -36,7 +37,7 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
 
 /// Settings of the application controller.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
@@ -48,6 +49,19 @@ pub struct ApplicationOptions {
     pub metrics: Metrics,
     /// Seed of the jitter in the back-off of failed passes.
     pub seed: u64,
+    /// Does the work of steps that act.
+    pub executor: Arc<dyn Executor>,
+}
+
+impl std::fmt::Debug for ApplicationOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApplicationOptions")
+            .field("concurrency", &self.concurrency)
+            .field("limits", &self.limits)
+            .field("revision_limit", &self.revision_limit)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ApplicationOptions {
@@ -58,6 +72,7 @@ impl Default for ApplicationOptions {
             revision_limit: DEFAULT_REVISION_LIMIT,
             metrics: Metrics::default(),
             seed: 0,
+            executor: Arc::new(NoExecutor),
         }
     }
 }
@@ -140,6 +155,8 @@ async fn work(
         revision_limit: options.revision_limit,
         recorder,
         metrics: options.metrics.clone(),
+        jobs: Jobs::new(options.executor.clone()),
+        queue: queue.clone(),
         written: Mutex::default(),
     });
     tracing::info!(

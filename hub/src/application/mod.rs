@@ -3,6 +3,8 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `feed` | watches Applications, Placements, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `feedback` | outputs of placing steps: what agents are to report, and what they do |
+//! | `patching` | changes that a run has come to know, as overrides of a decision |
 //! | `fleet` | the one index of the clusters |
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
@@ -11,6 +13,7 @@
 //! | `foresee` | what a run would come to: the same functions over a snapshot, without a write |
 //! | `placements` | Placements and their status |
 //! | `placing` | the decisions of the placing steps; pure |
+//! | `acting` | steps that act: their jobs, and going back to an earlier revision |
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
@@ -24,6 +27,7 @@
 //! Architecture Invariant: a step's start is stored in the Application's status before anything of it is dispatched,
 //! so that a command or a new spec that came in between wins by resourceVersion.
 
+mod acting;
 mod bundles;
 mod cache;
 mod controller;
@@ -31,11 +35,13 @@ mod error;
 pub(crate) mod events;
 mod expiring;
 mod feed;
+mod feedback;
 mod fleet;
 mod foresee;
 pub(crate) mod history;
 mod lifecycle;
 mod pass;
+mod patching;
 mod placements;
 mod placing;
 mod queue;

@@ -5,16 +5,19 @@
 //! spec or a command starts the next pass.
 
 use super::{
-    Key,
+    Key, acting,
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
     events::Recorder,
+    feedback,
     placing::{self, Placed},
+    queue::Queue,
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
 };
 use crate::{
+    action::Jobs,
     dispatch::{Content, Target},
     metrics::Metrics,
     placement::Sight,
@@ -22,11 +25,12 @@ use crate::{
     workflow::{self, Effect, Limits, Spec, Status},
 };
 use jiff::Timestamp;
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, resolve, validate,
+        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, WorkflowStatus, resolve,
+        validate,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -59,6 +63,10 @@ pub(super) struct Hub {
     /// Tells what moves.
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
+    /// The jobs of steps that act.
+    pub(super) jobs: Jobs,
+    /// Wakes an application whose job is over.
+    pub(super) queue: Arc<Queue>,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
     /// When each application's status was written last.
@@ -169,7 +177,7 @@ impl Hub {
             Some(Ok(spec)) => Found::Valid(spec),
             Some(Err(violations)) => Found::Refused(violations),
         });
-        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(&valid.steps)));
+        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(valid)));
         self.cache.looks_at(key, sight);
         resolved.err()
     }
@@ -194,7 +202,8 @@ impl Hub {
         let variants = render::variants(&app.namespace, &app.name, &valid);
         let recorded = render::with_variants(&rendered, &variants);
         let choice = revisions::choose(&application, &existing, latest, spec, &recorded);
-        let steps = Spec::new(&choice.latest.name, app.generation, &valid, self.limits);
+        let of = (app.namespace.as_str(), app.name.as_str());
+        let steps = Spec::new(&choice.latest.name, app.generation, of, &valid, self.limits);
         let started = status
             .workflow
             .as_ref()
@@ -224,6 +233,7 @@ impl Hub {
         let delivery = Delivery {
             key,
             application,
+            manifest_configs: feedback::manifest_configs(&valid, &content.rendered),
             workloads: render::workloads(&content.rendered),
             valid,
             content,
@@ -252,6 +262,7 @@ impl Hub {
             let (next, effects) = workflow::advance(&delivery.spec, &engine, &view.evidence, now);
             status.phase = next.phase;
             status.workflow = next.workflow;
+            acting::deliver(&mut status, &delivery.spec);
             self.describe(delivery, &view, &mut status, &app, now);
             let judged = effects.contains(&Effect::CollectGarbage).then(|| {
                 let revision = &delivery.spec.revision;
@@ -273,9 +284,15 @@ impl Hub {
                 status = app.status.clone();
                 status.observed_generation = Some(app.generation);
             }
-            let last = round >= delivery.spec.steps.len() + MORE_ROUNDS;
+            let last = round >= delivery.valid.all_steps().count() + MORE_ROUNDS;
             let done = self
-                .carry_out(delivery, &view, &effects, judged, &mut outcome)
+                .carry_out(
+                    delivery,
+                    &view,
+                    (status.workflow.as_ref(), &effects),
+                    judged,
+                    &mut outcome,
+                )
                 .await?;
             let again = moved || done.count > 0;
             written = written.and(done);
@@ -307,13 +324,17 @@ impl Hub {
     }
 
     fn view(&self, delivery: &Delivery<'_>, engine: &Status) -> View {
-        view(&Known {
+        let mut view = view(&Known {
             delivery,
             workflow: engine.workflow.as_ref(),
             epoch: self.epoch,
             now: self.clock.now(),
             cache: &self.cache,
-        })
+        });
+        view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
+        let revisions = self.cache.revisions(delivery.key);
+        view.evidence.revisions = revisions.iter().map(|revision| revision.name_any()).collect();
+        view
     }
 
     fn describe(
@@ -327,12 +348,10 @@ impl Hub {
         let placed = &view.placed;
         let summed = status::delivery(placed, &view.shares, &view.clusters, &view.observed, &view.fleet);
         status.delivery = Some(summed);
-        let placing = delivery
-            .valid
-            .steps
-            .iter()
-            .filter(|step| matches!(step.kind, roundhouse_api::application::StepKind::Deploy(_)));
-        status::progress(status, placed, placing.count(), app.generation, now);
+        // What a run passed over places nothing.
+        let reach = workflow::reach(&delivery.spec, status.workflow.as_ref());
+        let placing = reach.iter().flatten().count();
+        status::progress(status, placed, placing, app.generation, now);
         if let Some(unresolved) = &delivery.unresolved {
             status::unresolved(status, unresolved, app.generation, now);
         }
@@ -342,19 +361,30 @@ impl Hub {
         &self,
         delivery: &mut Delivery<'_>,
         view: &View,
-        effects: &[Effect],
+        (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
     ) -> Result<Written, PassError> {
         let mut written = Written::default();
+        // Of several placing steps at work each asks for it, and all are dispatched together.
+        let dispatches =
+            |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
+        if effects.iter().any(dispatches) {
+            written = self.dispatch(delivery, view).await?;
+        }
+        self.act(delivery, workflow, effects);
         for effect in effects {
             match effect {
-                Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh => {
-                    written = written.and(self.dispatch(delivery, view).await?);
-                }
-                // What is judged below.
-                Effect::CollectGarbage => {}
                 Effect::Wake { after } => outcome.wake(*after),
+                Effect::RollBack { revision } => {
+                    written = written.and(self.roll_back(delivery, revision).await?);
+                }
+                // What is done above, and what is judged below.
+                Effect::Dispatch { .. }
+                | Effect::Keep
+                | Effect::Refresh
+                | Effect::Act { .. }
+                | Effect::CollectGarbage => {}
             }
         }
         if let Some(judged) = judged
@@ -380,7 +410,7 @@ impl Hub {
             written.count += 1;
         }
         let vanished = view.plan.targets.values().filter_map(|target| match target {
-            Target::Vanished { revision } => Some(revision.clone()),
+            Target::Vanished { revision } | Target::Loading { revision } => Some(revision.clone()),
             _ => None,
         });
         for revision in vanished.collect::<std::collections::BTreeSet<_>>() {

@@ -27,3 +27,4 @@ mod redecision;
 mod seed;
 mod start;
 mod steps;
+mod traits;

@@ -21,7 +21,11 @@ use roundhouse_api::{
 use roundhouse_apiserver::Server;
 use roundhouse_hub::{application, run};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -148,29 +152,24 @@ impl World {
             conditions: vec![condition(JOINED, true), condition(AVAILABLE, available)],
             ..ClusterStatus::default()
         };
-        let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"status": status}));
-        clusters
-            .patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        self.patch_cluster_status(name, json!(status)).await;
     }
 
     pub(crate) async fn label_cluster(&self, name: &str, labels: Value) {
-        let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-        clusters
-            .patch(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        self.patch_cluster(name, json!({"metadata": {"labels": labels}}))
+            .await;
     }
 
     /// Sets the taints of a cluster.
     pub(crate) async fn taint_cluster(&self, name: &str, taints: Value) {
+        self.patch_cluster(name, json!({"spec": {"taints": taints}}))
+            .await;
+    }
+
+    async fn patch_cluster(&self, name: &str, patch: Value) {
         let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
         clusters
-            .patch(name, &PatchParams::default(), &patch)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
@@ -286,6 +285,13 @@ impl World {
             .collect()
     }
 
+    /// The images of an application's Deployment, over all clusters, each once.
+    pub(crate) async fn images(&self, app: &str) -> Vec<String> {
+        let all = self.dispatched(app).await;
+        let images: BTreeSet<String> = all.into_values().map(|(_, image)| image).collect();
+        images.into_iter().collect()
+    }
+
     /// Waits until `check` says what it found, or panics with the application's status.
     pub(crate) async fn until<T, F>(&self, app: &str, what: &str, mut check: F) -> T
     where
@@ -314,6 +320,23 @@ impl World {
             (status.phase == Some(phase) && status.observed_generation == generation).then_some(status)
         })
         .await
+    }
+
+    /// Waits until a cluster has replicas of an application.
+    pub(crate) async fn until_placed_on(&self, app: &str, cluster: &str) {
+        self.until(app, &format!("{cluster} has replicas"), async |world: &World| {
+            let replicas = world.replicas(app).await;
+            replicas.get(cluster).filter(|n| **n > 0).map(|_| ())
+        })
+        .await;
+    }
+
+    /// Waits until nothing is left of an application on a cluster.
+    pub(crate) async fn until_removed(&self, app: &str, cluster: &str) {
+        self.until(app, &format!("{cluster} is clean"), async |world: &World| {
+            world.bundle(cluster, app).await.is_none().then_some(())
+        })
+        .await;
     }
 
     /// Lets everything come to rest: no stored write for a while.

@@ -103,7 +103,8 @@ impl Hub {
         let status = &app.status;
         let latest = status.latest_revision.as_ref().map(|latest| latest.name.clone());
         let run = status.workflow.as_ref().and_then(|run| run.app_revision.clone());
-        let mut used: BTreeSet<String> = latest.iter().cloned().chain(run).collect();
+        let delivered = status.delivered_revision.clone();
+        let mut used: BTreeSet<String> = latest.iter().cloned().chain(run).chain(delivered).collect();
         let bundles = self.cache.bundles(key);
         let bundles = bundles.values().flatten().filter_map(|b| b.spec.revision.clone());
         used.extend(bundles);

@@ -9,11 +9,11 @@ pub(super) use rollback::{RollbackArgs, rollback};
 use super::{
     Failure,
     format::Format,
-    snapshot::pages,
+    hub::Reader,
     subject::{Subject, status_of},
     terminal,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{Client, ResourceExt};
 use roundhouse_api::{
     bundle::Bundle,
     clock::{Clock, SystemClock},
@@ -62,29 +62,16 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn selector(subject: &Subject) -> ListParams {
-    let labels = format!(
-        "{}={},{}={}",
-        label::APP_NAME,
-        subject.application,
-        label::APP_NAMESPACE,
-        subject.namespace
-    );
-    ListParams::default().labels(&labels)
-}
-
 /// The revisions of this life of the application.
 async fn revisions(
     subject: &Subject,
     client: &Client,
     uid: &str,
 ) -> Result<Vec<ApplicationRevision>, Failure> {
-    let api: Api<ApplicationRevision> = Api::namespaced(client.clone(), &subject.namespace);
-    let mut all = Vec::new();
-    pages(&api, "ApplicationRevisions", &selector(subject), |revision| {
-        all.push(revision);
-    })
-    .await?;
+    let (mut all, labels) = (Vec::new(), selector(subject));
+    Reader(client)
+        .revisions(Some(&subject.namespace), Some(&labels), |revision| all.push(revision))
+        .await?;
     all.retain(|revision: &ApplicationRevision| {
         let mut owners = revision.owner_references().iter();
         owners.any(|owner| owner.uid == uid)
@@ -94,17 +81,25 @@ async fn revisions(
 
 /// Revision → clusters that hold a Bundle of it.
 async fn holders(subject: &Subject, client: &Client) -> Result<BTreeMap<String, usize>, Failure> {
-    let api: Api<Bundle> = Api::all(client.clone());
     let mut holders: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    pages(&api, "Bundles", &selector(subject), |bundle: Bundle| {
+    let take = |bundle: Bundle| {
         let cluster = bundle.namespace().unwrap_or_default();
         if let Some(revision) = bundle.spec.revision {
             holders.entry(revision).or_default().insert(cluster);
         }
-    })
-    .await?;
-    let counted = holders
-        .into_iter()
-        .map(|(revision, clusters)| (revision, clusters.len()));
+    };
+    Reader(client).bundles(Some(&selector(subject)), take).await?;
+    let counted = holders.into_iter().map(|(revision, clusters)| (revision, clusters.len()));
     Ok(counted.collect())
+}
+
+/// The labels of what the hub makes for the application.
+fn selector(subject: &Subject) -> String {
+    format!(
+        "{}={},{}={}",
+        label::APP_NAME,
+        subject.application,
+        label::APP_NAMESPACE,
+        subject.namespace
+    )
 }

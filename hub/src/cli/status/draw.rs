@@ -3,7 +3,7 @@
 use super::{StatusView, Style};
 use crate::{
     cli::{age::ago, columns, format::Format},
-    explain::words,
+    words,
 };
 use jiff::Timestamp;
 use roundhouse_api::application::{

@@ -10,11 +10,15 @@ mod jobs;
 mod known;
 mod messages;
 mod overriding;
+mod past;
+mod refusals;
 mod seen;
 mod weighing;
 mod whole;
 
 use proptest::test_runner::Config;
+
+pub(crate) use fixture::cluster;
 
 /// How many cases a property test runs: 1,000, or 100,000 with `ROUNDHOUSE_LONG=1`.
 pub(crate) fn runs() -> Config {
@@ -40,5 +44,6 @@ pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::
         inventory: case.clusters.into_iter().collect(),
         previous: case.previous,
         now: case.now,
+        ..crate::explain::Setting::default()
     })
 }
