@@ -28,3 +28,4 @@ mod seed;
 mod start;
 mod steps;
 mod traits;
+mod workflow;

@@ -19,7 +19,10 @@ use roundhouse_api::{
     decision::Decision,
 };
 use roundhouse_apiserver::Server;
-use roundhouse_hub::{application, run};
+use roundhouse_hub::{
+    action::{Executor, NoExecutor},
+    application, run,
+};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,17 +49,35 @@ impl Clock for TestClock {
     }
 }
 
+const FIVE: [(&str, &str); 5] = [
+    ("c1", "east"),
+    ("c2", "east"),
+    ("c3", "east"),
+    ("c4", "west"),
+    ("c5", "west"),
+];
+
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) client: Client,
     pub(crate) agents: Agents,
     pub(crate) clock: SharedClock,
+    executor: Arc<dyn Executor>,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl World {
     /// A hub over the given clusters, `(name, region)`, with agents that report everything ready.
     pub(crate) async fn new(clusters: &[(&str, &str)]) -> World {
+        World::made(clusters, Arc::new(NoExecutor)).await
+    }
+
+    /// Five clusters as [`World::five`], and a hub whose steps act through `executor`.
+    pub(crate) async fn with_executor(executor: Arc<dyn Executor>) -> World {
+        World::made(&FIVE, executor).await
+    }
+
+    async fn made(clusters: &[(&str, &str)], executor: Arc<dyn Executor>) -> World {
         let clock = TestClock::shared();
         let server = {
             let clock = clock.clone();
@@ -73,6 +94,7 @@ impl World {
             server,
             client,
             clock,
+            executor,
             hub: None,
         };
         for (name, region) in clusters {
@@ -84,21 +106,17 @@ impl World {
 
     /// East c1, c2, c3 and west c4, c5.
     pub(crate) async fn five() -> World {
-        World::new(&[
-            ("c1", "east"),
-            ("c2", "east"),
-            ("c3", "east"),
-            ("c4", "west"),
-            ("c5", "west"),
-        ])
-        .await
+        World::new(&FIVE).await
     }
 
     pub(crate) fn start_hub(&mut self) {
         let stop = CancellationToken::new();
         let running = application::run(
             self.client.clone(),
-            application::ApplicationOptions::default(),
+            application::ApplicationOptions {
+                executor: self.executor.clone(),
+                ..application::ApplicationOptions::default()
+            },
             self.clock.clone(),
             stop.clone(),
         );
@@ -246,6 +264,18 @@ impl World {
     pub(crate) async fn bundle(&self, cluster: &str, app: &str) -> Option<Bundle> {
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
         bundles.get_opt(&format!("default.{app}")).await.unwrap()
+    }
+
+    /// Takes a Bundle away as nobody should: without its finalizers.
+    pub(crate) async fn remove_bundle(&self, cluster: &str, app: &str) {
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        let name = format!("default.{app}");
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        bundles
+            .patch(&name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        bundles.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) async fn decision(&self, name: &str) -> Option<Decision> {
