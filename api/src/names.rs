@@ -87,6 +87,8 @@ pub mod annotation {
     pub const PRUNE: &str = "roundhouse.dev/prune";
     /// Hub id, written by the hub on the Lease of each cluster; agents read it there.
     pub const HUB_ID: &str = "roundhouse.dev/hub-id";
+    /// When the run that delivered an ApplicationRevision last succeeded, written by the hub on the revision.
+    pub const DELIVERED: &str = "roundhouse.dev/delivered";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }

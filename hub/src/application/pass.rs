@@ -9,6 +9,7 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
+    events::Recorder,
     feedback,
     placing::{self, Placed},
     queue::Queue,
@@ -18,6 +19,7 @@ use super::{
 use crate::{
     action::Jobs,
     dispatch::{Content, Target},
+    metrics::Metrics,
     placement::Sight,
     render::{self, Rendered},
     workflow::{self, Effect, Limits, Spec, Status},
@@ -56,6 +58,11 @@ pub(super) struct Hub {
     pub(super) cache: Arc<Cache>,
     pub(super) clock: SharedClock,
     pub(super) limits: Limits,
+    /// Revisions that are kept beside those in use.
+    pub(super) revision_limit: usize,
+    /// Tells what moves.
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
     /// The jobs of steps that act.
     pub(super) jobs: Jobs,
     /// Wakes an application whose job is over.
@@ -141,7 +148,9 @@ impl Hub {
         match prepared.await {
             Ok((mut delivery, app)) => {
                 delivery.unresolved = unresolved;
-                self.rounds(&mut delivery, app, status).await
+                let mut outcome = self.rounds(&mut delivery, app, status).await?;
+                outcome.error = outcome.error.or(self.keep_history(key).await.error);
+                Ok(outcome)
             }
             Err(error @ PassError::Conflict { .. }) => Err(error),
             Err(error) => {

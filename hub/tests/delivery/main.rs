@@ -11,9 +11,11 @@ mod world;
 
 mod commands;
 mod deletion;
+mod events;
 mod evidence;
 mod expiring;
 mod fleet;
+mod history;
 mod hostile;
 mod input;
 mod once;

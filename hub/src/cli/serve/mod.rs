@@ -1,9 +1,13 @@
 //! `roundhouse serve`
 
 mod agents;
+mod metrics;
 
 use super::{Failure, apiserver::Listen, kubeconfig, signal};
-use crate::run::{self, HubError, HubOptions};
+use crate::{
+    application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
+    run::{self, HubError, HubOptions},
+};
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
 use roundhouse_apiserver::Server;
@@ -49,6 +53,12 @@ pub(super) struct Args {
     /// Replace definitions of core.oam.dev that another product has installed, such as KubeVela
     #[arg(long)]
     take_over_core_oam: bool,
+    /// Revisions of an application that are kept beside those in use (KubeVela's flag of that name)
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_REVISION_LIMIT)]
+    application_revision_limit: usize,
+    /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
+    #[arg(long, value_name = "A")]
+    metrics_listen: Option<SocketAddr>,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -57,11 +67,23 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
     let options = HubOptions {
         take_over_core_oam: args.take_over_core_oam,
+        application: ApplicationOptions {
+            revision_limit: args.application_revision_limit,
+            ..ApplicationOptions::default()
+        },
         ..HubOptions::default()
+    };
+    let counted = match args.metrics_listen {
+        Some(address) => Some(metrics::listen(address, &options, &stop).await?),
+        None => None,
+    };
+    let counting = |client| match &counted {
+        Some(metrics) => metrics.counting(client),
+        None => client,
     };
     match (args.kubeconfig, args.data_dir) {
         (Some(file), _) => {
-            let client = client_of(&file).await?;
+            let client = counting(client_of(&file).await?);
             until_terminated(client, options, &clock, &stop, told).await?;
         }
         (None, Some(data_dir)) => {
@@ -71,7 +93,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
                 names: args.names,
             };
             let server = Server::builder().build();
-            let client = Client::new(server.service(), "default");
+            let client = counting(Client::new(server.service(), "default"));
             // The definitions are there before the kubeconfig is: who has read its path may use them.
             run::install(&client, options.take_over_core_oam)
                 .await
