@@ -9,7 +9,7 @@ pub(super) use rollback::{RollbackArgs, rollback};
 use super::{
     Failure,
     format::Format,
-    hub::Reader,
+    hub::{Reader, own_labels},
     subject::{Subject, status_of},
     terminal,
 };
@@ -17,7 +17,6 @@ use kube::{Client, ResourceExt};
 use roundhouse_api::{
     bundle::Bundle,
     clock::{Clock, SystemClock},
-    names::label,
     revision::ApplicationRevision,
 };
 use std::{
@@ -68,9 +67,11 @@ async fn revisions(
     client: &Client,
     uid: &str,
 ) -> Result<Vec<ApplicationRevision>, Failure> {
-    let (mut all, labels) = (Vec::new(), selector(subject));
+    let (mut all, labels) = (Vec::new(), own_labels(&subject.namespace, &subject.application));
     Reader(client)
-        .revisions(Some(&subject.namespace), Some(&labels), |revision| all.push(revision))
+        .revisions(Some(&subject.namespace), Some(&labels), |revision| {
+            all.push(revision)
+        })
         .await?;
     all.retain(|revision: &ApplicationRevision| {
         let mut owners = revision.owner_references().iter();
@@ -88,18 +89,11 @@ async fn holders(subject: &Subject, client: &Client) -> Result<BTreeMap<String, 
             holders.entry(revision).or_default().insert(cluster);
         }
     };
-    Reader(client).bundles(Some(&selector(subject)), take).await?;
-    let counted = holders.into_iter().map(|(revision, clusters)| (revision, clusters.len()));
+    Reader(client)
+        .bundles(Some(&own_labels(&subject.namespace, &subject.application)), take)
+        .await?;
+    let counted = holders
+        .into_iter()
+        .map(|(revision, clusters)| (revision, clusters.len()));
     Ok(counted.collect())
-}
-
-/// The labels of what the hub makes for the application.
-fn selector(subject: &Subject) -> String {
-    format!(
-        "{}={},{}={}",
-        label::APP_NAME,
-        subject.application,
-        label::APP_NAMESPACE,
-        subject.namespace
-    )
 }
