@@ -3,6 +3,7 @@
 //! Decisions are pure functions ([`placement`], [`render`], [`workflow`], the plans of [`dispatch`]); the controllers in
 //! [`application`] and [`cluster`] fetch, call and write.
 
+pub mod action;
 pub mod application;
 pub mod cli;
 pub mod cluster;

@@ -14,7 +14,7 @@ mod step;
 mod validate;
 mod workflow;
 
-pub use action::{ActionKind, ActionProperties};
+pub use action::*;
 pub use expression::{Misread, Reference, StepExpression, StepNames};
 pub use order::{cycle, order};
 pub use parameter::{ParameterKey, ParameterKeyError, Unset};
@@ -23,7 +23,9 @@ pub use resolve::{Found, Unresolved, references, resolve};
 pub(crate) use resolve::{Together, above_hundred, combine, together};
 pub use status::*;
 pub use step::*;
-pub use validate::{Violation, check_application_name, validate, validate_placement};
+pub use validate::{
+    Violation, check_application_name, check_header, check_url, validate, validate_placement,
+};
 pub use workflow::{Mode, Workflow, WorkflowMode, WorkflowStep};
 
 use kube::CustomResource;

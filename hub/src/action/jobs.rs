@@ -1,0 +1,256 @@
+//! The jobs that run, and the outcomes until their steps have taken them in.
+//!
+//! Nothing of it is stored: after a restart what was under way runs again, with the same key.
+
+use super::{Executor, Job, Outcome};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
+use tokio::{
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
+
+/// Jobs that run at the same time, over all applications; others wait for their turn.
+const CONCURRENT: usize = 16;
+
+/// The application's uid, the run, the step.
+type Key = (String, String, String);
+
+#[derive(Debug)]
+enum Progress {
+    UnderWay(AbortHandle),
+    Over(Outcome),
+}
+
+/// Starts jobs and keeps their outcomes.
+pub(crate) struct Jobs {
+    executor: Arc<dyn Executor>,
+    slots: Arc<Semaphore>,
+    /// By step: the execution, and how it goes.
+    known: Arc<Mutex<HashMap<Key, (u32, Progress)>>>,
+    /// Ends them all when the hub ends.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    pub(crate) fn new(executor: Arc<dyn Executor>) -> Jobs {
+        Jobs {
+            executor,
+            slots: Arc::new(Semaphore::new(CONCURRENT)),
+            known: Arc::default(),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Starts a job that is not under way or over; `done` is called when it is over. A job of an earlier execution of the
+    /// same step is given up.
+    pub(crate) fn start(&self, job: Job, done: impl FnOnce() + Send + 'static) {
+        let key = (job.application.uid.clone(), job.run.clone(), job.step.clone());
+        let attempt = job.attempt;
+        let mut known = self.known.lock();
+        match known.get(&key) {
+            Some((known, _)) if *known == attempt => return,
+            Some((_, Progress::UnderWay(earlier))) => earlier.abort(),
+            _ => {}
+        }
+        let (executor, slots, outcomes) = (self.executor.clone(), self.slots.clone(), self.known.clone());
+        let mut tasks = self.tasks.lock();
+        // What is over needs no place.
+        while tasks.try_join_next().is_some() {}
+        let of = key.clone();
+        let task = tasks.spawn(async move {
+            let Ok(_slot) = slots.acquire().await else { return };
+            // A defect of an executor must not hold the step up for good.
+            let run = tokio::spawn(async move { executor.run(job).await });
+            let run = AbortOnDrop(run);
+            let outcome = run.outcome().await;
+            let mut outcomes = outcomes.lock();
+            if let Some(entry) = outcomes.get_mut(&of).filter(|(known, _)| *known == attempt) {
+                entry.1 = Progress::Over(outcome);
+                drop(outcomes);
+                done();
+            }
+        });
+        known.insert(key, (attempt, Progress::UnderWay(task)));
+    }
+
+    /// The outcomes of a run, by step, with the number of the execution.
+    pub(crate) fn outcomes(&self, uid: &str, run: &str) -> BTreeMap<String, (u32, Outcome)> {
+        let known = self.known.lock();
+        let own = known.iter().filter(|((u, r, _), _)| u == uid && r == run);
+        own.filter_map(|((_, _, step), (attempt, progress))| match progress {
+            Progress::Over(outcome) => Some((step.clone(), (*attempt, outcome.clone()))),
+            Progress::UnderWay(_) => None,
+        })
+        .collect()
+    }
+
+    /// Gives up what is known of an application, but for these executions of this run.
+    pub(crate) fn retain(&self, uid: &str, run: &str, wanted: &BTreeMap<String, u32>) {
+        self.known.lock().retain(|(u, r, step), (attempt, progress)| {
+            let keep = u != uid || (r == run && wanted.get(step) == Some(attempt));
+            if let (false, Progress::UnderWay(task)) = (keep, progress) {
+                task.abort();
+            }
+            keep
+        });
+    }
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(tokio::task::JoinHandle<Outcome>);
+
+impl AbortOnDrop {
+    async fn outcome(mut self) -> Outcome {
+        match (&mut self.0).await {
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::Failed {
+                message: format!("the execution broke off: {error}"),
+                output: None,
+            },
+        }
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::BoxFuture;
+    use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
+    use serde_json::json;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Notify;
+
+    /// Counts, and ends when it is told.
+    #[derive(Default)]
+    struct Counting {
+        started: AtomicUsize,
+        go: Arc<Notify>,
+    }
+
+    impl Executor for Arc<Counting> {
+        fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
+            self.started.fetch_add(1, Ordering::SeqCst);
+            let go = self.go.clone();
+            Box::pin(async move {
+                go.notified().await;
+                assert_ne!(job.step, "breaks", "a defect");
+                Outcome::Done {
+                    output: json!(job.idempotency_key()),
+                }
+            })
+        }
+    }
+
+    fn job(uid: &str, step: &str, attempt: u32) -> Job {
+        Job {
+            application: ApplicationRef {
+                uid: uid.to_owned(),
+                ..ApplicationRef::default()
+            },
+            revision: "app-v1".to_owned(),
+            run: "r".to_owned(),
+            step: step.to_owned(),
+            attempt,
+            action: ActionProperties::read("notification", &json!({})).unwrap(),
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_job_runs_once_and_its_outcome_stays_until_it_is_given_up() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let woken = Arc::new(AtomicUsize::new(0));
+        let start = |job: Job| {
+            let woken = woken.clone();
+            jobs.start(job, move || {
+                woken.fetch_add(1, Ordering::SeqCst);
+            });
+        };
+        for _ in 0..3 {
+            start(job("u", "a", 1));
+            settle().await;
+        }
+        assert_eq!(counting.started.load(Ordering::SeqCst), 1);
+        assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
+        counting.go.notify_waiters();
+        settle().await;
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+        let done = |key: &str| Outcome::Done { output: json!(key) };
+        assert_eq!(
+            jobs.outcomes("u", "r"),
+            BTreeMap::from([("a".to_owned(), (1, done("u/r/a/1")))])
+        );
+        start(job("u", "a", 1));
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), 1, "it is over");
+        // The next execution takes its place.
+        start(job("u", "a", 2));
+        settle().await;
+        assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
+        counting.go.notify_waiters();
+        settle().await;
+        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a/2")));
+        jobs.retain("u", "r", &BTreeMap::from([("a".to_owned(), 2)]));
+        assert_eq!(jobs.outcomes("u", "r").len(), 1);
+        jobs.retain("u", "later", &BTreeMap::new());
+        assert_eq!(jobs.outcomes("u", "r").len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_given_up_or_breaks_off_leaves_others_alone() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        for step in ["breaks", "given-up", "stays"] {
+            jobs.start(job("u", step, 1), || {});
+        }
+        jobs.start(job("other", "stays", 1), || {});
+        settle().await;
+        let wanted = BTreeMap::from([("breaks".to_owned(), 1), ("stays".to_owned(), 1)]);
+        jobs.retain("u", "r", &wanted);
+        counting.go.notify_waiters();
+        settle().await;
+        let outcomes = jobs.outcomes("u", "r");
+        assert_eq!(outcomes.keys().collect::<Vec<_>>(), ["breaks", "stays"]);
+        assert!(
+            matches!(&outcomes["breaks"].1, Outcome::Failed { message, .. } if message.contains("broke off"))
+        );
+        assert_eq!(jobs.outcomes("other", "r").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn only_so_many_run_at_a_time() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        for n in 0..CONCURRENT + 5 {
+            jobs.start(job("u", &format!("s{n}"), 1), || {});
+        }
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT);
+        counting.go.notify_waiters();
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT + 5);
+    }
+}
