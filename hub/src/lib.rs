@@ -16,4 +16,5 @@ pub mod plan;
 pub mod render;
 pub mod run;
 pub mod simulate;
+pub mod tenancy;
 pub mod workflow;
