@@ -11,6 +11,7 @@ use crate::kinds::{Kind, Kinds};
 use crate::lease::Heartbeat;
 use crate::ledger;
 use crate::member::Member;
+use crate::restart::{Restart, restarting};
 use crate::watch::bundles::{Bundles, PAGE};
 use crate::watch::inbox::Inbox;
 use crate::watch::objects::Objects;
@@ -110,9 +111,26 @@ struct Workers {
 }
 
 impl Workers {
-    fn start(&self, worker: Worker) {
+    /// Starts the worker of a bundle. One that breaks is begun anew, and reads its ledger from the member.
+    fn start(&self, shared: &Arc<Shared>, name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>) {
         let (stop, kill) = (self.stop.clone(), self.kill.clone());
-        let work = Box::pin(worker.run(stop));
+        let config = &shared.config;
+        let restart = Restart {
+            min: config.retry_min,
+            max: config.retry_max,
+            jitter: Arc::clone(&config.jitter),
+            stop: stop.clone(),
+        };
+        let (shared, mut stored) = (Arc::clone(shared), stored);
+        let work = async move {
+            let what = format!("bundle {name}");
+            let begin = |broken| {
+                let (shared, inbox) = (Arc::clone(&shared), Arc::clone(&inbox));
+                let worker = Worker::new(shared, name.clone(), inbox, stored.take());
+                Box::pin(worker.run(stop.clone(), broken > 0))
+            };
+            restarting(&what, restart, begin).await;
+        };
         self.tracker.spawn(async move {
             kill.run_until_cancelled(work).await;
         });
@@ -186,8 +204,7 @@ async fn serve(
     };
     let mut bundles = Bundles::default();
     let start = |name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>| {
-        let worker = Worker::new(Arc::clone(&shared), name, inbox, stored);
-        workers.start(worker);
+        workers.start(&shared, name, inbox, stored);
     };
     let begin = || {
         watcher(

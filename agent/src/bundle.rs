@@ -4,6 +4,8 @@
 use kube::core::DynamicObject;
 use roundhouse_api::bundle::{BundleSpec, BundleStatus};
 use serde_json::Value;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 
 /// A Bundle on the hub.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +25,17 @@ pub(crate) struct Held {
     /// The status on the hub; `None` if there is none or it does not parse.
     pub(crate) status: Option<BundleStatus>,
     spec: Box<[u8]>,
+    /// Fingerprint of `spec`.
+    fingerprint: u64,
+}
+
+/// Which content of which Bundle. A hub that was restored from a backup counts its generations again, so that the
+/// generation alone does not tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    uid: String,
+    generation: i64,
+    fingerprint: u64,
 }
 
 impl Held {
@@ -32,6 +45,7 @@ impl Held {
         let mut take = |field: &str| data.get_mut(field).map(Value::take).unwrap_or_default();
         let (spec, status) = (take("spec"), take("status"));
         let metadata = object.metadata;
+        let spec_bytes = serde_json::to_vec(&spec).unwrap_or_default();
         Held {
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -42,7 +56,8 @@ impl Held {
             revision: crate::object::text(&spec, "/revision").map(str::to_owned),
             epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
-            spec: serde_json::to_vec(&spec).unwrap_or_default().into_boxed_slice(),
+            fingerprint: fingerprint(&spec_bytes),
+            spec: spec_bytes.into_boxed_slice(),
         }
     }
 
@@ -54,13 +69,18 @@ impl Held {
         serde_json::from_slice(&self.spec)
     }
 
+    /// Which content this is.
+    pub(crate) fn content(&self) -> Content {
+        Content {
+            uid: self.uid.clone(),
+            generation: self.generation,
+            fingerprint: self.fingerprint,
+        }
+    }
+
     /// Whether a pass over `other` would do something else than one over this: status writes and labels do not count.
     pub(crate) fn same_intent(&self, other: &Held) -> bool {
-        self.uid == other.uid
-            && self.generation == other.generation
-            && self.deleting == other.deleting
-            // A hub that was restored counts its generations again.
-            && self.spec == other.spec
+        self.deleting == other.deleting && self.content() == other.content() && self.spec == other.spec
     }
 }
 
@@ -74,6 +94,13 @@ pub(crate) enum Presence {
     /// It is missing from a list, or was never seen. That is no evidence of anything.
     #[default]
     Missing,
+}
+
+/// It only says whether two specs of one Bundle are the same.
+fn fingerprint(spec: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    spec.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names.

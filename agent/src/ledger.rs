@@ -8,5 +8,5 @@ mod size;
 mod store;
 
 pub(crate) use content::{Intentions, Ours, Settled, intend, is_leaving, orphan, remove_all, settle};
-pub(crate) use size::check;
+pub(crate) use size::{NoRoom, Room, check, weight_of_kept};
 pub(crate) use store::{Ledger, list};

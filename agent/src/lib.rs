@@ -13,6 +13,7 @@
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | `report` | the one status of a Bundle |
+//! | `restart` | a task that breaks is begun anew |
 //! | `secrecy` | what is left of a member's words about a Secret |
 //! | [`preview`] | what a pass would do, without doing it |
 //!
@@ -42,6 +43,7 @@ mod observe;
 mod path;
 pub mod preview;
 mod report;
+mod restart;
 mod secrecy;
 mod watch;
 mod worker;

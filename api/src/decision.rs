@@ -36,7 +36,7 @@ pub struct DecisionSpec {
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: i64,
     /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous`,
-    /// `tie` and `bound`: a decision that repeats an earlier one has its hash.
+    /// `tie` and `bound` and the count `NotMatched`: a decision that repeats an earlier one has its hash.
     pub hash: String,
     /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.
     pub satisfied: bool,
@@ -57,7 +57,9 @@ pub struct DecisionSpec {
     /// The clusters that get a bundle (or keep theirs), sorted.
     #[serde(default)]
     pub clusters: Vec<String>,
-    /// Clusters not chosen, counted by reason, sorted by reason.
+    /// Clusters that a rule matches and that are not chosen, counted by reason, sorted by reason. Clusters that no rule
+    /// matches are counted by `plan` and `explain` only: in what is stored, every cluster that joins somewhere else
+    /// would change it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excluded: Vec<Exclusion>,
     /// Weights that rules took from allocatable resources, as they were frozen.

@@ -127,7 +127,7 @@ fn one_label_changes(criterion: &mut Criterion) {
         let seen = sights
             .iter()
             .enumerate()
-            .filter(|(_, s)| s.sees(false, Some(&before), Some(&after)));
+            .filter(|(_, s)| s.sees(false, Some(&before), Some(&after), &inventory));
         let decided = seen.map(|(app, _)| {
             place(&Request {
                 application: &names[app],

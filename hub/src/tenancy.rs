@@ -44,7 +44,13 @@ const NAMESPACED: [(&str, &[&str]); 13] = [
     ),
     (
         "apps",
-        &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
+        &[
+            "ControllerRevision",
+            "DaemonSet",
+            "Deployment",
+            "ReplicaSet",
+            "StatefulSet",
+        ],
     ),
     ("autoscaling", &["HorizontalPodAutoscaler"]),
     ("batch", &["CronJob", "Job"]),
@@ -108,7 +114,10 @@ pub fn violations(
     let mut found = Vec::new();
     let mut look = |rendered: &Rendered, step: Option<&str>| {
         for component in &rendered.components {
-            let index = application.components.iter().position(|c| c.name == component.name);
+            let index = application
+                .components
+                .iter()
+                .position(|c| c.name == component.name);
             // Of a step's own form the text is in a policy.
             let objects = index.filter(|_| step.is_none()).and_then(|index| {
                 match &application.components.get(index)?.kind {
@@ -145,7 +154,9 @@ pub fn violations(
     look(rendered, None);
     for (step, variant) in variants {
         let mut differing = variant.clone();
-        differing.components.retain(|component| !rendered.components.contains(component));
+        differing
+            .components
+            .retain(|component| !rendered.components.contains(component));
         look(&differing, Some(step));
     }
     found
@@ -160,13 +171,16 @@ fn judge(own: &str, manifest: &Value, allowed: &AllowList) -> Result<(), (&'stat
     let (Some(api_version), Some(kind)) = (text("/apiVersion"), text("/kind")) else {
         return Err((
             "",
-            "has no apiVersion and kind: under the tenancy of this hub it has to be known what an object is".to_owned(),
+            "has no apiVersion and kind: under the tenancy of this hub it has to be known what an object is"
+                .to_owned(),
         ));
     };
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let title = format!("{kind} {}", text("/metadata/name").unwrap_or_default());
     let title = title.trim_end();
-    let known = NAMESPACED.iter().any(|(g, kinds)| *g == group && kinds.contains(&kind));
+    let known = NAMESPACED
+        .iter()
+        .any(|(g, kinds)| *g == group && kinds.contains(&kind));
     if !known && !allowed.kind(group, kind) {
         let named = match group {
             "" => kind.to_owned(),
@@ -209,7 +223,9 @@ mod tests {
         let valid = validate(spec).unwrap();
         let rendered = render::render("team-a", "web", &valid);
         let variants = render::variants("team-a", "web", &valid);
-        let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let annotations = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let allowed = AllowList::of(&annotations.collect());
         let found = violations("team-a", &valid, &rendered, &variants, &allowed);
         found.iter().map(ToString::to_string).collect()
@@ -284,10 +300,22 @@ mod tests {
             object("example.org/v1", "Gadget", None),
             object("example.org/v2", "Widget", None),
         ]));
-        let kinds = (ALLOW_KINDS, " ClusterRole.rbac.authorization.k8s.io , Namespace,*.example.org,");
-        assert_eq!(lines(&spec, &[kinds, (ALLOW_NAMESPACES, "shared, team-*")]), [""; 0]);
+        let kinds = (
+            ALLOW_KINDS,
+            " ClusterRole.rbac.authorization.k8s.io , Namespace,*.example.org,",
+        );
+        assert_eq!(
+            lines(&spec, &[kinds, (ALLOW_NAMESPACES, "shared, team-*")]),
+            [""; 0]
+        );
         // Each entry is for what it says.
-        let left = lines(&spec, &[(ALLOW_KINDS, "*,ClusterRole,Gadget.example.org,Namespace.v1"), (ALLOW_NAMESPACES, "share")]);
+        let left = lines(
+            &spec,
+            &[
+                (ALLOW_KINDS, "*,ClusterRole,Gadget.example.org,Namespace.v1"),
+                (ALLOW_NAMESPACES, "share"),
+            ],
+        );
         let places: Vec<&str> = left.iter().filter_map(|line| line.split(": ").next()).collect();
         assert_eq!(
             places,

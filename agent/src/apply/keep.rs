@@ -12,22 +12,26 @@
 
 use crate::apply::decode::Manifest;
 use crate::apply::once::{recorded, same_stamps};
+use crate::ledger::{NoRoom, Room, weight_of_kept};
 use crate::object;
 use roundhouse_api::bundle::{Affect, ApplyOnce, ApplyOnceRule, ApplyOnceSelector};
-use roundhouse_api::hash::canonical;
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::label;
 use roundhouse_patch::field::{FieldPath, FieldPathError, keep};
 use roundhouse_patch::schema;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The values that `onUpdate` keeps of one object weigh at most this much in the ledger, in bytes of JSON.
 pub(crate) const MAX_KEPT: usize = 64 * 1024;
 
 /// The rules of a bundle.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules(Vec<Rule>);
+pub(crate) struct Rules {
+    all: Vec<Rule>,
+    room: Arc<Room>,
+}
 
 /// One rule, its paths parsed.
 #[derive(Debug, Clone)]
@@ -47,6 +51,8 @@ pub(crate) enum BadRule {
          or paths that select less"
     )]
     TooLarge(usize),
+    #[error("{0}: use affect always, or paths that select less, or split the application")]
+    NoRoom(#[from] NoRoom),
 }
 
 impl Rules {
@@ -62,7 +68,18 @@ impl Rules {
                 .collect(),
             affect: rule.strategy.affect,
         });
-        Rules(parsed.collect())
+        Rules {
+            all: parsed.collect(),
+            room: Arc::default(),
+        }
+    }
+
+    /// The same rules, for a bundle whose ledger has these entries: what they keep has to find room there.
+    pub(crate) fn beside(self, entries: &[LedgerEntry]) -> Self {
+        Rules {
+            room: Arc::new(Room::of(entries)),
+            ..self
+        }
     }
 
     /// The first rule that matches an object, a manifest or a live one.
@@ -70,7 +87,7 @@ impl Rules {
     /// # Errors
     /// [`BadRule::Path`] if one of its paths does not read.
     pub(crate) fn of(&self, object: &Value) -> Result<Option<Keeping<'_>>, BadRule> {
-        let Some(rule) = self.0.iter().find(|rule| rule.selects(object)) else {
+        let Some(rule) = self.all.iter().find(|rule| rule.selects(object)) else {
             return Ok(None);
         };
         let paths = rule.paths.as_ref().map_err(Clone::clone)?;
@@ -78,7 +95,8 @@ impl Rules {
             (Affect::OnUpdate, true) => Affect::Always,
             (affect, _) => affect,
         };
-        Ok(Some(Keeping { paths, affect }))
+        let room = &self.room;
+        Ok(Some(Keeping { paths, affect, room }))
     }
 
     /// The mode that counts for an object whose bundle has `mode`.
@@ -91,7 +109,7 @@ impl Rules {
 
     /// Whether a rule is about whole objects.
     pub(crate) fn have_whole(&self) -> bool {
-        let paths = self.0.iter().filter_map(|rule| rule.paths.as_ref().ok());
+        let paths = self.all.iter().filter_map(|rule| rule.paths.as_ref().ok());
         paths.flatten().any(FieldPath::is_whole)
     }
 }
@@ -121,6 +139,7 @@ impl Rule {
 pub(crate) struct Keeping<'a> {
     paths: &'a [FieldPath],
     affect: Affect,
+    room: &'a Room,
 }
 
 /// Why an object is merged now.
@@ -167,7 +186,7 @@ impl Keeping<'_> {
     /// it has.
     ///
     /// # Errors
-    /// [`BadRule::TooLarge`].
+    /// [`BadRule::TooLarge`], [`BadRule::NoRoom`].
     pub(crate) fn record(
         &self,
         manifest: &Manifest,
@@ -187,10 +206,11 @@ impl Keeping<'_> {
             Some((pointer, value))
         });
         let kept: BTreeMap<String, Value> = values.collect();
-        let weight = canonical(&json!(kept)).len();
+        let weight = weight_of_kept(&kept);
         if weight > MAX_KEPT {
             return Err(BadRule::TooLarge(weight));
         }
+        self.room.take(&manifest.key, weight)?;
         Ok(Some(kept))
     }
 

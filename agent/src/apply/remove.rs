@@ -125,8 +125,12 @@ impl Stays {
     }
 
     fn with(workload: &ObjectKey) -> Self {
+        Stays::waiting(format!("stays with {workload}, whose removal is refused"))
+    }
+
+    fn waiting(message: String) -> Self {
         Stays {
-            message: format!("stays with {workload}, whose removal is refused"),
+            message,
             refused: false,
             retry: false,
             waited_for: None,
@@ -141,15 +145,57 @@ impl Stays {
     }
 }
 
+/// What of a later wave is still there.
+#[derive(Debug)]
+struct Staying {
+    key: ObjectKey,
+    kind: Option<Arc<Kind>>,
+    /// Whether it is on its way out; if not, it is refused, stays with what is, or waits itself.
+    going: bool,
+    refused: bool,
+}
+
+impl Staying {
+    /// Whether this is gone when `other` goes.
+    fn lives_by(&self, other: &ObjectKey) -> bool {
+        if other.is("", "Namespace") {
+            return self.key.namespace == other.name;
+        }
+        if !other.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            return false;
+        }
+        // `<plural>.<group>`; a plural that is not known may be any.
+        let (plural, group) = other.name.split_once('.').unwrap_or_default();
+        let kind = self.kind.as_ref();
+        group == self.key.group && kind.is_none_or(|kind| kind.resource.plural == plural)
+    }
+}
+
+/// Why an object does not go yet, by what of later waves is still there; pure.
+fn reason_to_wait(key: &ObjectKey, staying: &[Staying]) -> Option<String> {
+    if staying.iter().any(|staying| staying.going) {
+        return Some("waits for objects that depend on it".to_owned());
+    }
+    let mut living = staying.iter().filter(|staying| staying.lives_by(key));
+    let first = living.clone().next()?;
+    let by = living.find(|staying| staying.refused).unwrap_or(first);
+    Some(format!("waits for {}, which would go with it", by.key))
+}
+
+/// What is held before anything goes, with its kind where that is known.
+type HeldBack = BTreeMap<ObjectKey, (Option<Arc<Kind>>, Stays)>;
+
 /// A look at a guarded object before anything is taken away.
 struct Look {
     key: ObjectKey,
+    kind: Arc<Kind>,
     component: Option<String>,
     refused: Option<Stays>,
 }
 
 impl Engine {
-    /// Removes objects, the last wave first; a wave is begun when those after it are gone.
+    /// Removes objects, the last wave first. While anything is on its way out, the waves before it wait; what is refused
+    /// holds up its namespace and its definition, and nothing else.
     pub(crate) async fn remove(&self, entries: Vec<LedgerEntry>, farewell: Farewell<'_>) -> Removed {
         let keyed: Vec<_> = entries
             .into_iter()
@@ -158,28 +204,18 @@ impl Engine {
         let held = &self.refusals(&keyed, farewell).await;
         let mut waves = waves(keyed, |(key, _)| key);
         let mut removed = Removed::default();
-        let mut ordinal = farewell.ordinal;
+        let mut staying: Vec<Staying> = Vec::new();
         for index in (0..WAVES).rev() {
             let wave = waves.get_mut(index).map(std::mem::take).unwrap_or_default();
-            if !removed.leaving.is_empty() {
-                for (key, entry) in wave {
-                    let message = "waits for objects that depend on it".to_owned();
-                    removed.leaving.push(Leaving {
-                        meta: meta(&key, &entry, None, ordinal),
-                        message,
-                        refused: false,
-                    });
-                    ordinal += 1;
-                }
-                continue;
-            }
+            let before = &staying;
             let removals: Vec<_> = wave
                 .into_iter()
                 .map(|(key, entry)| {
                     let removal = async move {
-                        let (kind, stays) = match held.get(&key) {
-                            Some(stays) => (None, Some(stays.clone())),
-                            None => self.remove_one(&key, &entry, farewell).await,
+                        let (kind, stays) = match (held.get(&key), reason_to_wait(&key, before)) {
+                            (Some((kind, stays)), _) => (kind.clone(), Some(stays.clone())),
+                            (None, Some(message)) => (None, Some(Stays::waiting(message))),
+                            (None, None) => self.remove_one(&key, &entry, farewell).await,
                         };
                         (key, entry, kind, stays)
                     };
@@ -192,27 +228,29 @@ impl Engine {
                 .await;
             results.sort_by(|a, b| a.0.cmp(&b.0));
             for (key, entry, kind, stays) in results {
-                match stays {
-                    None => {
-                        removed.released.insert(key);
-                    }
-                    Some(Stays {
-                        message,
-                        refused,
-                        retry,
-                        waited_for,
-                    }) => {
-                        removed.retry |= retry;
-                        removed.waited_for.extend(waited_for);
-                        let meta = meta(&key, &entry, kind.as_deref(), ordinal);
-                        removed.leaving.push(Leaving {
-                            meta,
-                            message,
-                            refused,
-                        });
-                        ordinal += 1;
-                    }
-                }
+                let Some(stays) = stays else {
+                    removed.released.insert(key);
+                    continue;
+                };
+                let left = u32::try_from(removed.leaving.len()).unwrap_or(u32::MAX);
+                removed.leaving.push(Leaving {
+                    meta: meta(
+                        &key,
+                        &entry,
+                        kind.as_deref(),
+                        farewell.ordinal.saturating_add(left),
+                    ),
+                    message: stays.message,
+                    refused: stays.refused,
+                });
+                removed.retry |= stays.retry;
+                removed.waited_for.extend(stays.waited_for);
+                staying.push(Staying {
+                    key,
+                    kind,
+                    going: stays.retry,
+                    refused: stays.refused,
+                });
             }
         }
         removed
@@ -221,11 +259,7 @@ impl Engine {
     /// Looks at everything that is to go before anything goes: a workload that refuses keeps what belongs to its
     /// component, so that no Service is taken from under pods that still run. If one look fails nothing goes: whether
     /// that object refuses, and for which component, is not known.
-    async fn refusals(
-        &self,
-        entries: &[(ObjectKey, LedgerEntry)],
-        farewell: Farewell<'_>,
-    ) -> BTreeMap<ObjectKey, Stays> {
+    async fn refusals(&self, entries: &[(ObjectKey, LedgerEntry)], farewell: Farewell<'_>) -> HeldBack {
         if farewell.guard.is_none() {
             return BTreeMap::new();
         }
@@ -245,7 +279,7 @@ impl Engine {
                     error.message()
                 ));
                 let keys = entries.iter().map(|(key, _)| key.clone());
-                keys.map(|key| (key, stays.clone())).collect()
+                keys.map(|key| (key, (None, stays.clone()))).collect()
             }
         }
     }
@@ -277,6 +311,7 @@ impl Engine {
         };
         Ok(Some(Look {
             key: key.clone(),
+            kind,
             component: object::label(&live, label::COMPONENT).map(str::to_owned),
             refused,
         }))
@@ -364,7 +399,7 @@ impl Farewell<'_> {
 }
 
 /// What stays because a workload of its component refuses; pure.
-fn held_by_refusals(looks: Vec<Look>) -> BTreeMap<ObjectKey, Stays> {
+fn held_by_refusals(looks: Vec<Look>) -> HeldBack {
     let refusing: BTreeMap<Option<String>, ObjectKey> = looks
         .iter()
         .filter(|look| look.refused.is_some())
@@ -372,7 +407,8 @@ fn held_by_refusals(looks: Vec<Look>) -> BTreeMap<ObjectKey, Stays> {
         .collect();
     let stays = looks.into_iter().filter_map(|look| {
         let workload = refusing.get(&look.component)?;
-        Some((look.key, look.refused.unwrap_or_else(|| Stays::with(workload))))
+        let stays = look.refused.unwrap_or_else(|| Stays::with(workload));
+        Some((look.key, (Some(look.kind), stays)))
     });
     stays.collect()
 }
@@ -401,19 +437,32 @@ fn meta(key: &ObjectKey, entry: &LedgerEntry, kind: Option<&Kind>, ordinal: u32)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::core::{ApiResource, GroupVersionKind};
 
-    #[test]
-    fn a_refusal_keeps_the_objects_of_its_component_and_no_others() {
-        let key = |kind: &str, name: &str| ObjectKey {
+    fn key(kind: &str, name: &str) -> ObjectKey {
+        ObjectKey {
             kind: kind.into(),
             name: name.into(),
             ..ObjectKey::default()
-        };
-        let look = |kind: &str, component: Option<&str>, refused: bool| {
-            let key = key(kind, component.unwrap_or("none"));
+        }
+    }
+
+    fn kind(group: &str, kind: &str, plural: &str) -> Arc<Kind> {
+        let gvk = GroupVersionKind::gvk(group, "v1", kind);
+        Arc::new(Kind {
+            resource: ApiResource::from_gvk_with_plural(&gvk, plural),
+            namespaced: true,
+        })
+    }
+
+    #[test]
+    fn a_refusal_keeps_the_objects_of_its_component_and_no_others() {
+        let look = |name: &str, component: Option<&str>, refused: bool| {
+            let key = key(name, component.unwrap_or("none"));
             Look {
                 refused: refused.then(|| Stays::refused(&key, Busy::Replicas(3))),
                 component: component.map(str::to_owned),
+                kind: kind("", name, "any"),
                 key,
             }
         };
@@ -425,7 +474,7 @@ mod tests {
         ]);
         let words: Vec<(String, bool)> = held
             .iter()
-            .map(|(key, stays)| (key.to_string(), stays.refused))
+            .map(|(key, (_, stays))| (key.to_string(), stays.refused))
             .collect();
         assert_eq!(
             words,
@@ -436,8 +485,53 @@ mod tests {
         );
         assert!(
             held[&key("Service", "web")]
+                .1
                 .message
                 .contains("stays with Deployment web")
+        );
+    }
+
+    #[test]
+    fn what_is_on_its_way_out_holds_up_earlier_waves_and_what_is_refused_only_what_it_lives_by() {
+        let of_group = |group: &str, kind: &str, name: &str| ObjectKey {
+            group: group.into(),
+            ..key(kind, name)
+        };
+        let definition = |name: &str| of_group("apiextensions.k8s.io", "CustomResourceDefinition", name);
+        let refused = |kind: Option<Arc<Kind>>| {
+            let mut key = of_group("example.com", "Widget", "w");
+            key.namespace = "inside".into();
+            [Staying {
+                key,
+                kind,
+                going: false,
+                refused: true,
+            }]
+        };
+        let known = refused(Some(kind("example.com", "Widget", "widgets")));
+        for (object, waits, waits_by_group) in [
+            (key("ConfigMap", "inside"), false, false),
+            (key("Namespace", "inside"), true, true),
+            (key("Namespace", "outside"), false, false),
+            (definition("widgets.example.com"), true, true),
+            (definition("gadgets.example.com"), false, true),
+            (definition("widgets.example.org"), false, false),
+        ] {
+            assert_eq!(reason_to_wait(&object, &known).is_some(), waits, "{object}");
+            let unknown = refused(None);
+            assert_eq!(
+                reason_to_wait(&object, &unknown).is_some(),
+                waits_by_group,
+                "{object}"
+            );
+            let [mut going] = refused(None);
+            going.going = true;
+            assert!(reason_to_wait(&object, &[going]).is_some(), "{object}");
+            assert_eq!(reason_to_wait(&object, &[]), None);
+        }
+        assert_eq!(
+            reason_to_wait(&key("Namespace", "inside"), &known).as_deref(),
+            Some("waits for Widget.example.com inside/w, which would go with it")
         );
     }
 }

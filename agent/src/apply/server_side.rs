@@ -13,6 +13,7 @@ use crate::apply::exempt::Exempt;
 use crate::apply::strategy::Treatment;
 use crate::object::{self, ObjectKey};
 use kube::core::Status;
+use roundhouse_api::bundle::ServerSideApply;
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use roundhouse_patch::managed::{Entry, Operation, owners_at, read_entries, write_entries};
@@ -37,20 +38,23 @@ pub(crate) struct Manner {
 
 /// The manner of a treatment.
 pub(crate) fn manner(treatment: Treatment<'_>) -> Manner {
-    let strategy = treatment
-        .config
-        .and_then(|config| config.update_strategy.as_ref());
-    let apply = strategy.and_then(|strategy| strategy.server_side_apply.as_ref());
-    let named = apply.map_or("", |apply| apply.field_manager.as_str());
     Manner {
-        manager: if named.is_empty() {
-            AGENT_FIELD_MANAGER
-        } else {
-            named
-        }
-        .to_owned(),
-        force: apply.is_some_and(|apply| apply.force),
+        manager: manager(treatment).to_owned(),
+        force: applying(treatment).is_some_and(|apply| apply.force),
     }
+}
+
+/// The field manager of a treatment.
+pub(crate) fn manager(treatment: Treatment<'_>) -> &str {
+    let named = applying(treatment).map(|apply| apply.field_manager.as_str());
+    named
+        .filter(|named| !named.is_empty())
+        .unwrap_or(AGENT_FIELD_MANAGER)
+}
+
+fn applying(treatment: Treatment<'_>) -> Option<&ServerSideApply> {
+    let strategy = treatment.config?.update_strategy.as_ref()?;
+    strategy.server_side_apply.as_ref()
 }
 
 /// The live object that a configuration is applied to, and what of it is left as it is.

@@ -16,6 +16,7 @@ pub(super) use change::quiet;
 use crate::apply::decide::{Step, Terms, decide};
 use crate::apply::desired::{Copy, desired, weight_of_others};
 use crate::apply::outcome::{Applied, Outcome};
+use crate::apply::server_side::manager;
 use crate::apply::strategy::{Treatment, treatment};
 use crate::apply::target::{no_kind, target};
 use crate::apply::unchanged::{Fingerprint, unchanged};
@@ -151,16 +152,18 @@ impl Engine {
             if attempt > 0 {
                 tokio::time::sleep(backoff(attempt - 1, CONFLICT_MIN, CONFLICT_MAX)).await;
             }
+            let treatment = treatment(order.configs, kind, target);
             let attempt = Attempt {
                 task,
                 order,
                 kind,
                 target,
-                treatment: treatment(order.configs, kind, target),
+                treatment,
                 look: Look {
                     manifest: task.manifest,
                     anew: order.anew,
                     now: Instant::now(),
+                    applies_as: manager(treatment),
                 },
             };
             match self.look_and_write(attempt, seen.take()).await {

@@ -112,7 +112,7 @@ impl Differences {
         match self.history.verdict(&fields, look.now) {
             Verdict::Repair => Advice::Send { fields },
             Verdict::BackOff { .. } => {
-                self.name_rivals(live);
+                self.name_rivals(live, look.applies_as);
                 Advice::Wait
             }
         }
@@ -135,7 +135,7 @@ impl Differences {
             self.history.repaired(sent.fields, now);
         }
         if let Some(before) = sent.before {
-            self.name_rivals(before);
+            self.name_rivals(before, sent.applies_as);
         }
         self.settled.clear();
         let Some(left) = left else { return };
@@ -159,9 +159,12 @@ impl Differences {
         }
     }
 
-    fn name_rivals(&mut self, live: &Value) {
+    fn name_rivals(&mut self, live: &Value, applies_as: &str) {
         let fought: Vec<FieldPath> = self.history.fought().cloned().collect();
-        for name in fought.iter().filter_map(|path| rival::rival(live, path)) {
+        for name in fought
+            .iter()
+            .filter_map(|path| rival::rival(live, path, applies_as))
+        {
             self.history.seen_rival(format!("field manager {name}"));
         }
     }
@@ -212,6 +215,8 @@ pub(crate) struct Written<'a> {
     pub(crate) repair: bool,
     /// The object before; `None` if it was made.
     pub(crate) before: Option<&'a Value>,
+    /// See [`Look::applies_as`].
+    pub(crate) applies_as: &'a str,
 }
 
 /// One look at an object.
@@ -221,6 +226,8 @@ pub(crate) struct Look<'a> {
     /// Whether the Bundle was written since the look before.
     pub(crate) anew: bool,
     pub(crate) now: Instant,
+    /// The field manager of the object's server-side applies: no rival of ours.
+    pub(crate) applies_as: &'a str,
 }
 
 impl Look<'_> {

@@ -2,17 +2,20 @@
 
 use crate::path::FieldPath;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
-use roundhouse_patch::managed::owners_at;
+use roundhouse_patch::managed::{Operation, Owner, owners_at};
 use serde_json::Value;
 
 /// The field manager other than us that wrote the field last; `None` where nobody owns it, or the server keeps no
-/// managedFields.
-pub(crate) fn rival(live: &Value, path: &FieldPath) -> Option<String> {
+/// managedFields. We are the agent's own manager, and what is applied as `applies_as`; somebody else who updates under that
+/// name is another one.
+pub(crate) fn rival(live: &Value, path: &FieldPath, applies_as: &str) -> Option<String> {
     let owners = owners_at(live, &path.pointer(live)?).into_iter();
-    let mut others = owners
-        .map(|owner| owner.manager)
-        .filter(|manager| !manager.is_empty() && manager != AGENT_FIELD_MANAGER);
-    others.next()
+    let is_us = |owner: &Owner| {
+        owner.manager == AGENT_FIELD_MANAGER
+            || (owner.manager == applies_as && owner.operation == Operation::Apply)
+    };
+    let mut others = owners.filter(|owner| !owner.manager.is_empty() && !is_us(owner));
+    others.next().map(|owner| owner.manager)
 }
 
 #[cfg(test)]
@@ -37,7 +40,7 @@ mod tests {
         let live = live();
         let owner = |patch: Value| {
             let found = differences(&patch, &live);
-            rival(&live, &found[0].path)
+            rival(&live, &found[0].path, AGENT_FIELD_MANAGER)
         };
         let name = |name: &str| Some(name.to_owned());
         assert_eq!(owner(json!({"spec": {"replicas": 3}})), name("hpa"));
@@ -49,6 +52,24 @@ mod tests {
         );
         assert_eq!(owner(json!({"spec": {"paused": true}})), None);
         let bare = json!({"metadata": {}});
-        assert_eq!(rival(&bare, &FieldPath::default()), None);
+        assert_eq!(rival(&bare, &FieldPath::default(), AGENT_FIELD_MANAGER), None);
+    }
+
+    #[test]
+    fn the_manager_that_a_bundle_applies_as_is_no_rival_of_its_own() {
+        let live = live();
+        let patch = json!({"spec": {"replicas": 3, "template": {"spec": {"tolerations": [{"key": "a"}]}}}});
+        let found = differences(&patch, &live);
+        let rivals = |applies_as: &str| -> Vec<Option<String>> {
+            let paths = found.iter().map(|found| &found.path);
+            paths.map(|path| rival(&live, path, applies_as)).collect()
+        };
+        let name = |name: &str| Some(name.to_owned());
+        assert_eq!(rivals("setter"), [name("hpa"), None]);
+        assert_eq!(
+            rivals("hpa"),
+            [name("hpa"), name("setter")],
+            "it updates, which we never do under that name"
+        );
     }
 }

@@ -49,15 +49,7 @@ enum Test {
 impl ConditionRule {
     /// Compiles a rule; `left` is how many expressions there may still be.
     pub(super) fn compile(rule: &bundle::ConditionRule, left: &mut usize) -> Self {
-        let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
-        let type_ = match rule.condition.as_str() {
-            "" if well_known => COMPLETE,
-            type_ => type_,
-        };
-        let (type_, fault) = match check_type(type_) {
-            Ok(()) => (type_.to_owned(), None),
-            Err(fault) => (NAMELESS.to_owned(), Some(fault)),
-        };
+        let (type_, fault) = type_of(rule);
         let mut compile = |text: &String, variables: &[&str]| {
             *left = left.checked_sub(1).ok_or_else(super::too_many)?;
             Expression::compile(text, variables).map_err(|error| format!("{text:.80}: {error}"))
@@ -88,6 +80,16 @@ impl ConditionRule {
             test,
             message: rule.message.clone(),
             message_expression,
+        }
+    }
+
+    /// A rule that is not compiled: it has a type, and nothing is known of whether it holds.
+    pub(super) fn uncompiled(rule: &bundle::ConditionRule) -> Self {
+        ConditionRule {
+            type_: type_of(rule).0,
+            test: Test::Invalid("it is not compiled".to_owned()),
+            message: String::new(),
+            message_expression: None,
         }
     }
 
@@ -161,6 +163,19 @@ impl ConditionRule {
             Test::WellKnown => format!("{} is {not}finished", key.kind),
             _ => format!("Manifest is {not}{}", self.type_),
         })
+    }
+}
+
+/// Under which condition type a rule is reported, and what is wrong with the one that it names.
+fn type_of(rule: &bundle::ConditionRule) -> (String, Option<String>) {
+    let well_known = rule.type_ == ConditionRuleType::WellKnownConditions;
+    let type_ = match rule.condition.as_str() {
+        "" if well_known => COMPLETE,
+        type_ => type_,
+    };
+    match check_type(type_) {
+        Ok(()) => (type_.to_owned(), None),
+        Err(fault) => (NAMELESS.to_owned(), Some(fault)),
     }
 }
 

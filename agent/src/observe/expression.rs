@@ -1,8 +1,12 @@
 //! Expressions about live objects: what of an object they see.
 
 use roundhouse_api::names::annotation;
-pub(crate) use roundhouse_expression::{Allowance, Expression, Failure, with_stack};
+#[cfg(not(test))]
+pub(crate) use roundhouse_expression::with_stack;
+pub(crate) use roundhouse_expression::{Allowance, Expression, Failure, Unworked};
 use serde_json::Value;
+#[cfg(test)]
+pub(crate) use starved::with_stack;
 
 /// A live object as expressions see it.
 pub(crate) type Subject<'a> = roundhouse_expression::Subject<'a>;
@@ -23,6 +27,33 @@ pub(super) fn hidden(kind: Option<&str>, path: &[&str]) -> bool {
         ["metadata", "managedFields"] => true,
         ["metadata", "annotations", key] => matches!(*key, annotation::LAST_APPLIED | KUBECTL_LAST_APPLIED),
         _ => false,
+    }
+}
+
+/// Tests of a system that has no thread to give.
+#[cfg(test)]
+pub(super) mod starved {
+    use super::Unworked;
+    use std::cell::Cell;
+
+    thread_local! {
+        static STARVED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Runs `work` while this thread can start no others.
+    pub(in crate::observe) fn starved<T>(work: impl FnOnce() -> T) -> T {
+        STARVED.set(true);
+        let done = work();
+        STARVED.set(false);
+        done
+    }
+
+    pub(crate) fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Unworked> {
+        match STARVED.get() {
+            // A stack as large as all of the address space is refused by every system.
+            true => roundhouse_expression::with_stack_of(1 << 47, work),
+            false => roundhouse_expression::with_stack(work),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! object.
 
 use super::conditions::{self, ConditionRule, RuleCondition};
-use super::expression::{Allowance, Subject, subject, with_stack};
+use super::expression::{Allowance, Subject, Unworked, subject, with_stack};
 use super::feedback::{self, FeedbackRule, Synced};
 use crate::apply::strategy::identifies;
 use crate::kinds::Kind;
@@ -24,7 +24,8 @@ pub(crate) struct Examined {
     pub(crate) feedback: Vec<FeedbackValue>,
     /// Whether all values could be read; `None` when none are asked for.
     pub(crate) synced: Option<Synced>,
-    /// The bundle's expressions cost too much to look at everything in one pass: a later one goes on here.
+    /// Not everything could be looked at in this pass, because the bundle's expressions cost too much or the system had no
+    /// thread for them: a later one goes on here.
     pub(crate) postponed: bool,
 }
 
@@ -45,6 +46,8 @@ pub(crate) struct Rules {
     sets: Vec<(ResourceIdentifier, RuleSet)>,
     /// What their expressions may touch in one pass, all together.
     allowance: Arc<Allowance>,
+    /// Why they are not compiled.
+    uncompiled: Option<Unworked>,
 }
 
 /// The rules for the objects of one `manifestConfig`.
@@ -53,6 +56,8 @@ pub(crate) struct RuleSet {
     conditions: Vec<ConditionRule>,
     feedback: Vec<FeedbackRule>,
     allowance: Arc<Allowance>,
+    /// Why they are not compiled.
+    uncompiled: Option<Unworked>,
 }
 
 impl Rules {
@@ -71,9 +76,10 @@ impl Rules {
             return Rules {
                 sets: configs.iter().map(none).collect(),
                 allowance,
+                uncompiled: None,
             };
         }
-        let compile = || {
+        let compile = || -> Vec<(ResourceIdentifier, RuleSet)> {
             let mut left = MAX_EXPRESSIONS;
             let mut compile = |config: &ManifestConfig| RuleSet {
                 conditions: config
@@ -87,17 +93,36 @@ impl Rules {
                     .map(|rule| FeedbackRule::compile(rule, &mut left))
                     .collect(),
                 allowance: Arc::clone(&allowance),
+                uncompiled: None,
             };
             configs
                 .iter()
                 .map(|config| (config.resource_identifier.clone(), compile(config)))
                 .collect()
         };
-        let sets = with_stack(compile).unwrap_or_else(|| {
-            tracing::error!("no thread for compiling the rules of a bundle: none of them counts");
-            Vec::new()
-        });
-        Rules { sets, allowance }
+        match with_stack(compile) {
+            Ok(sets) => Rules {
+                sets,
+                allowance,
+                uncompiled: None,
+            },
+            Err(why) => {
+                tracing::error!("the rules of a bundle are not compiled: {why}");
+                let sets = configs.iter().map(|config| RuleSet::uncompiled(config, why));
+                Rules {
+                    sets: (configs.iter().map(|config| config.resource_identifier.clone()))
+                        .zip(sets)
+                        .collect(),
+                    allowance,
+                    uncompiled: Some(why),
+                }
+            }
+        }
+    }
+
+    /// Whether they are compiled; if not, no rule is known to hold, and compiling them again may help.
+    pub(crate) fn are_compiled(&self) -> bool {
+        self.uncompiled.is_none()
     }
 
     /// A new pass begins: what expressions may touch counts anew.
@@ -116,8 +141,20 @@ impl Rules {
 }
 
 impl RuleSet {
+    /// The rules of an entry while they are not compiled: each one stands for itself and does not hold.
+    fn uncompiled(config: &ManifestConfig, why: Unworked) -> Self {
+        let rules = config.condition_rules.iter();
+        RuleSet {
+            conditions: rules.map(ConditionRule::uncompiled).collect(),
+            feedback: Vec::new(),
+            allowance: Arc::default(),
+            uncompiled: (!config.condition_rules.is_empty() || !config.feedback_rules.is_empty())
+                .then_some(why),
+        }
+    }
+
     fn is_empty(&self) -> bool {
-        self.conditions.is_empty() && self.feedback.is_empty()
+        self.conditions.is_empty() && self.feedback.is_empty() && self.uncompiled.is_none()
     }
 
     /// Whether the object has an end, by a rule with condition `Complete`.
@@ -127,6 +164,9 @@ impl RuleSet {
 
     /// Looks at a live object of API version `version`.
     pub(crate) fn examine(&self, key: &ObjectKey, version: &str, live: &Value) -> Examined {
+        if let Some(why) = self.uncompiled {
+            return self.unworked(why);
+        }
         let examine = || {
             let subject = self.needs_expressions().then(|| subject(live, &self.allowance));
             let (feedback, synced) = feedback::collect(&self.feedback, key, version, live, subject.as_ref());
@@ -140,7 +180,15 @@ impl RuleSet {
         if !self.needs_expressions() {
             return examine();
         }
-        with_stack(examine).unwrap_or_else(|| self.unexamined("the system has no thread to evaluate it in"))
+        with_stack(examine).unwrap_or_else(|why| self.unworked(why))
+    }
+
+    /// What is said of an object while there is no thread to look at it: a later pass looks. A defect is not tried again.
+    fn unworked(&self, why: Unworked) -> Examined {
+        Examined {
+            postponed: why == Unworked::NoThread || self.uncompiled.is_some(),
+            ..self.unexamined(&why.to_string())
+        }
     }
 
     /// What is said of an object that could not be looked at.
@@ -169,6 +217,7 @@ impl RuleSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::expression::starved::starved;
     use serde_json::{from_value, json};
 
     fn rules(expressions: &[&str], allowance: u64) -> Rules {
@@ -228,5 +277,45 @@ mod tests {
         let examined = examine(&rules, 1).remove(0);
         assert!(!examined.postponed);
         assert!(examined.conditions[0].message.contains("8 MiB"), "{examined:?}");
+    }
+
+    #[test]
+    fn without_a_thread_nothing_is_known_to_hold_and_a_later_pass_looks_again() {
+        let config = json!({"resourceIdentifier": {"group": "", "resource": "configmaps", "namespace": "x", "name": "*"},
+            "conditionRules": [{"condition": "Ready", "type": "CEL", "celExpressions": ["object.data.k == 'v'"]}],
+            "feedbackRules": [{"type": "CEL", "celExpressions": [{"name": "k", "expression": "object.data.k"}]}]});
+        let bare = json!({"resourceIdentifier": {"group": "", "resource": "secrets", "namespace": "x", "name": "*"}});
+        let configs = [from_value(config).unwrap(), from_value(bare).unwrap()];
+        let compile = || Rules::within(&configs, Allowance::default());
+        let live = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let key = ObjectKey {
+            kind: "ConfigMap".into(),
+            ..ObjectKey::default()
+        };
+        let readiness = |rules: &Rules, known: Option<&Examined>| {
+            let sight = crate::observe::look(&key, "v1", &live, None, Some(&rules.sets[0].1), known);
+            (
+                sight.examined.postponed,
+                sight.readiness == crate::observe::Readiness::Ready,
+                sight.examined,
+            )
+        };
+        let uncompiled = starved(compile);
+        assert!(!uncompiled.are_compiled());
+        assert!(uncompiled.sets[1].1.is_empty(), "no rules are none");
+        let (postponed, ready, examined) = readiness(&uncompiled, None);
+        assert!(postponed && !ready, "{examined:?}");
+        assert_eq!(examined.conditions[0].type_, "Ready");
+        assert!(
+            examined.conditions[0].message.contains("no thread"),
+            "{examined:?}"
+        );
+        let compiled = compile();
+        assert!(compiled.are_compiled());
+        let (postponed, ready, unexamined) = starved(|| readiness(&compiled, Some(&examined)));
+        assert!(postponed && !ready, "{unexamined:?}");
+        let (postponed, ready, examined) = readiness(&compiled, Some(&unexamined));
+        assert!(!postponed && ready, "{examined:?}");
+        assert_eq!(examined.feedback.len(), 1);
     }
 }

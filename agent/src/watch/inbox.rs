@@ -17,13 +17,20 @@ pub(crate) struct News {
     pub(crate) touched: BTreeMap<ObjectKey, Option<Box<str>>>,
     /// A definition came or went: what had no kind may have one.
     pub(crate) kinds: bool,
+    /// Another part of its application changed or was read, and it waited for that.
+    pub(crate) parts: bool,
     /// Its ledger is at a version that it did not write, or (the inner `None`) gone.
     pub(crate) ledger: Option<Option<Box<str>>>,
 }
 
 impl News {
     fn is_empty(&self) -> bool {
-        !self.intent && !self.status && !self.kinds && self.ledger.is_none() && self.touched.is_empty()
+        !self.intent
+            && !self.status
+            && !self.kinds
+            && !self.parts
+            && self.ledger.is_none()
+            && self.touched.is_empty()
     }
 }
 
@@ -69,6 +76,12 @@ impl Inbox {
     /// A definition came or went.
     pub(crate) fn kinds_changed(&self) {
         self.pending.lock().1.kinds = true;
+        self.wake.notify_one();
+    }
+
+    /// Another part of the application changed or was read.
+    pub(crate) fn parts_changed(&self) {
+        self.pending.lock().1.parts = true;
         self.wake.notify_one();
     }
 

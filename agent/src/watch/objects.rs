@@ -6,6 +6,7 @@
 use crate::delay::SharedJitter;
 use crate::kinds::{Kind, Kinds};
 use crate::object::ObjectKey;
+use crate::restart::{Restart, restarting};
 use crate::watch::registry::Registry;
 use crate::watch::{Steady, steady};
 use kube::core::{DynamicObject, ObjectMeta, PartialObjectMeta};
@@ -142,16 +143,26 @@ impl Objects {
             max: self.retry.1,
             jitter: Arc::clone(&self.jitter),
         };
-        let mut view = View {
-            scope,
-            registry: Arc::clone(&self.registry),
-            kinds: Arc::clone(&self.kinds),
-            listing: None,
-            listed: false,
+        let restart = Restart {
+            min: self.retry.0,
+            max: self.retry.1,
+            jitter: Arc::clone(&self.jitter),
+            stop: token.clone(),
         };
+        let (registry, kinds) = (Arc::clone(&self.registry), Arc::clone(&self.kinds));
         async move {
-            let begin = || watcher(api.clone(), config.clone());
-            let work = steady(policy, begin, |event| view.take(event));
+            let what = format!("watch of {}", policy.what);
+            let work = restarting(&what, restart, |_| {
+                let mut view = View {
+                    scope: scope.clone(),
+                    registry: Arc::clone(&registry),
+                    kinds: Arc::clone(&kinds),
+                    listing: None,
+                    listed: false,
+                };
+                let begin = || watcher(api.clone(), config.clone());
+                steady(policy.clone(), begin, move |event| view.take(event))
+            });
             token.run_until_cancelled(work).await;
         }
     }

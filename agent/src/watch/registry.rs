@@ -1,7 +1,7 @@
 //! Registry: which bundle wants which object, so that an event about an object finds its bundle and the parts of one
 //! application know of one another.
 
-use crate::bundle::{Held, Presence, without_part};
+use crate::bundle::{Content, Held, Presence, without_part};
 use crate::object::ObjectKey;
 use crate::watch::inbox::{Inbox, is_newer};
 use parking_lot::Mutex;
@@ -13,16 +13,18 @@ use std::sync::Arc;
 struct Seat {
     inbox: Arc<Inbox>,
     part: Option<Part>,
-    /// Uid and generation whose objects are in the claims.
-    declared: Option<(String, i64)>,
+    /// The content whose objects are in the claims.
+    declared: Option<Content>,
     /// Version of its ledger that it knows; `None` while it has none.
     ledger: Option<Box<str>>,
+    /// Whether it waits for other parts of its application to be read.
+    waits: bool,
 }
 
 impl Seat {
     /// Whether the claims are those of the Bundle as it is now.
     fn is_read(&self) -> bool {
-        let read = |part: &Part| self.declared.as_ref() == Some(&(part.uid.clone(), part.generation));
+        let read = |part: &Part| self.declared.as_ref() == Some(&part.content);
         self.part.as_ref().is_some_and(read)
     }
 }
@@ -32,8 +34,7 @@ impl Seat {
 struct Part {
     application: String,
     revision: Option<String>,
-    uid: String,
-    generation: i64,
+    content: Content,
     deleting: bool,
 }
 
@@ -69,12 +70,18 @@ impl Registry {
         let mut seats = self.seats.lock();
         let new = !seats.contains_key(bundle);
         let seat = seats.entry(bundle.to_owned()).or_default();
-        seat.part = match &presence {
+        let part = match &presence {
             Presence::Present(held) => part(held),
             Presence::Deleted(_) | Presence::Missing => None,
         };
+        let before = std::mem::replace(&mut seat.part, part);
+        let changed = before != seat.part;
         seat.inbox.presence(presence);
-        new.then(|| Arc::clone(&seat.inbox))
+        let inbox = new.then(|| Arc::clone(&seat.inbox));
+        if changed {
+            wake_parts(&seats, bundle, before.as_ref());
+        }
+        inbox
     }
 
     /// Tells all workers that definitions changed.
@@ -117,25 +124,57 @@ impl Registry {
             }
             seats.remove(bundle);
         }
-        self.drop_claims(bundle, &BTreeSet::new());
+        self.drop_claims(bundle, |_| false);
         true
     }
 
-    /// Records which objects the bundle of this uid and generation wants, as the manifests name them.
+    /// Records which objects the bundle wants in this content, as the manifests name them, before a pass looks
+    /// at them. What it claimed before stays claimed until [`Registry::looked_at`]: what happens to it meanwhile is news.
     pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
-        self.drop_claims(bundle, keys);
+        for (key, claims) in self.claims.lock().iter_mut() {
+            let mine = claims.iter_mut().filter(|claim| *claim.bundle == *bundle);
+            for claim in mine.filter(|claim| claim.wanted) {
+                claim.wanted = is_wanted(key, keys);
+            }
+        }
         for key in keys {
             self.claim(bundle, key, None, true);
         }
-        if let Some(seat) = self.seats.lock().get_mut(bundle) {
-            seat.declared = Some((held.uid.clone(), held.generation));
+        let mut seats = self.seats.lock();
+        if let Some(seat) = seats.get_mut(bundle)
+            && seat.declared.replace(held.content()) != seat.declared
+        {
+            wake_parts(&seats, bundle, None);
         }
     }
 
+    /// Records what a pass looked at, instead of what the bundle claimed before: the objects that it wants, as manifests
+    /// name them, those of them that were found or are missing in these versions, and those whose end it waits for.
+    pub(crate) fn looked_at(
+        &self,
+        bundle: &str,
+        keys: &BTreeSet<ObjectKey>,
+        found: &BTreeMap<&ObjectKey, Option<&str>>,
+        awaited: &BTreeMap<&ObjectKey, Option<&str>>,
+    ) {
+        for key in keys.iter().chain(found.keys().copied()) {
+            self.claim(bundle, key, None, true);
+        }
+        for (key, version) in found {
+            self.saw(bundle, key, *version);
+        }
+        let has = |key: &ObjectKey| keys.contains(key) || found.contains_key(key);
+        for (key, version) in awaited.iter().filter(|(key, _)| !has(key)) {
+            self.await_end(bundle, key, *version);
+        }
+        self.drop_claims(bundle, |key| has(key) || awaited.contains_key(key));
+    }
+
     /// Records that a bundle waits for an object to be gone, which it looked at in this version: events about it are news,
-    /// but no other part of its application takes it for wanted. Forgotten with the next [`Registry::declare`].
+    /// but no other part of its application takes it for wanted. Forgotten with the next [`Registry::looked_at`] without it.
     pub(crate) fn await_end(&self, bundle: &str, key: &ObjectKey, version: Option<&str>) {
         self.claim(bundle, key, version, false);
+        self.saw(bundle, key, version);
     }
 
     fn claim(&self, bundle: &str, key: &ObjectKey, seen: Option<&str>, wanted: bool) {
@@ -144,7 +183,10 @@ impl Registry {
         match claims.iter_mut().find(|claim| *claim.bundle == *bundle) {
             // Wanted again: it is what it was.
             Some(claim) if wanted => claim.wanted = true,
-            Some(claim) => claim.seen = seen.map(Into::into),
+            Some(claim) => {
+                claim.wanted = false;
+                claim.seen = seen.map(Into::into);
+            }
             None => claims.push(Claim {
                 bundle: bundle.into(),
                 seen: seen.map(Into::into),
@@ -168,14 +210,16 @@ impl Registry {
 
     /// An object was seen at a version, or (`None`) gone: wakes the bundles to which that is news.
     pub(crate) fn touched(&self, key: &ObjectKey, version: Option<&str>) {
-        let to_wake: Vec<Arc<str>> = match self.claims.lock().get(key) {
-            Some(claims) => {
-                let news = claims
-                    .iter()
-                    .filter(|claim| version.is_none() || claim.seen.as_deref() != version);
-                news.map(|claim| Arc::clone(&claim.bundle)).collect()
-            }
-            None => return,
+        let to_wake: Vec<Arc<str>> = {
+            let all = self.claims.lock();
+            let direct = all.get(key).map(Vec::as_slice).unwrap_or_default();
+            let is_news = |claim: &&Claim| version.is_none() || claim.seen.as_deref() != version;
+            let news = direct.iter().filter(is_news);
+            // A bundle that has not looked at it yet has a cluster-scoped object as its manifest names it: perhaps in a
+            // namespace.
+            let has_looked = |claim: &&Claim| direct.iter().any(|known| known.bundle == claim.bundle);
+            let named = claims_in_namespaces(&all, key).filter(|claim| !has_looked(claim));
+            news.chain(named).map(|claim| Arc::clone(&claim.bundle)).collect()
         };
         let seats = self.seats.lock();
         for seat in to_wake.iter().filter_map(|bundle| seats.get(&**bundle)) {
@@ -207,47 +251,33 @@ impl Registry {
             .collect()
     }
 
-    /// What the other parts of this bundle's application have.
+    /// What the other parts of this bundle's application have. If that is not known yet, the bundle is woken when one of
+    /// them changes or was read.
     pub(crate) fn siblings(&self, bundle: &str) -> Siblings {
-        let others: BTreeSet<String> = {
-            let seats = self.seats.lock();
-            let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.clone()) else {
-                return Siblings::Read(BTreeSet::new());
-            };
-            let siblings = seats.iter().filter(|(name, seat)| {
-                name.as_str() != bundle
-                    && seat
-                        .part
-                        .as_ref()
-                        .is_some_and(|part| part.application == mine.application)
-            });
-            let mut others = BTreeSet::new();
-            for (name, seat) in siblings {
-                let part = seat.part.as_ref();
-                if !seat.is_read() || part.is_none_or(|part| part.revision != mine.revision) {
-                    return Siblings::NotYet;
-                }
-                others.insert(name.clone());
-            }
+        let others = {
+            let mut seats = self.seats.lock();
+            let others = parts_beside(&seats, bundle);
+            waits(&mut seats, bundle, others.is_none());
             others
         };
-        self.claimed_by(&others)
+        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     /// What the parts that stay have of an application of which `bundle` goes: that stays with them. `owner` is the name
-    /// of the application's first part.
+    /// of the application's first part. The bundle is woken as by [`Registry::siblings`].
     pub(crate) fn staying(&self, bundle: &str, owner: &str) -> Siblings {
-        let mut others = BTreeSet::new();
-        for (name, seat) in self.seats.lock().iter() {
-            let stays = seat.part.as_ref().is_some_and(|part| !part.deleting);
-            if name != bundle && without_part(name) == owner && stays {
-                if !seat.is_read() {
-                    return Siblings::NotYet;
-                }
-                others.insert(name.clone());
-            }
-        }
-        self.claimed_by(&others)
+        let others = {
+            let mut seats = self.seats.lock();
+            let stays = |seat: &Seat| seat.part.as_ref().is_some_and(|part| !part.deleting);
+            let others = seats
+                .iter()
+                .filter(|(name, seat)| *name != bundle && without_part(name) == owner && stays(seat));
+            let others = others.map(|(name, seat)| seat.is_read().then(|| name.clone()));
+            let others: Option<BTreeSet<String>> = others.collect();
+            waits(&mut seats, bundle, others.is_none());
+            others
+        };
+        others.map_or(Siblings::NotYet, |others| self.claimed_by(&others))
     }
 
     fn claimed_by(&self, others: &BTreeSet<String>) -> Siblings {
@@ -261,9 +291,9 @@ impl Registry {
         Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
     }
 
-    fn drop_claims(&self, bundle: &str, except: &BTreeSet<ObjectKey>) {
+    fn drop_claims(&self, bundle: &str, stays: impl Fn(&ObjectKey) -> bool) {
         self.claims.lock().retain(|key, claims| {
-            if !except.contains(key) {
+            if !stays(key) {
                 claims.retain(|claim| *claim.bundle != *bundle);
             }
             !claims.is_empty()
@@ -271,12 +301,86 @@ impl Registry {
     }
 }
 
+/// The other parts of a bundle's application; `None` while one of them is at another revision or was not read.
+fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Option<BTreeSet<String>> {
+    let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.as_ref()) else {
+        return Some(BTreeSet::new());
+    };
+    let others = seats.iter().filter(|(name, _)| *name != bundle);
+    let parts = others.filter_map(|(name, seat)| Some((name, seat, seat.part.as_ref()?)));
+    let siblings = parts.filter(|(_, _, part)| part.application == mine.application);
+    siblings
+        .map(|(name, seat, part)| {
+            let read = seat.is_read() && part.revision == mine.revision;
+            read.then(|| name.clone())
+        })
+        .collect()
+}
+
+fn waits(seats: &mut BTreeMap<String, Seat>, bundle: &str, waits: bool) {
+    if let Some(seat) = seats.get_mut(bundle) {
+        seat.waits = waits;
+    }
+}
+
+/// Wakes the parts of a bundle's application that wait for others; `before`: the part that it was until now.
+fn wake_parts(seats: &BTreeMap<String, Seat>, bundle: &str, before: Option<&Part>) {
+    let now = seats.get(bundle).and_then(|seat| seat.part.as_ref());
+    let is_application = |part: &Part| {
+        [before, now]
+            .into_iter()
+            .flatten()
+            .any(|own| own.application == part.application)
+    };
+    let waiting = seats.iter().filter(|(name, seat)| seat.waits && *name != bundle);
+    for (name, seat) in waiting {
+        if without_part(name) == without_part(bundle) || seat.part.as_ref().is_some_and(is_application) {
+            seat.inbox.parts_changed();
+        }
+    }
+}
+
+/// Whether a claimed object is what one of these manifests means.
+fn is_wanted(key: &ObjectKey, manifests: &BTreeSet<ObjectKey>) -> bool {
+    manifests.contains(key)
+        || key.namespace.is_empty()
+            && (manifests.range(first_in_a_namespace(key)..))
+                .take_while(|manifest| manifest.is(&key.group, &key.kind))
+                .any(|manifest| key.is_meant_by(manifest))
+}
+
+/// Claims to a cluster-scoped object under the names of manifests that put it into a namespace; none for any other.
+fn claims_in_namespaces<'a>(
+    claims: &'a BTreeMap<ObjectKey, Vec<Claim>>,
+    key: &'a ObjectKey,
+) -> impl Iterator<Item = &'a Claim> {
+    let range = key
+        .namespace
+        .is_empty()
+        .then(|| claims.range(first_in_a_namespace(key)..));
+    let of_kind = range
+        .into_iter()
+        .flatten()
+        .take_while(|(named, _)| named.is(&key.group, &key.kind));
+    of_kind
+        .filter(|(named, _)| key.is_meant_by(named))
+        .flat_map(|(_, claims)| claims)
+}
+
+/// Before every object of the kind that has a namespace, and after every one that has none.
+fn first_in_a_namespace(key: &ObjectKey) -> ObjectKey {
+    ObjectKey {
+        namespace: "\0".to_owned(),
+        name: String::new(),
+        ..key.clone()
+    }
+}
+
 fn part(held: &Held) -> Option<Part> {
     Some(Part {
         application: held.application.clone()?,
         revision: held.revision.clone(),
-        uid: held.uid.clone(),
-        generation: held.generation,
+        content: held.content(),
         deleting: held.deleting,
     })
 }
@@ -350,8 +454,75 @@ mod tests {
         registry.touched(&key("going"), None);
         assert!(inbox.take().1.touched.contains_key(&key("going")));
         registry.declare("a", &a, &BTreeSet::new());
+        registry.touched(&key("going"), Some("8"));
+        assert!(
+            inbox.has_news(),
+            "a pass that has begun may have looked at it before"
+        );
+        inbox.take();
+        registry.looked_at("a", &BTreeSet::new(), &BTreeMap::new(), &BTreeMap::new());
         registry.touched(&key("going"), None);
         assert!(!inbox.has_news());
+    }
+
+    #[test]
+    fn what_a_pass_looks_at_is_news_when_it_changes_meanwhile_whatever_its_manifest_calls_it() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        let named = key("role");
+        let target = ObjectKey {
+            namespace: String::new(),
+            ..named.clone()
+        };
+        let keys = BTreeSet::from([named.clone()]);
+        let looked_at = |version| {
+            let found = BTreeMap::from([(&target, Some(version))]);
+            registry.looked_at("a", &keys, &found, &BTreeMap::new());
+        };
+        // The first pass does not know yet that the kind has no namespaces.
+        registry.declare("a", &a, &keys);
+        registry.touched(&target, Some("7"));
+        looked_at("7");
+        assert!(!inbox.has_news(), "seen in this very version");
+        registry.touched(&target, Some("7"));
+        assert!(!inbox.has_news(), "and known from then on");
+        for (meanwhile, seen) in [(Some("9"), "8"), (None, "9")] {
+            registry.declare("a", &a, &keys);
+            registry.touched(&target, meanwhile);
+            looked_at(seen);
+            assert_eq!(
+                inbox.take().1.touched.get(&target).map(Option::as_deref),
+                Some(meanwhile)
+            );
+        }
+        registry.declare("a", &a, &keys);
+        let others = |registry: &Registry| {
+            join(registry, &held("b", "app", "v1", 1));
+            registry.siblings("b")
+        };
+        assert_eq!(
+            others(&registry),
+            Siblings::Read(BTreeSet::from([named, target.clone()])),
+            "while a pass runs, nothing of the bundle may go with another part"
+        );
+    }
+
+    #[test]
+    fn what_leaves_a_bundle_is_no_longer_its_own_when_the_pass_begins_and_news_until_it_ends() {
+        let registry = Registry::default();
+        let a = held("a", "app", "v1", 1);
+        let inbox = join(&registry, &a);
+        registry.declare("a", &a, &BTreeSet::from([key("refused")]));
+        registry.saw("a", &key("refused"), Some("3"));
+        registry.declare("a", &a, &BTreeSet::new());
+        registry.touched(&key("refused"), Some("4"));
+        let awaited = key("refused");
+        let awaited = BTreeMap::from([(&awaited, Some("3"))]);
+        registry.looked_at("a", &BTreeSet::new(), &BTreeMap::new(), &awaited);
+        assert!(inbox.take().1.touched.contains_key(&key("refused")));
+        join(&registry, &held("b", "app", "v1", 1));
+        assert_eq!(registry.siblings("b"), Siblings::Read(BTreeSet::new()));
     }
 
     #[test]
@@ -372,7 +543,7 @@ mod tests {
     fn parts_are_pruned_only_when_all_were_read_at_one_revision() {
         let registry = Registry::default();
         let (one, two) = (held("d.a", "app", "v2", 2), held("d.a.2", "app", "v1", 1));
-        let (_one, _two) = (join(&registry, &one), join(&registry, &two));
+        let (inbox, _) = (join(&registry, &one), join(&registry, &two));
         join(&registry, &held("d.b", "other", "v9", 1));
         registry.declare("d.a", &one, &BTreeSet::from([key("left")]));
         registry.declare("d.a.2", &two, &BTreeSet::new());
@@ -386,6 +557,20 @@ mod tests {
             Siblings::Read(BTreeSet::from([key("moved")]))
         );
         registry.await_end("d.a.2", &key("left"), Some("3"));
+        let four = held("d.a.4", "app", "v2", 1);
+        assert!(inbox.take().1.parts, "the part that it waited for was read");
+        join(&registry, &four);
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        registry.declare("d.b", &held("d.b", "other", "v9", 1), &BTreeSet::new());
+        assert!(!inbox.has_news(), "another application");
+        registry.declare("d.a.4", &four, &BTreeSet::new());
+        assert!(inbox.take().1.parts, "what it waited for was read");
+        assert!(matches!(registry.siblings("d.a"), Siblings::Read(_)));
+        let next = held("d.a.4", "app", "v3", 2);
+        registry.tell("d.a.4", Presence::Present(Arc::clone(&next)));
+        assert_eq!(registry.siblings("d.a"), Siblings::NotYet);
+        registry.tell("d.a.4", Presence::Missing);
+        assert!(inbox.take().1.parts, "what it waited for is gone");
         assert_eq!(
             registry.siblings("d.a"),
             Siblings::Read(BTreeSet::from([key("moved")])),

@@ -1,6 +1,6 @@
 //! A pass that applies.
 
-use super::{Content, Extent, Next, Worker, account_of};
+use super::{Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
 use crate::apply::decode::{Decoded, Manifest, decode};
 use crate::apply::fence::check_hash;
@@ -8,7 +8,7 @@ use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
-use crate::bundle::Held;
+use crate::bundle::{Content, Held};
 use crate::drift::fight;
 use crate::error::CallError;
 use crate::kinds::Kind;
@@ -49,11 +49,8 @@ impl Worker {
         let manifests = std::mem::take(&mut spec.workload.manifests);
         let total = u32::try_from(manifests.len()).unwrap_or(u32::MAX);
         let anew = self.tried.as_ref() != Some(&content);
-        // What was tried was checked, and is the same as long as its generation is.
-        let checked = !anew && spec.hash.as_ref().is_none_or(|declared| *declared == self.hash);
-        let hash = if checked {
-            self.hash.clone()
-        } else {
+        // What was tried was checked.
+        let hash = if anew {
             match check_hash(spec.hash.as_deref(), &manifests) {
                 Ok(hash) => hash,
                 Err(fenced) => {
@@ -63,6 +60,8 @@ impl Worker {
                     return Ok(Next::Resync);
                 }
             }
+        } else {
+            self.hash.clone()
         };
         let engine = match self.engine(&spec) {
             Ok(engine) => engine,
@@ -73,7 +72,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        if !checked {
+        if anew || !self.rules.are_compiled() {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
         let decoded = decode(manifests);
@@ -82,7 +81,7 @@ impl Worker {
             .iter()
             .map(|manifest| manifest.key.clone())
             .collect();
-        let terms = Terms::of(
+        let mut terms = Terms::of(
             &spec,
             &self.name,
             &self.shared.hub_id,
@@ -105,6 +104,7 @@ impl Worker {
         } else {
             Surplus::default()
         };
+        terms.rules = terms.rules.beside(&self.ledger.spec().objects);
         self.cleaned = false;
         self.tried = Some(content.clone());
         self.hash = hash;
@@ -114,7 +114,7 @@ impl Worker {
         self.remove_surplus(&engine, &spec, &terms, total).await;
         self.settle(outcomes, extent == Extent::Whole && !surplus.postponed)
             .await?;
-        self.watch(held, &keys);
+        self.watch(&keys);
         self.applied = Some(content);
         let subject = Subject {
             hash: Some(&self.hash),
@@ -332,27 +332,23 @@ impl Worker {
     }
 
     /// Watches the kinds of this bundle, and says which versions of its objects are no news.
-    fn watch(&self, held: &Held, keys: &BTreeSet<ObjectKey>) {
-        let mut keys = keys.clone();
+    fn watch(&self, keys: &BTreeSet<ObjectKey>) {
+        let mut found = BTreeMap::new();
         let mut scopes = BTreeMap::new();
         for observation in self.observations.values() {
             let Some(target) = &observation.target else {
                 continue;
             };
-            keys.insert(target.clone());
+            found.insert(target, observation.seen.as_deref());
             if let Some(kind) = &observation.kind {
                 scopes.insert(Scope::of(target, kind, observation.labelled), Arc::clone(kind));
             }
         }
-        self.shared.registry.declare(&self.name, held, &keys);
-        for observation in self.observations.values() {
-            if let Some(target) = &observation.target {
-                self.shared
-                    .registry
-                    .saw(&self.name, target, observation.seen.as_deref());
-            }
-        }
-        scopes.extend(self.await_ends());
+        let awaited = self.waited_for.iter();
+        let awaited = awaited.map(|waited| (&waited.target, waited.seen.as_deref()));
+        let registry = &self.shared.registry;
+        registry.looked_at(&self.name, keys, &found, &awaited.collect());
+        scopes.extend(self.scopes_of_ends());
         let waits_for_kind = self
             .observations
             .values()
@@ -363,17 +359,15 @@ impl Worker {
         self.shared.objects.want(&self.name, scopes);
     }
 
-    /// Says that changes of objects on their way out are news; answers what is to be watched for it.
-    pub(super) fn await_ends(&self) -> BTreeMap<Scope, Arc<Kind>> {
-        let mut scopes = BTreeMap::new();
-        for waited in &self.waited_for {
-            self.shared
-                .registry
-                .await_end(&self.name, &waited.target, waited.seen.as_deref());
-            let scope = Scope::of(&waited.target, &waited.kind, waited.labelled);
-            scopes.insert(scope, Arc::clone(&waited.kind));
-        }
-        scopes
+    /// What is to be watched for the objects on their way out.
+    pub(super) fn scopes_of_ends(&self) -> BTreeMap<Scope, Arc<Kind>> {
+        let waited_for = self.waited_for.iter();
+        waited_for
+            .map(|waited| {
+                let scope = Scope::of(&waited.target, &waited.kind, waited.labelled);
+                (scope, Arc::clone(&waited.kind))
+            })
+            .collect()
     }
 
     /// How soon to look again: failures and removals are waited out with back-off, readiness comes by the watches.
@@ -389,7 +383,7 @@ impl Worker {
             self.retry_due = None;
         }
         // What is refused waits for somebody: its next change is news.
-        if retry || self.postponed || self.removal_retried {
+        if retry || self.removal_retried {
             Next::Retry
         } else {
             Next::Resync

@@ -8,7 +8,7 @@ use crate::agent::Shared;
 use crate::apply::intent::{Intent, Sight, intent};
 use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
-use crate::bundle::{Held, Presence};
+use crate::bundle::{Content, Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
 use crate::executor::{Account, ExecutorError, executor_of};
@@ -58,17 +58,6 @@ enum Extent {
     Whole,
     /// Only these manifests (by the object they name), and removals that are under way.
     Some(BTreeSet<ObjectKey>),
-}
-
-/// Which content a pass applied whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Content {
-    uid: String,
-    generation: i64,
-    /// A hub that was restored from a backup may use a generation again, with a newer epoch.
-    epoch: Option<i64>,
-    /// The hash that the Bundle declares.
-    hash: Option<String>,
 }
 
 /// One bundle's worker.
@@ -154,8 +143,12 @@ impl Worker {
         }
     }
 
-    /// Works until the bundle is gone, or until `stop`; a pass that has begun is finished.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    /// Works until the bundle is gone, or until `stop`; a pass that has begun is finished. `broken`: the worker before
+    /// this one broke.
+    pub(crate) async fn run(mut self, stop: CancellationToken, broken: bool) {
+        if broken {
+            self.report_defect().await;
+        }
         self.inbox.begin();
         loop {
             let dues = [
@@ -275,12 +268,7 @@ impl Worker {
                 return Ok(Next::Resync);
             }
         };
-        let content = Content {
-            uid: held.uid.clone(),
-            generation: held.generation,
-            epoch: spec.epoch,
-            hash: spec.hash.clone(),
-        };
+        let content = held.content();
         if self.applied.as_ref() != Some(&content) && news.intent {
             self.failures = 0;
             self.retry_due = None;
@@ -294,7 +282,7 @@ impl Worker {
         match intent(sight, self.ledger.spec()) {
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
-                let again = turn.resync || (turn.retry && self.postponed);
+                let again = turn.resync || (news.parts && self.postponed);
                 let extent = if fresh && !again {
                     self.extent(news, turn)
                 } else {
@@ -447,6 +435,20 @@ impl Worker {
             now,
         );
         self.report(held, status).await
+    }
+
+    /// Says that the agent broke over this bundle; what was reported stands.
+    async fn report_defect(&mut self) {
+        let (Presence::Present(held), _) = self.inbox.take() else {
+            return;
+        };
+        self.note_status(&held);
+        let message = "the agent broke while it worked on this bundle, which is a defect of the agent: it tries again, \
+                       with growing delays; its log says where";
+        if let Err(error) = self.hold(&held, held.epoch, "AgentDefect", message).await {
+            let error = error.message();
+            tracing::warn!(bundle = self.name, error, "that the agent broke is not reported");
+        }
     }
 
     /// Sends a report if it says something new.

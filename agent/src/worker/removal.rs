@@ -56,7 +56,8 @@ impl Worker {
         // What has moved to another part of the application stays with it.
         let wanted = match self.shared.registry.staying(&self.name, &owner) {
             Siblings::Read(theirs) => theirs,
-            Siblings::NotYet => return Ok(Next::Retry),
+            // Their news wakes this bundle.
+            Siblings::NotYet => return Ok(Next::Resync),
         };
         let farewell = Farewell {
             marker: &marker,
@@ -74,7 +75,11 @@ impl Worker {
         let left = !removed.leaving.is_empty();
         let retry = removed.retry;
         self.waited_for = removed.waited_for;
-        self.shared.objects.want(&self.name, self.await_ends());
+        for waited in &self.waited_for {
+            let registry = &self.shared.registry;
+            registry.await_end(&self.name, &waited.target, waited.seen.as_deref());
+        }
+        self.shared.objects.want(&self.name, self.scopes_of_ends());
         self.cleaned = !left;
         if left {
             let next = settle(self.ledger.spec(), &outcomes, false);

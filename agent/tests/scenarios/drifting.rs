@@ -1,7 +1,7 @@
 //! Drift and apply-once.
 
 use crate::world::{
-    Side, World, config_map, deployment, dispatched, eventually, eventually_with, pass_time, spec,
+    Side, World, config_map, deployment, dispatched, eventually, eventually_with, hastened, pass_time, spec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
@@ -180,7 +180,7 @@ async fn scale(world: &World, web: &serde_json::Value, replicas: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn b07_drift_is_reported_since_when_it_stands_and_reverting_it_clears_the_report() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let (_, web) = under(&world, "Report").await;
     scale(&world, &web, 9).await;
@@ -211,7 +211,7 @@ async fn b07_drift_is_reported_since_when_it_stands_and_reverting_it_clears_the_
 
 #[tokio::test(start_paused = true)]
 async fn b07_drift_is_reported_also_where_our_stamps_were_taken_off() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let (_, web) = under(&world, "Report").await;
     let patch = json!({"spec": {"replicas": 9}, "metadata": {"annotations": null}});
@@ -223,7 +223,7 @@ async fn b07_drift_is_reported_also_where_our_stamps_were_taken_off() {
 
 #[tokio::test(start_paused = true)]
 async fn b08_drift_of_fields_that_are_not_ours_is_invisible() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let (_, web) = under(&world, "Report").await;
     pass_time(5).await;
@@ -267,7 +267,7 @@ async fn b09_correct_overwrites_drift_of_ours_and_keeps_that_of_others() {
 #[tokio::test(start_paused = true)]
 async fn b10_new_content_wins_over_drift_in_every_mode() {
     for mode in ["Report", "Ignore"] {
-        let world = World::embedded().await;
+        let world = World::new().await;
         let agent = world.agent();
         let (_, web) = under(&world, mode).await;
         scale(&world, &web, 9).await;
@@ -334,7 +334,7 @@ async fn b11_a_repair_that_the_member_refuses_fails_alone_and_in_no_hot_loop() {
 
 #[tokio::test(start_paused = true)]
 async fn b13_ignore_touches_nothing_and_says_nothing() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let (_, web) = under(&world, "Ignore").await;
     pass_time(5).await;
@@ -350,7 +350,7 @@ async fn b13_ignore_touches_nothing_and_says_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn b14_from_report_to_correct_repairs_and_back_stops_repairing() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let (_, web) = under(&world, "Report").await;
     scale(&world, &web, 9).await;
@@ -399,7 +399,7 @@ async fn b14_from_never_to_if_no_diff_adopts_what_is_equal() {
 
 #[tokio::test(start_paused = true)]
 async fn a08_times_of_conditions_move_only_with_their_status() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let map = config_map("a", "1");
     let first = world.bundle("plain", spec(&[map.clone()])).await;
@@ -421,7 +421,7 @@ async fn a08_times_of_conditions_move_only_with_their_status() {
 
 #[tokio::test(start_paused = true)]
 async fn a09_a_direct_edit_does_not_flap_conditions() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let map = config_map("a", "1");
     let generation = world.bundle("plain", spec(&[map.clone()])).await;
@@ -452,9 +452,9 @@ async fn a09_a_direct_edit_does_not_flap_conditions() {
 
 #[tokio::test(start_paused = true)]
 async fn a18_nothing_changes_and_the_live_generation_stays_over_many_resyncs() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let mut config = World::config();
-    config.resync = std::time::Duration::from_secs(30);
+    config.resync = hastened(std::time::Duration::from_secs(30));
     let agent = world.agent_with(config);
     // Values that a server spells in its own way, and one that it fills in.
     let mut web = deployment("web", "i:1", 2);

@@ -1,10 +1,15 @@
 //! Bad input, fencing, and an agent that is killed.
 
-use crate::world::{HUB_ID, Side, World, config_map, dispatched, eventually, pass_time, reason, spec};
+use crate::world::{
+    HUB_ID, Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
+    reason, spec,
+};
+use kube::Client;
 use roundhouse_agent::AgentError;
 use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
-use serde_json::json;
-use std::sync::atomic::Ordering;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[tokio::test(start_paused = true)]
 async fn one_bad_manifest_fails_alone_and_its_object_is_not_pruned() {
@@ -104,7 +109,7 @@ async fn an_older_epoch_is_ignored() {
         .bundle("default.app", dispatched(&[config_map("a", "2")], "app-v2", 8))
         .await;
     let agent = world.agent();
-    let status = crate::world::eventually_with(
+    let status = eventually_with(
         "it says so",
         || world.status("default.app"),
         |status| reason(status, "Progressing") == "OldEpoch",
@@ -190,7 +195,7 @@ async fn an_agent_waits_for_its_lease_and_gives_up_when_the_hub_is_another_one()
 
 #[tokio::test(start_paused = true)]
 async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "default"},
         "data": {"password": "hunter2 is no base64"}});
@@ -207,5 +212,117 @@ async fn what_a_secret_holds_is_in_no_report_although_the_member_repeats_it() {
     for said in [serde_json::to_string(&status).unwrap(), ledger.to_string()] {
         assert!(!said.contains("hunter2"), "{said}");
     }
+    agent.stop().await;
+}
+
+/// Given an agent that breaks over one object (here the test breaks it), when it works on the object's bundle, then the
+/// bundle says so and is tried again with growing delays, the others go on, and when the trouble is over it is applied.
+#[tokio::test(start_paused = true)]
+async fn a_defect_that_one_bundle_meets_stays_its_own_and_is_tried_again() {
+    let world = World::new().await;
+    let (tries, whole) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (tried, is_whole) = (Arc::clone(&tries), Arc::clone(&whole));
+    let member = world.gated(Side::Member, move |_, path| {
+        if path.ends_with("/configmaps/defect") && !is_whole.load(Ordering::Acquire) {
+            tried.fetch_add(1, Ordering::AcqRel);
+            panic!("a defect, as the test plays it");
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    world.bundle("broken", spec(&[config_map("defect", "1")])).await;
+    eventually_with(
+        "it says so",
+        || world.status("broken"),
+        |status| reason(status, "Progressing") == "AgentDefect",
+    )
+    .await;
+    for value in ["1", "2"] {
+        let beside = world.bundle("beside", spec(&[config_map("beside", value)])).await;
+        world.reported("beside", beside, Ready).await;
+    }
+    pass_time(600).await;
+    let (writes, before) = (world.writes(), tries.load(Ordering::Acquire));
+    pass_time(1200).await;
+    let more = tries.load(Ordering::Acquire) - before;
+    assert!((3..=30).contains(&more), "{more} tries");
+    assert_eq!(world.writes(), writes, "trying again writes nothing");
+    whole.store(true, Ordering::Release);
+    pass_time(200).await;
+    let status = world.status("broken").await;
+    assert_eq!(status.phase, Some(Ready), "{status:?}");
+    assert_eq!(
+        reason(&status, "Progressing"),
+        reason(&world.status("beside").await, "Progressing")
+    );
+    agent.stop().await;
+}
+
+/// Given a hand-written Bundle, without epoch or hash, when the hub is restored to a state in which another content has
+/// the same generation, then that content is applied.
+#[tokio::test(start_paused = true)]
+async fn a_restored_hub_may_give_a_generation_to_another_content() {
+    let world = World::embedded().await;
+    let restored = World::embedded().await;
+    let map = config_map("a", "1");
+    for (world, value) in [(&world, "1"), (&restored, "2")] {
+        world.bundle("plain", spec(&[config_map("a", value)])).await;
+    }
+    let mut before = world.live(Side::Hub, &bundle("plain")).await.unwrap();
+    let mut after = restored.live(Side::Hub, &bundle("plain")).await.unwrap();
+    for field in ["uid", "generation"] {
+        let (before, after) = (before["metadata"][field].take(), after["metadata"][field].take());
+        assert_eq!(before, after, "the hubs differ in nothing but the content");
+    }
+    let is_restored = Arc::new(AtomicBool::new(false));
+    let hubs = (world.hub_client.clone(), restored.hub_client.clone());
+    let now = Arc::clone(&is_restored);
+    let hub = tower::service_fn(move |request| {
+        let hub = if now.load(Ordering::Acquire) {
+            &hubs.1
+        } else {
+            &hubs.0
+        };
+        let hub = hub.clone();
+        async move { hub.send(request).await }
+    });
+    let agent = world.agent_between(
+        World::config(),
+        Client::new(hub, "default"),
+        world.member_client.clone(),
+    );
+    let value = || async { world.live(Side::Member, &map).await.unwrap_or_default()["data"]["key"].clone() };
+    eventually("the first content is applied", || async { value().await == "1" }).await;
+    world.reported("plain", 1, Ready).await;
+    pass_time(5).await;
+    // The restored hub has gone on for longer: a watch that is taken up there hears of the Bundle once more.
+    let report = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "ClusterReport",
+        "metadata": {"name": "c1", "namespace": crate::world::NAMESPACE}});
+    let revision = |object: &Value| {
+        object["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let latest = [
+        world.live(Side::Hub, &bundle("plain")).await.unwrap(),
+        world.live(Side::Hub, &report).await.unwrap(),
+    ];
+    let latest = latest.iter().map(revision).max().unwrap() + 100;
+    for turn in 0.. {
+        let label = json!({"metadata": {"labels": {"turn": turn.to_string()}}});
+        if revision(&restored.merge(Side::Hub, &bundle("plain"), label).await) > latest {
+            break;
+        }
+    }
+    is_restored.store(true, Ordering::Release);
+    world.hub.close_watches();
+    eventually("the other content is applied", || async { value().await == "2" }).await;
+    let hash = roundhouse_api::hash::of_manifests(&[config_map("a", "2")]);
+    eventually("and reported", || async {
+        restored.status("plain").await.hash.as_ref() == Some(&hash)
+    })
+    .await;
     agent.stop().await;
 }

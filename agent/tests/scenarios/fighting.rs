@@ -24,26 +24,12 @@ const WRITES_IN_AN_HOUR: u64 = 8;
 
 /// Writes to an object by one field manager, as a merge patch.
 async fn write_as(world: &World, manager: &str, object: &Value, patch: Value) -> Value {
-    let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let api = world.api(
-        Side::Member,
-        text("/apiVersion"),
-        text("/kind"),
-        text("/metadata/namespace"),
-    );
+    let (api, name) = world.api_of(Side::Member, object);
     let params = PatchParams {
         field_manager: Some(manager.to_owned()),
         ..PatchParams::default()
     };
-    let live = api
-        .patch(text("/metadata/name"), &params, &Patch::Merge(patch))
-        .await
-        .unwrap();
+    let live = api.patch(&name, &params, &Patch::Merge(patch)).await.unwrap();
     serde_json::to_value(live).unwrap()
 }
 
@@ -391,7 +377,7 @@ async fn an_object_that_is_deleted_again_and_again_is_made_ever_more_rarely() {
 /// B12: given a Secret whose values somebody rewrites, then no value of it is in any report, event or ledger.
 #[tokio::test(start_paused = true)]
 async fn values_of_secrets_never_appear() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let secret = |value: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},

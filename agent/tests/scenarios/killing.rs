@@ -1,6 +1,7 @@
 //! Agents that are interrupted at each of their writes (F10): a story is told once to count the writes that it takes, at
-//! the hub and at the member, and then again for each of them, with something going wrong at that very write. However it
-//! goes wrong, it ends as the undisturbed story did.
+//! the hub and at the member, and then again for each of them, with something going wrong at that very write, or at that
+//! and at the next one. However it goes wrong, it ends as the undisturbed story did, and without the slow resync: that is
+//! hours away.
 
 use crate::world::{
     Agent, Pass, Side, World, config_map, deployment, dispatched, eventually_with, job, pass_time, spec,
@@ -10,12 +11,14 @@ use futures::StreamExt;
 use kube::api::{DynamicObject, ListParams};
 use kube::runtime::watcher;
 use parking_lot::Mutex;
+use roundhouse_agent::Config;
 use roundhouse_api::bundle::BundlePhase::Cleaned;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -23,8 +26,10 @@ const APP: &str = "default.app";
 const SECOND: &str = "default.app.2";
 /// Virtual seconds within which an interrupted story has come to its end: the longest back-off, some times over.
 const LIMIT: u64 = 900;
+/// Virtual seconds between resyncs: what heals within [`LIMIT`] is healed by nothing but the retry of what failed.
+const RESYNC: u64 = 7200;
 /// Virtual seconds in which every bundle is looked at again.
-const RESYNC: u64 = 340;
+const LOOKED_AT: u64 = RESYNC + RESYNC / 5;
 
 /// What goes wrong at a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,13 +57,51 @@ impl Mishap {
     }
 }
 
+/// Pairs of mishaps, the second one at the write after the first: the agent is wrong about what was done, or knows nothing
+/// of it, and then it happens again.
+const PAIRS: [[Mishap; 2]; 4] = [
+    [Mishap::Unanswered, Mishap::KilledBefore],
+    [Mishap::Unanswered, Mishap::KilledAfter],
+    [Mishap::Lost, Mishap::KilledAfter],
+    [Mishap::KilledAfter, Mishap::Unanswered],
+];
+
+/// What is to go wrong, whichever agent is at work.
+#[derive(Default)]
+struct Script {
+    /// After how many more writes (1: at the next one) what goes wrong; each counts from the one before.
+    left: Mutex<VecDeque<(usize, Mishap)>>,
+    /// How much of it went wrong.
+    struck: AtomicUsize,
+    news: Notify,
+}
+
+impl Script {
+    fn of(first: usize, mishaps: &[Mishap]) -> Arc<Self> {
+        let at = |(place, mishap): (usize, &Mishap)| (if place == 0 { first } else { 1 }, *mishap);
+        Arc::new(Script {
+            left: Mutex::new(mishaps.iter().enumerate().map(at).collect()),
+            ..Script::default()
+        })
+    }
+
+    /// What goes wrong at a write.
+    fn at_write(&self) -> Option<Mishap> {
+        let mut left = self.left.lock();
+        let (after, mishap) = left.front_mut()?;
+        *after -= 1;
+        let mishap = (*after == 0).then_some(*mishap)?;
+        left.pop_front();
+        self.struck.fetch_add(1, Ordering::AcqRel);
+        Some(mishap)
+    }
+}
+
 /// The wires of one agent, to both sides.
 #[derive(Default)]
 struct Line {
-    /// At which write what goes wrong, the first one being 1.
-    mishap: Option<(usize, Mishap)>,
+    script: Arc<Script>,
     writes: AtomicUsize,
-    struck: Notify,
     /// The agent on this line is about to be killed: nothing more passes.
     dying: AtomicBool,
     /// It was killed.
@@ -80,14 +123,12 @@ impl Line {
         if *method == http::Method::GET || aside {
             return Pass::Through;
         }
-        let number = self.writes.fetch_add(1, Ordering::AcqRel) + 1;
-        let Some((_, mishap)) = self.mishap.filter(|(at, _)| *at == number) else {
+        self.writes.fetch_add(1, Ordering::AcqRel);
+        let Some(mishap) = self.script.at_write() else {
             return Pass::Through;
         };
-        if mishap.kills() {
-            self.dying.store(true, Ordering::Release);
-        }
-        self.struck.notify_one();
+        self.dying.store(mishap.kills(), Ordering::Release);
+        self.script.news.notify_one();
         match mishap {
             Mishap::KilledBefore => Pass::Held,
             Mishap::KilledAfter => Pass::Swallowed,
@@ -95,6 +136,27 @@ impl Line {
             Mishap::Unanswered => Pass::Unanswered,
         }
     }
+}
+
+/// An agent that nothing heals but its own retries.
+fn config() -> Config {
+    let mut config = World::config();
+    config.resync = Duration::from_secs(RESYNC);
+    config.lease_interval = Duration::from_secs(RESYNC / 2);
+    config
+}
+
+/// Starts an agent on a line of its own.
+fn on_line(world: &World, script: &Arc<Script>) -> (Agent, Arc<Line>) {
+    let line = Arc::new(Line {
+        script: Arc::clone(script),
+        ..Line::default()
+    });
+    let [hub, member] = [Side::Hub, Side::Member].map(|side| {
+        let line = Arc::clone(&line);
+        world.gated(side, move |method, path| line.pass(method, path))
+    });
+    (world.agent_between(config(), hub, member), line)
 }
 
 /// A story: what there is when it begins, what happens, and what must be so in the end.
@@ -138,12 +200,14 @@ impl Story {
 }
 
 /// How a story ended: everything in both stores, without what differs from one telling to the next.
-type End = BTreeMap<String, Value>;
+pub(crate) type End = BTreeMap<String, Value>;
 
 struct Told {
     world: World,
     agent: Agent,
-    line: Arc<Line>,
+    script: Arc<Script>,
+    /// The lines of all agents so far; the last one is at work.
+    lines: Vec<Arc<Line>>,
     /// Uids of Jobs that were seen.
     jobs: Arc<Mutex<BTreeSet<String>>>,
     /// Uids of the objects that must stay the same.
@@ -153,7 +217,7 @@ struct Told {
 }
 
 /// Tells a story up to the moment that the agent has it all before it.
-async fn tell(story: &Story, mishap: Option<(usize, Mishap)>) -> Told {
+async fn tell(story: &Story, script: Arc<Script>) -> Told {
     let world = World::embedded().await;
     let mut foreign = config_map("of-another-bundle", "theirs");
     foreign["metadata"]["annotations"] = json!({"roundhouse.dev/owned-by": "9876543210/default.app"});
@@ -176,7 +240,7 @@ async fn tell(story: &Story, mishap: Option<(usize, Mishap)>) -> Told {
         };
         events.for_each(note).await;
     });
-    let agent = world.agent();
+    let agent = world.agent_with(config());
     for (name, spec) in &story.before {
         let generation = world.bundle(name, spec.clone()).await;
         let what = format!("{name} is applied before {}", story.name);
@@ -206,19 +270,12 @@ async fn tell(story: &Story, mishap: Option<(usize, Mishap)>) -> Told {
     if let Some(name) = story.deleted {
         world.tombstone(name, "application-deleted").await;
     }
-    let line = Arc::new(Line {
-        mishap,
-        ..Line::default()
-    });
-    let [hub, member] = [Side::Hub, Side::Member].map(|side| {
-        let line = Arc::clone(&line);
-        world.gated(side, move |method, path| line.pass(method, path))
-    });
-    let agent = world.agent_between(World::config(), hub, member);
+    let (agent, line) = on_line(&world, &script);
     Told {
         world,
         agent,
-        line,
+        script,
+        lines: vec![line],
         jobs,
         same,
         foreign: untouched,
@@ -227,7 +284,7 @@ async fn tell(story: &Story, mishap: Option<(usize, Mishap)>) -> Told {
 }
 
 /// Everything in both stores that a story is about.
-async fn end(world: &World) -> End {
+pub(crate) async fn end(world: &World) -> End {
     let mut end = End::new();
     for (side, api_version, kind) in [
         (Side::Member, "v1", "ConfigMap"),
@@ -290,7 +347,7 @@ fn forget(object: &mut Value, kind: &str) {
     }
 }
 
-fn differences(expected: &End, got: &End) -> String {
+pub(crate) fn differences(expected: &End, got: &End) -> String {
     let names: BTreeSet<&String> = expected.keys().chain(got.keys()).collect();
     let mut text = String::new();
     for name in names
@@ -310,13 +367,15 @@ async fn recovers(told: &mut Told, expected: &End, what: &str) {
     loop {
         tokio::select! {
             biased;
-            () = told.line.struck.notified() => {}
+            () = told.script.news.notified() => {}
             () = pass_time(1) => left -= 1,
         }
-        if told.line.dying.swap(false, Ordering::AcqRel) {
-            let next = told.world.agent();
+        let line = told.lines.last().unwrap();
+        if line.dying.load(Ordering::Acquire) {
+            let (next, on) = on_line(&told.world, &told.script);
             std::mem::replace(&mut told.agent, next).kill().await;
-            told.line.dead.store(true, Ordering::Release);
+            line.dead.store(true, Ordering::Release);
+            told.lines.push(on);
         }
         let now = Some(told.world.writes());
         if left > 0 && std::mem::replace(&mut writes, now) == now {
@@ -366,11 +425,8 @@ async fn check(story: &Story, told: &Told, what: &str) {
         story.jobs,
         "{what}: Jobs that were ever made"
     );
-    assert_eq!(
-        told.line.undead.load(Ordering::Acquire),
-        0,
-        "{what}: a killed agent goes on"
-    );
+    let undead = told.lines.iter().map(|line| line.undead.load(Ordering::Acquire));
+    assert_eq!(undead.sum::<usize>(), 0, "{what}: a killed agent goes on");
 }
 
 fn assert_contains(live: &Value, wanted: &Value, what: &str) {
@@ -389,41 +445,44 @@ fn assert_contains(live: &Value, wanted: &Value, what: &str) {
     }
 }
 
-/// Tells a story undisturbed, and then with each mishap at each of its writes.
+/// Tells a story undisturbed, then with each mishap at each of its writes, and with each pair of mishaps.
 async fn interrupted(story: Story) {
-    let told = tell(&story, None).await;
-    pass_time(RESYNC).await;
+    let told = tell(&story, Arc::default()).await;
+    pass_time(LIMIT).await;
     let expected = end(&told.world).await;
     check(&story, &told, story.name).await;
-    let writes = told.line.writes.load(Ordering::Acquire);
-    pass_time(LIMIT).await;
-    assert_eq!(
-        told.line.writes.load(Ordering::Acquire),
-        writes,
-        "{}: it has come to its end",
-        story.name
-    );
+    let written = || told.lines[0].writes.load(Ordering::Acquire);
+    let writes = written();
+    pass_time(LOOKED_AT).await;
+    assert_eq!(written(), writes, "{}: it has come to its end", story.name);
     assert!((3..=16).contains(&writes), "{}: {writes} writes", story.name);
     told.agent.kill().await;
-    for at in 1..=writes {
-        // Before the second write is after the first one.
-        let mishaps = Mishap::ALL.into_iter();
-        for mishap in mishaps.filter(|mishap| at == 1 || *mishap != Mishap::KilledBefore) {
-            let what = format!("{}, {mishap:?} at write {at} of {writes}", story.name);
-            let mut told = tell(&story, Some((at, mishap))).await;
+    let singles = Mishap::ALL.iter().map(std::slice::from_ref);
+    let pairs = PAIRS.iter().map(<[Mishap; 2]>::as_slice);
+    for mishaps in singles.chain(pairs) {
+        let mut complete = 0;
+        for at in 1..=writes {
+            let what = format!("{}, {mishaps:?} from write {at} of {writes} on", story.name);
+            let mut told = tell(&story, Script::of(at, mishaps)).await;
             recovers(&mut told, &expected, &what).await;
             check(&story, &told, &what).await;
-            assert!(
-                told.line.writes.load(Ordering::Acquire) >= at,
-                "{what}: that write is reached"
-            );
-            // A resync later it is still so, and nothing more was written.
-            pass_time(5).await;
-            let writes = told.world.writes();
-            pass_time(RESYNC).await;
-            assert_eq!(told.world.writes(), writes, "{what}: quiet afterwards");
+            let struck = told.script.struck.load(Ordering::Acquire);
+            assert!(struck >= 1, "{what}: that write is reached");
+            complete += usize::from(struck == mishaps.len());
+            if mishaps.len() == 1 {
+                // A resync later it is still so, and nothing more was written.
+                pass_time(5).await;
+                let writes = told.world.writes();
+                pass_time(LOOKED_AT).await;
+                assert_eq!(told.world.writes(), writes, "{what}: quiet afterwards");
+            }
             told.agent.kill().await;
         }
+        assert!(
+            complete >= writes - 1,
+            "{}: {mishaps:?} went wrong {complete} times",
+            story.name
+        );
     }
 }
 

@@ -227,7 +227,7 @@ async fn a_thousand_objects_with_oversize_copies_fit_into_one_ledger() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bundle_whose_ledger_would_be_too_large_is_refused_before_anything_is_applied() {
-    let world = World::embedded().await;
+    let world = World::new().await;
     let agent = world.agent();
     let few = [config_map("first", "1")];
     let generation = world.bundle("plain", spec(&few)).await;
@@ -252,5 +252,60 @@ async fn a_bundle_whose_ledger_would_be_too_large_is_refused_before_anything_is_
     let writes = world.writes();
     pass_time(1000).await;
     assert_eq!(world.writes(), writes);
+    agent.stop().await;
+}
+
+/// Given rules that keep more values of a bundle's objects than its ledger has room for, when a new content is applied, then
+/// the objects that find no room stay as they are and say so, the others are applied, and a smaller value finds room.
+#[tokio::test(start_paused = true)]
+async fn values_that_rules_keep_share_the_room_of_a_ledger_and_what_finds_none_says_so() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let maps =
+        |value: &str| -> Vec<Value> { (0..12).map(|n| config_map(&format!("m{n:02}"), value)).collect() };
+    let content = |value: &str, revision: &str| {
+        let mut content = dispatched(&maps(value), revision, 1);
+        content["applyOnceRules"] = json!([{"selector": {"resourceTypes": ["ConfigMap"]},
+            "strategy": {"path": ["data.key"], "affect": "onUpdate"}}]);
+        content
+    };
+    let first = world.bundle("default.app", content("1", "app-v1")).await;
+    world.reported("default.app", first, Ready).await;
+    agent.stop().await;
+    // Eight of them find room.
+    let large = json!({"data": {"key": "x".repeat(60_000)}});
+    for map in maps("") {
+        world.merge(Side::Member, &map, large.clone()).await;
+    }
+    let second = world.bundle("default.app", content("2", "app-v2")).await;
+    let agent = world.agent();
+    let status = world.reported("default.app", second, Failed).await;
+    let counts = status.counts.unwrap();
+    assert_eq!((counts.applied, counts.failed), (8, 4), "{status:?}");
+    let failing: Vec<_> = status.resource_status.unwrap().manifests;
+    for failure in &failing {
+        let (name, said) = (&failure.resource_meta.name, &failure.conditions[0].message);
+        assert!(
+            said.contains(name.as_str()) && said.contains("bytes in the ledger"),
+            "{said}"
+        );
+    }
+    assert_eq!(failing.len(), 4);
+    let size = world.ledger("default.app").await.unwrap().to_string().len();
+    assert!(size < 600_000, "{size} bytes");
+    for failure in &failing {
+        let map = config_map(&failure.resource_meta.name, "");
+        world
+            .merge(Side::Member, &map, json!({"data": {"key": "small"}}))
+            .await;
+    }
+    world.reported("default.app", second, Ready).await;
+    for map in maps("") {
+        let value = world.live(Side::Member, &map).await.unwrap()["data"]["key"].clone();
+        assert!(
+            value == "small" || value.as_str().unwrap().len() == 60_000,
+            "{value}"
+        );
+    }
     agent.stop().await;
 }

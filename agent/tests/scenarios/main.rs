@@ -9,6 +9,7 @@
 )]
 
 mod applying;
+mod converging;
 mod copying;
 mod decoding;
 mod deleting;
@@ -31,6 +32,7 @@ mod removing;
 mod rights;
 mod rows;
 mod sharing;
+mod staying;
 mod strategies;
 mod watching;
 mod waves;

@@ -5,6 +5,8 @@ use crate::world::{Side, World, config_map, deployment, dispatched, eventually_w
 use kube::api::PostParams;
 use roundhouse_api::bundle::BundlePhase::Ready;
 use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn f17_a_watch_that_says_nothing_is_made_up_for_by_the_resync() {
@@ -13,7 +15,7 @@ async fn f17_a_watch_that_says_nothing_is_made_up_for_by_the_resync() {
     let (member, cut) = world.wire(Side::Member, |method, path| {
         *method == http::Method::GET && path.ends_with("/configmaps")
     });
-    cut.store(true, std::sync::atomic::Ordering::Release);
+    cut.store(true, Ordering::Release);
     let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
     let map = config_map("a", "1");
     let generation = world.bundle("plain", spec(&[map.clone()])).await;
@@ -26,6 +28,38 @@ async fn f17_a_watch_that_says_nothing_is_made_up_for_by_the_resync() {
     assert_eq!(value().await, "theirs", "nobody tells the agent");
     pass_time(300).await;
     assert_eq!(value().await, "1");
+    agent.stop().await;
+}
+
+/// Given an object without a namespace whose manifest gives it one, when somebody changes it while a pass over the whole
+/// bundle runs and has looked at it, then it is put right by that change alone: the next resync is hours away.
+#[tokio::test(start_paused = true)]
+async fn what_happens_to_a_cluster_scoped_object_while_a_pass_runs_is_not_lost() {
+    let world = World::new().await;
+    let (member, cut) = world.wire(Side::Member, |method, path| {
+        *method == http::Method::POST && path.ends_with("/configmaps")
+    });
+    let mut config = World::config();
+    config.resync = Duration::from_secs(36000);
+    let agent = world.agent_between(config, world.hub_client.clone(), member);
+    let mut named = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "reader", "namespace": "default", "labels": {"wanted": "ours"}}, "rules": []});
+    let first = world.bundle("plain", spec(&[named.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    // The watch of the kind has begun.
+    pass_time(5).await;
+    cut.store(true, Ordering::Release);
+    let map = config_map("a", "1");
+    let second = world.bundle("plain", spec(&[named.clone(), map])).await;
+    pass_time(5).await;
+    named["metadata"]["namespace"] = json!("");
+    let theirs = json!({"metadata": {"labels": {"wanted": "theirs"}}});
+    world.merge(Side::Member, &named, theirs).await;
+    pass_time(5).await;
+    cut.store(false, Ordering::Release);
+    world.reported("plain", second, Ready).await;
+    let label = |live: &Option<Value>| live.as_ref().unwrap()["metadata"]["labels"]["wanted"] == "ours";
+    eventually_with("it is put right", || world.live(Side::Member, &named), label).await;
     agent.stop().await;
 }
 
@@ -54,26 +88,13 @@ fn watches(world: &World) -> u64 {
 
 /// Puts an object back to what it was.
 async fn restore(world: &World, before: &Value) {
-    let text = |pointer: &str| {
-        before
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-    };
-    let api = world.api(
-        Side::Member,
-        text("/apiVersion"),
-        text("/kind"),
-        text("/metadata/namespace"),
-    );
+    let (api, name) = world.api_of(Side::Member, before);
     let mut object = before.clone();
     object["metadata"]["resourceVersion"] = Value::Null;
-    let now = api.get(text("/metadata/name")).await.unwrap();
+    let now = api.get(&name).await.unwrap();
     object["metadata"]["resourceVersion"] = json!(now.metadata.resource_version);
     let object = serde_json::from_value(object).unwrap();
-    api.replace(text("/metadata/name"), &PostParams::default(), &object)
-        .await
-        .unwrap();
+    api.replace(&name, &PostParams::default(), &object).await.unwrap();
 }
 
 /// F22: given a member that is restored from a backup, ledger and objects, when the agent sees it, running or started anew,

@@ -166,6 +166,15 @@ impl Embedded {
         self.server.counter()
     }
 
+    /// Ends the watches that are open, as a server that goes away.
+    pub(crate) fn close_watches(&self) {
+        assert!(
+            !self.is_idle,
+            "real servers are not in this process: ask for World::embedded()"
+        );
+        self.server.close_watches();
+    }
+
     /// The server itself, to put something in front of it.
     pub(crate) fn service(&self) -> roundhouse_apiserver::ApiService {
         assert!(
@@ -362,7 +371,8 @@ impl World {
         }
     }
 
-    fn api_of(&self, side: Side, object: &Value) -> (Api<DynamicObject>, String) {
+    /// The objects of the kind and namespace of `object`, and its name.
+    pub(crate) fn api_of(&self, side: Side, object: &Value) -> (Api<DynamicObject>, String) {
         let text = |pointer: &str| {
             object
                 .pointer(pointer)

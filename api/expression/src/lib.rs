@@ -116,15 +116,38 @@ impl Expression {
     }
 }
 
-/// Compiles or evaluates with enough stack for the deepest expression; `None` when the system has no thread to give. The
-/// caller waits, but what else its runtime has to do goes on meanwhile, as far as that has more than one thread.
-pub fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Why nothing was compiled or evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unworked {
+    /// That passes.
+    #[error("the system has no thread to evaluate it in: it is tried again")]
+    NoThread,
+    /// The work panicked.
+    #[error("the evaluation broke, which is a defect of this program: its log says where")]
+    Broke,
+}
+
+/// Compiles or evaluates with enough stack for the deepest expression. The caller waits, but what else its runtime has to
+/// do goes on meanwhile, as far as that has more than one thread.
+///
+/// # Errors
+/// [`Unworked::NoThread`] when the system has no thread to give, which passes.
+pub fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Unworked> {
+    with_stack_of(STACK, work)
+}
+
+/// [`with_stack`] with a stack of so many bytes.
+///
+/// # Errors
+/// As [`with_stack`].
+pub fn with_stack_of<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> Result<T, Unworked> {
     let wait = || {
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new()
-                .stack_size(STACK)
-                .spawn_scoped(scope, work);
-            thread.ok()?.join().ok()
+                .stack_size(bytes)
+                .spawn_scoped(scope, work)
+                .map_err(|_| Unworked::NoThread)?;
+            thread.join().map_err(|_| Unworked::Broke)
         })
     };
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {

@@ -112,18 +112,14 @@ impl StepExpression {
             reason,
         };
         let compiled = match compiled {
-            None => {
-                return Err(at_start(
-                    "the system has no thread to read it in: try again".to_owned(),
-                ));
-            }
-            Some(Ok(compiled)) => compiled,
-            Some(Err(Invalid::Syntax { line, column, reason })) => {
+            Err(why) => return Err(at_start(why.to_string())),
+            Ok(Ok(compiled)) => compiled,
+            Ok(Err(Invalid::Syntax { line, column, reason })) => {
                 let at = rewritten.origin(place(&rewritten.text, line, column));
                 let (line, column) = line_and_column(text, at);
                 return Err(Misread { line, column, reason });
             }
-            Some(Err(Invalid::Undeclared { name, available })) => {
+            Ok(Err(Invalid::Undeclared { name, available })) => {
                 let at = text.find(&name).unwrap_or(0);
                 let (line, column) = line_and_column(text, at);
                 let hint = match names.contains(&name) {
@@ -136,7 +132,7 @@ impl StepExpression {
                     reason: format!("there is no {name:?} here, but {available}{hint}"),
                 });
             }
-            Some(Err(other)) => return Err(at_start(other.to_string())),
+            Ok(Err(other)) => return Err(at_start(other.to_string())),
         };
         Ok(StepExpression {
             text: text.to_owned(),

@@ -104,7 +104,8 @@ fn step<'s>(status: &'s ApplicationStatus, name: &str) -> Option<&'s StepStatus>
 }
 
 #[tokio::test]
-async fn a_webhook_reaches_this_machine_where_the_hub_allows_it_and_its_answer_picks_the_next_step() -> Result<()> {
+async fn a_webhook_reaches_this_machine_where_the_hub_allows_it_and_its_answer_picks_the_next_step()
+-> Result<()> {
     let (address, mut bodies) = receiver().await?;
     let hub = Hub::start(&["--egress-allow", "127.0.0.0/8"]).await?;
     hub.apply(calls(address)).await?;
@@ -114,7 +115,10 @@ async fn a_webhook_reaches_this_machine_where_the_hub_allows_it_and_its_answer_p
     })
     .await?;
     let body = bodies.recv().await.unwrap_or_default();
-    assert_eq!((&body["kind"], &body["metadata"]["name"]), (&json!("Application"), &json!("web")));
+    assert_eq!(
+        (&body["kind"], &body["metadata"]["name"]),
+        (&json!("Application"), &json!("web"))
+    );
     assert!(bodies.try_recv().is_err(), "it was called once");
     Ok(())
 }

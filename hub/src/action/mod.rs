@@ -2,7 +2,6 @@
 //!
 //! The engine decides that a job runs and what its outcome means (`workflow`); an [`Executor`] does the work, beside the
 //! passes over applications.
-
 //!
 //! | module | what it does |
 //! | --- | --- |

@@ -65,11 +65,12 @@ pub(super) async fn delete(means: &Means, job: &Job, of: &HubObject) -> Outcome 
         Ok(find(&api, job, of).await?.is_some())
     };
     match deleted.await {
-        Ok(false) => Outcome::Done {
-            output: Value::Null,
-        },
+        Ok(false) => Outcome::Done { output: Value::Null },
         Ok(true) => Outcome::Waiting {
-            message: format!("{} is being deleted: its finalizers are waited for", title(job, of)),
+            message: format!(
+                "{} is being deleted: its finalizers are waited for",
+                title(job, of)
+            ),
         },
         Err(message) => Outcome::failed(message),
     }
@@ -97,7 +98,12 @@ async fn api(means: &Means, job: &Job, of: &HubObject) -> Result<Api<DynamicObje
     let gvk = GroupVersionKind::gvk(of.group(), of.version(), &of.kind);
     let found = discovery::pinned_kind(&means.client, &gvk).await;
     let (resource, capabilities) = found.map_err(|error| {
-        format!("the hub's API server has no kind {} in {}: {}", of.kind, of.api_version, said(&error))
+        format!(
+            "the hub's API server has no kind {} in {}: {}",
+            of.kind,
+            of.api_version,
+            said(&error)
+        )
     })?;
     if capabilities.scope == Scope::Cluster {
         return Err(format!(
@@ -109,7 +115,9 @@ async fn api(means: &Means, job: &Job, of: &HubObject) -> Result<Api<DynamicObje
 }
 
 async fn find(api: &Api<DynamicObject>, job: &Job, of: &HubObject) -> Result<Option<DynamicObject>, String> {
-    api.get_opt(&of.name).await.map_err(|error| refused("reading", job, of, &error))
+    api.get_opt(&of.name)
+        .await
+        .map_err(|error| refused("reading", job, of, &error))
 }
 
 fn title(job: &Job, of: &HubObject) -> String {

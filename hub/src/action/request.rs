@@ -104,9 +104,7 @@ pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// The same for every try of a step in one run: a try whose answer was lost, or a hub that was restarted, makes nothing
 /// happen twice at a receiver that looks at it.
 pub(super) fn idempotency_key(job: &Job, part: &str) -> HeaderValue {
-    let mut key = hash::sha256(
-        format!("{}/{}/{}/{part}", job.application.uid, job.run, job.step).as_bytes(),
-    );
+    let mut key = hash::sha256(format!("{}/{}/{}/{part}", job.application.uid, job.run, job.step).as_bytes());
     key.truncate(KEY);
     HeaderValue::try_from(key).unwrap_or_else(|_| HeaderValue::from_static("0"))
 }

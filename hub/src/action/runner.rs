@@ -59,7 +59,10 @@ impl Executor for Runner {
         Box::pin(async move {
             let done = tokio::time::timeout(TIMEOUT, act(&means, &job)).await;
             done.unwrap_or_else(|_| {
-                Outcome::failed(format!("the hub's API server did not answer within {} s", TIMEOUT.as_secs()))
+                Outcome::failed(format!(
+                    "the hub's API server did not answer within {} s",
+                    TIMEOUT.as_secs()
+                ))
             })
         })
     }

@@ -2,11 +2,7 @@
 
 use super::{Job, runner::Means};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Api,
-    api::DynamicObject,
-    core::{ApiResource, ErrorResponse},
-};
+use kube::{Api, api::DynamicObject, core::ApiResource};
 use roundhouse_api::application::{Application, Endpoint, SecretKey};
 use serde_json::Value;
 
@@ -32,9 +28,11 @@ pub(super) async fn text(means: &Means, job: &Job, of: &Endpoint) -> Result<Text
             let title = format!("Secret {namespace}/{name}");
             let found = api.get_opt(name).await;
             let found = found.map_err(|error| format!("reading {title} failed: {}", said(&error)))?;
-            let found = found.ok_or_else(|| format!("{title} does not exist: create it, or correct its name"))?;
+            let found =
+                found.ok_or_else(|| format!("{title} does not exist: create it, or correct its name"))?;
             let value = found.data.as_ref().and_then(|data| data.get(key));
-            let value = value.ok_or_else(|| format!("{title} has no key {key:?}: add it, or correct the key"))?;
+            let value =
+                value.ok_or_else(|| format!("{title} has no key {key:?}: add it, or correct the key"))?;
             let value = String::from_utf8(value.0.clone());
             let value = value.map_err(|_| format!("{title}, key {key:?}, is no text"))?;
             Ok(Text {
@@ -74,10 +72,7 @@ pub(super) async fn application(means: &Means, job: &Job) -> Result<Value, Strin
 /// What the API server said, without its debug print.
 pub(super) fn said(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(answer) => {
-            let ErrorResponse { message, .. } = &**answer;
-            message.clone()
-        }
+        kube::Error::Api(answer) => answer.message.clone(),
         error => error.to_string(),
     }
 }

@@ -28,7 +28,10 @@ impl World {
         let client = Client::new(Server::builder().build().service(), "default");
         let definitions = Api::all(client.clone());
         for definition in crds::hub() {
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
+            definitions
+                .create(&PostParams::default(), &definition)
+                .await
+                .unwrap();
         }
         let world = World {
             runner: Runner::over(
@@ -50,7 +53,9 @@ impl World {
         let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), "default", &resource);
         let created = api.create(&PostParams::default(), &object).await.unwrap();
         let status = json!({"status": {"delivery": {"clustersReady": "2/3", "replicasReady": "20/30", "placed": 30, "unplaced": 0}}});
-        api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+        api.patch_status("web", &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .unwrap();
         World {
             application: ApplicationRef {
                 namespace: "default".to_owned(),
@@ -77,8 +82,10 @@ impl World {
     }
 
     async fn secret(&self, name: &str, entries: &[(&str, &str)]) {
-        let data: serde_json::Map<String, Value> =
-            entries.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+        let data: serde_json::Map<String, Value> = entries
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), Value::from(*value)))
+            .collect();
         let secret: Secret =
             serde_json::from_value(json!({"metadata": {"name": name}, "stringData": data})).unwrap();
         let api: Api<Secret> = Api::namespaced(self.client.clone(), "default");
@@ -110,7 +117,12 @@ fn failed(outcome: Outcome) -> (String, Option<Value>) {
 async fn a_request_takes_its_secrets_and_gives_its_answer() {
     let world = World::new().await;
     let local = Local::start(|_, _| answer(200, r#"{"go": true}"#)).await;
-    world.secret("hook", &[("token", "Bearer t0ken\n"), ("url", &local.url("/secret-path"))]).await;
+    world
+        .secret(
+            "hook",
+            &[("token", "Bearer t0ken\n"), ("url", &local.url("/secret-path"))],
+        )
+        .await;
     let output = done(
         world
             .run(
@@ -120,10 +132,16 @@ async fn a_request_takes_its_secrets_and_gives_its_answer() {
             )
             .await,
     );
-    assert_eq!((&output["statusCode"], &output["responseCode"]), (&json!(200), &json!(200)));
+    assert_eq!(
+        (&output["statusCode"], &output["responseCode"]),
+        (&json!(200), &json!(200))
+    );
     assert_eq!(output["body"], json!({"go": true}));
     let (method, path, headers, body) = local.asked.lock().remove(0);
-    assert_eq!((method.as_str(), path.as_str(), body.as_str()), ("POST", "/secret-path", r#"{"a":1}"#));
+    assert_eq!(
+        (method.as_str(), path.as_str(), body.as_str()),
+        ("POST", "/secret-path", r#"{"a":1}"#)
+    );
     assert_eq!(headers.get("authorization").unwrap(), "Bearer t0ken");
     assert_eq!(headers.get("content-type").unwrap(), "application/json");
 }
@@ -134,7 +152,10 @@ async fn a_status_that_was_not_expected_fails_the_step_and_is_its_output() {
     let local = Local::start(|_, _| answer(400, "no such release")).await;
     let (message, output) = failed(world.run("request", json!({"url": local.url("/x")})).await);
     let host = format!("http://{}", local.address);
-    assert_eq!(message, format!("{host} answered 400 Bad Request: no such release; expected 2xx"));
+    assert_eq!(
+        message,
+        format!("{host} answered 400 Bad Request: no such release; expected 2xx")
+    );
     assert_eq!(output.unwrap()["responseCode"], 400);
     let expecting = json!({"url": local.url("/x"), "expectedStatus": ["2xx", 400]});
     assert_eq!(done(world.run("request", expecting).await)["responseCode"], 400);
@@ -145,30 +166,57 @@ async fn every_try_of_a_step_has_the_same_key_and_every_step_its_own() {
     let world = World::new().await;
     let local = Local::start(|count, _| answer(if count == 0 { 500 } else { 200 }, "")).await;
     let properties = json!({"url": local.url("/")});
-    let (message, _) = failed(world.runner.run(world.job("act", 1, "webhook", &properties)).await);
-    assert!(message.contains("answered 500 Internal Server Error; expected 2xx"), "{message}");
-    done(world.runner.run(world.job("act", 2, "webhook", &properties)).await);
-    done(world.runner.run(world.job("other", 1, "webhook", &properties)).await);
+    let (message, _) = failed(
+        world
+            .runner
+            .run(world.job("act", 1, "webhook", &properties))
+            .await,
+    );
+    assert!(
+        message.contains("answered 500 Internal Server Error; expected 2xx"),
+        "{message}"
+    );
+    done(
+        world
+            .runner
+            .run(world.job("act", 2, "webhook", &properties))
+            .await,
+    );
+    done(
+        world
+            .runner
+            .run(world.job("other", 1, "webhook", &properties))
+            .await,
+    );
     let mut later = world.job("act", 1, "webhook", &properties);
     later.run = "2026-01-02T00:00:00Z".to_owned();
     done(world.runner.run(later).await);
     let asked = local.asked.lock();
-    let keys: Vec<&str> = asked.iter().map(|asked| asked.2["idempotency-key"].to_str().unwrap()).collect();
+    let keys: Vec<&str> = asked
+        .iter()
+        .map(|asked| asked.2["idempotency-key"].to_str().unwrap())
+        .collect();
     assert_eq!(keys[0], keys[1]);
-    assert!(keys[1] != keys[2] && keys[1] != keys[3] && keys[2] != keys[3], "{keys:?}");
+    assert!(
+        keys[1] != keys[2] && keys[1] != keys[3] && keys[2] != keys[3],
+        "{keys:?}"
+    );
     // A webhook without data sends the application.
     let body: Value = serde_json::from_str(&asked[0].3).unwrap();
-    assert_eq!((&body["kind"], &body["metadata"]["name"]), (&json!("Application"), &json!("web")));
+    assert_eq!(
+        (&body["kind"], &body["metadata"]["name"]),
+        (&json!("Application"), &json!("web"))
+    );
     assert!(body["metadata"].get("managedFields").is_none());
 }
 
 #[tokio::test]
 async fn secrets_that_cannot_be_used_are_named_and_not_shown() {
     let world = World::new().await;
-    world.secret("hook", &[("broken", "hunter2\nx: y"), ("url", "ftp://hunter2")]).await;
-    let header = |name: &str, key: &str| {
-        json!({"url": "https://example.org", "headers": {"x": {"valueFrom": {"secretKeyRef": {"name": name, "key": key}}}}})
-    };
+    world
+        .secret("hook", &[("broken", "hunter2\nx: y"), ("url", "ftp://hunter2")])
+        .await;
+    let header = |name: &str, key: &str| json!({"url": "https://example.org", "headers": {"x": {"valueFrom": {"secretKeyRef": {"name": name, "key": key}}}}});
     for (properties, says) in [
         (
             header("none", "k"),
@@ -207,7 +255,10 @@ async fn notifications_go_to_every_channel() {
     );
     assert_eq!(output["sent"], json!(["slack", "teams", "webhook"]));
     let asked = std::mem::take(&mut *local.asked.lock());
-    let bodies: Vec<Value> = asked.iter().map(|asked| serde_json::from_str(&asked.3).unwrap()).collect();
+    let bodies: Vec<Value> = asked
+        .iter()
+        .map(|asked| serde_json::from_str(&asked.3).unwrap())
+        .collect();
     assert_eq!(
         bodies[0]["text"],
         "Application default/web, revision web-v1\nclusters ready 2/3, replicas ready 20/30"
@@ -224,9 +275,16 @@ async fn notifications_go_to_every_channel() {
     );
     assert_eq!(
         message,
-        format!("slack: http://{} answered 404 Not Found: no_team; expected 2xx", local.address)
+        format!(
+            "slack: http://{} answered 404 Not Found: no_team; expected 2xx",
+            local.address
+        )
     );
-    assert_eq!(local.asked.lock().len(), 2, "the other channel is told all the same");
+    assert_eq!(
+        local.asked.lock().len(),
+        2,
+        "the other channel is told all the same"
+    );
 }
 
 #[tokio::test]
@@ -242,8 +300,16 @@ async fn a_notification_without_a_channel_is_one_event() {
         panic!("{events:?}");
     };
     assert_eq!(
-        (event.message.as_deref(), event.reason.as_deref(), event.involved_object.uid.as_deref()),
-        (Some("done"), Some("Notification"), Some(world.application.uid.as_str()))
+        (
+            event.message.as_deref(),
+            event.reason.as_deref(),
+            event.involved_object.uid.as_deref()
+        ),
+        (
+            Some("done"),
+            Some("Notification"),
+            Some(world.application.uid.as_str())
+        )
     );
 }
 
@@ -264,7 +330,10 @@ async fn objects_are_written_read_and_deleted() {
     );
     assert!(output["metadata"].get("managedFields").is_none());
     done(world.run("apply-object", config_map("made", "2")).await);
-    assert_eq!(done(world.run("read-object", named.clone()).await)["data"], json!({"a": "2"}));
+    assert_eq!(
+        done(world.run("read-object", named.clone()).await)["data"],
+        json!({"a": "2"})
+    );
     assert_eq!(done(world.run("delete-object", named.clone()).await), Value::Null);
     assert!(world.config_maps().get_opt("made").await.unwrap().is_none());
     assert_eq!(done(world.run("delete-object", named.clone()).await), Value::Null);
@@ -278,7 +347,11 @@ async fn a_deletion_waits_for_finalizers() {
     done(world.run("apply-object", config_map("held", "1")).await);
     let finalizers = |list: Value| Patch::Merge(json!({"metadata": {"finalizers": list}}));
     let held = finalizers(json!(["example.org/hold"]));
-    world.config_maps().patch("held", &PatchParams::default(), &held).await.unwrap();
+    world
+        .config_maps()
+        .patch("held", &PatchParams::default(), &held)
+        .await
+        .unwrap();
     let named = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "held"});
     for _ in 0..2 {
         assert_eq!(
@@ -289,7 +362,11 @@ async fn a_deletion_waits_for_finalizers() {
         );
     }
     let free = finalizers(Value::Null);
-    world.config_maps().patch("held", &PatchParams::default(), &free).await.unwrap();
+    world
+        .config_maps()
+        .patch("held", &PatchParams::default(), &free)
+        .await
+        .unwrap();
     assert_eq!(done(world.run("delete-object", named).await), Value::Null);
 }
 
@@ -300,7 +377,11 @@ async fn objects_of_others_and_elsewhere_are_left_alone() {
         // What the hub itself writes for the application has no step.
         "labels": {"app.oam.dev/name": "web", "app.oam.dev/namespace": "default"}}, "data": {"a": "0"}}))
     .unwrap();
-    world.config_maps().create(&PostParams::default(), &foreign).await.unwrap();
+    world
+        .config_maps()
+        .create(&PostParams::default(), &foreign)
+        .await
+        .unwrap();
     let object = |kind: &str, version: &str, namespace: Option<&str>| {
         let mut named = json!({"apiVersion": version, "kind": kind, "name": "foreign"});
         if let Some(namespace) = namespace {
@@ -335,13 +416,21 @@ async fn objects_of_others_and_elsewhere_are_left_alone() {
     }
     let kept = world.config_maps().get("foreign").await.unwrap();
     assert_eq!(kept.data.unwrap()["a"], "0");
-    let (message, _) = failed(world.run("read-object", object("Gadget", "example.org/v1", None)).await);
+    let (message, _) = failed(
+        world
+            .run("read-object", object("Gadget", "example.org/v1", None))
+            .await,
+    );
     assert!(
         message.starts_with("the hub's API server has no kind Gadget in example.org/v1: "),
         "{message}"
     );
     // Read by its own name.
-    done(world.run("read-object", object("ConfigMap", "v1", Some("default"))).await);
+    done(
+        world
+            .run("read-object", object("ConfigMap", "v1", Some("default")))
+            .await,
+    );
     // A field that its kind does not have.
     let mut unknown = config_map("made", "1");
     unknown["value"]["dta"] = json!({});

@@ -4,20 +4,23 @@
 //! event that is older than what is held, by resourceVersion, is passed over: no decision is made on an
 //! older version than was seen.
 
+mod bundles;
+mod records;
 mod seeing;
 #[cfg(test)]
 mod tests;
 
+pub(super) use bundles::application_of;
+
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
-use crate::{dispatch::Observed, placement::Sight, render::ReplicaPaths};
+use crate::{dispatch::Observed, placement::Sight};
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::RwLock;
 use roundhouse_api::{
     application::{ApplicationStatus, references},
     decision::Decision,
-    definition::{ComponentDefinition, ComponentDefinitionSpec},
+    definition::ComponentDefinitionSpec,
     hash,
-    names::{bundle_name, label},
     revision::ApplicationRevision,
 };
 use serde_json::Value;
@@ -185,165 +188,6 @@ impl Cache {
         self.state.read().applications.keys().cloned().collect()
     }
 
-    /// Takes a Bundle in; returns the applications that it concerns: of its labels now, and before.
-    pub(super) fn put_bundle(&self, observed: Observed) -> BTreeSet<Key> {
-        let mut state = self.state.write();
-        let key = (observed.namespace.clone(), observed.name.clone());
-        let mut concerned = BTreeSet::new();
-        if let Some(held) = state.bundles.get(&key).cloned() {
-            if older(&held.resource_version, &observed.resource_version) {
-                return concerned;
-            }
-            concerned.extend(state.unlink(&key, &held));
-        }
-        if let Some(application) = application_of(&observed) {
-            state
-                .by_application
-                .entry(application.clone())
-                .or_default()
-                .insert(key.clone());
-            concerned.insert(application);
-        }
-        let delete_option = observed.spec.delete_option.as_ref();
-        let ttl = delete_option.and_then(|option| option.ttl_seconds_after_finished);
-        if ttl.is_some() && observed.spec.application_ref.is_none() {
-            state.expiring.insert(key.clone());
-            self.expiring.notify_one();
-        } else {
-            state.expiring.remove(&key);
-        }
-        state.bundles.insert(key, Arc::new(observed));
-        concerned
-    }
-
-    /// Hand-written Bundles that go some time after they are complete.
-    pub(super) fn expiring(&self) -> Vec<Observed> {
-        let state = self.state.read();
-        let bundles = state.expiring.iter().filter_map(|key| state.bundles.get(key));
-        bundles.map(|bundle| bundle.as_ref().clone()).collect()
-    }
-
-    /// Waits until one of them changes.
-    pub(super) async fn expiring_changed(&self) {
-        self.expiring.notified().await;
-    }
-
-    pub(super) fn remove_bundle(&self, key: &Key) -> Option<Key> {
-        let mut state = self.state.write();
-        state.expiring.remove(key);
-        let held = state.bundles.remove(key)?;
-        state.unlink(key, &held)
-    }
-
-    /// The Bundles of an application, by cluster.
-    pub(super) fn bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
-        let state = self.state.read();
-        let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
-        for key in state.by_application.get(application).into_iter().flatten() {
-            if let Some(bundle) = state.bundles.get(key) {
-                all.entry(bundle.cluster.clone())
-                    .or_default()
-                    .push(bundle.as_ref().clone());
-            }
-        }
-        all
-    }
-
-    pub(super) fn put_decision(&self, mut decision: Decision) -> Option<Key> {
-        decision.metadata.managed_fields = None;
-        let application = &decision.spec.application_ref;
-        let application = (application.namespace.clone(), application.name.clone());
-        let mut state = self.state.write();
-        let key = key_of(&decision);
-        if older_object(state.decisions.get(&key), &decision) {
-            return None;
-        }
-        state.decisions.insert(key, Arc::new(decision));
-        Some(application)
-    }
-
-    pub(super) fn remove_decision(&self, key: &Key) -> Option<Key> {
-        let held = self.state.write().decisions.remove(key)?;
-        let application = &held.spec.application_ref;
-        Some((application.namespace.clone(), application.name.clone()))
-    }
-
-    pub(super) fn decision(&self, key: &Key) -> Option<Arc<Decision>> {
-        self.state.read().decisions.get(key).cloned()
-    }
-
-    /// The Decisions of an application, by step.
-    pub(super) fn decisions(&self, application: &Key) -> BTreeMap<String, Arc<Decision>> {
-        let state = self.state.read();
-        let own = state.decisions_of(application);
-        own.map(|decision| (decision.spec.step.clone(), decision.clone()))
-            .collect()
-    }
-
-    /// Takes a definition in; returns whether it says something else than before.
-    pub(super) fn put_definition(&self, definition: &ComponentDefinition) -> bool {
-        let key = key_of(definition);
-        let version = definition.resource_version().unwrap_or_default();
-        let mut state = self.state.write();
-        if state
-            .definitions
-            .get(&key)
-            .is_some_and(|(held, _)| older(held, &version))
-        {
-            return false;
-        }
-        let before = state.definitions.insert(key, (version, definition.spec.clone()));
-        before.is_none_or(|(_, spec)| spec != definition.spec)
-    }
-
-    pub(super) fn remove_definition(&self, key: &Key) -> bool {
-        self.state.write().definitions.remove(key).is_some()
-    }
-
-    /// Where the count of kinds lives, for the applications of a namespace.
-    pub(super) fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
-        let state = self.state.read();
-        ReplicaPaths::of(
-            namespace,
-            state.definitions.iter().map(|(key, (_, spec))| (key, spec)),
-        )
-    }
-
-    pub(super) fn put_revision(&self, mut revision: ApplicationRevision) -> Option<Key> {
-        revision.metadata.managed_fields = None;
-        // The record of the spec is read from the server when it is needed.
-        revision.spec.application = Value::Null;
-        let mut state = self.state.write();
-        let key = key_of(&revision);
-        if older_object(state.revisions.get(&key), &revision) {
-            return None;
-        }
-        let application = (key.0.clone(), revision.spec.application_name.clone());
-        state.revisions.insert(key, Arc::new(revision));
-        Some(application)
-    }
-
-    pub(super) fn remove_revision(&self, key: &Key) -> Option<Key> {
-        let held = self.state.write().revisions.remove(key)?;
-        Some((key.0.clone(), held.spec.application_name.clone()))
-    }
-
-    /// The revisions of an application, by name.
-    pub(super) fn revisions(&self, application: &Key) -> Vec<Arc<ApplicationRevision>> {
-        let state = self.state.read();
-        let from = (application.0.clone(), format!("{}-v", application.1));
-        let in_range = state
-            .revisions
-            .range(from..)
-            .take_while(|((namespace, name), _)| {
-                *namespace == application.0 && name.starts_with(&application.1)
-            });
-        in_range
-            .filter(|(_, revision)| revision.spec.application_name == application.1)
-            .map(|(_, revision)| revision.clone())
-            .collect()
-    }
-
     /// Whether what is held of an object is newer than `version`: then a deletion seen at `version` is another one's.
     pub(super) fn holds_newer(&self, kind: Kind, key: &Key, version: &str) -> bool {
         let state = self.state.read();
@@ -389,40 +233,4 @@ impl Cache {
             .filter_map(|a| a.status.workflow.as_ref()?.epoch);
         bundles.chain(decisions).chain(runs).max().unwrap_or(0)
     }
-}
-
-impl State {
-    fn decisions_of<'a>(&'a self, application: &'a Key) -> impl Iterator<Item = &'a Arc<Decision>> {
-        let from = (application.0.clone(), format!("{}-", application.1));
-        let in_range = self.decisions.range(from..).take_while(|((namespace, name), _)| {
-            *namespace == application.0 && name.starts_with(&application.1)
-        });
-        in_range.map(|(_, decision)| decision).filter(|decision| {
-            let of = &decision.spec.application_ref;
-            of.namespace == application.0 && of.name == application.1
-        })
-    }
-
-    fn unlink(&mut self, key: &Key, held: &Observed) -> Option<Key> {
-        let application = application_of(held)?;
-        if let Some(keys) = self.by_application.get_mut(&application) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.by_application.remove(&application);
-            }
-        }
-        Some(application)
-    }
-}
-
-/// The application that a Bundle belongs to: by its reference, which stays when somebody takes the labels off, or by its
-/// labels if it has the name that dispatch gives: copied labels alone do not make a hand-written Bundle ours to remove.
-pub(super) fn application_of(observed: &Observed) -> Option<Key> {
-    if let Some(reference) = &observed.spec.application_ref {
-        return Some((reference.namespace.clone(), reference.name.clone()));
-    }
-    let labels = &observed.labels;
-    let (namespace, name) = (labels.get(label::APP_NAMESPACE)?, labels.get(label::APP_NAME)?);
-    let part = observed.name.strip_prefix(&bundle_name(namespace, name, 1))?;
-    (part.is_empty() || part.starts_with('.')).then(|| (namespace.clone(), name.clone()))
 }

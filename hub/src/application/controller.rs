@@ -10,7 +10,11 @@ use super::{
     placements::follow,
     queue::Queue,
 };
-use crate::workflow::Limits;
+use crate::{
+    action::{Executor, Jobs, NoExecutor},
+    tenancy::Tenancy,
+    workflow::Limits,
+};
 use kube::Client;
 use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
@@ -29,7 +33,7 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Settings of the application controller.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
@@ -37,6 +41,21 @@ pub struct ApplicationOptions {
     pub limits: Limits,
     /// Seed of the jitter in the back-off of failed passes.
     pub seed: u64,
+    /// Does the work of steps that act; without one every such step fails.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// What Applications may contain.
+    pub tenancy: Tenancy,
+}
+
+impl std::fmt::Debug for ApplicationOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApplicationOptions")
+            .field("concurrency", &self.concurrency)
+            .field("limits", &self.limits)
+            .field("seed", &self.seed)
+            .field("tenancy", &self.tenancy)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for ApplicationOptions {
@@ -45,6 +64,8 @@ impl Default for ApplicationOptions {
             concurrency: 8,
             limits: Limits::default(),
             seed: 0,
+            executor: None,
+            tenancy: Tenancy::default(),
         }
     }
 }
@@ -103,6 +124,9 @@ async fn work(
         cache,
         clock,
         limits: options.limits,
+        jobs: Jobs::new(options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor))),
+        tenancy: options.tenancy,
+        queue: queue.clone(),
         written: Mutex::default(),
     });
     tracing::info!(

@@ -7,7 +7,7 @@ use super::{
     view::{Delivery, foreign, override_faults},
 };
 use crate::{
-    dispatch::{self, Content, Observed, Plan},
+    dispatch::{Content, Observed, Plan, Share},
     placement::ClusterFacts,
     render::{self, ReplicaPaths},
     workflow::{Limits, Reach, Spec},
@@ -15,7 +15,7 @@ use crate::{
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use roundhouse_api::{
-    application::{Found, StepKind, Unresolved, ValidApplication, Violation, references, resolve, validate},
+    application::{Found, Unresolved, ValidApplication, Violation, references, resolve, validate},
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
     decision::{Decision, DecisionSpec},
@@ -195,7 +195,8 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         Some(stored) => stored.generation + 1,
         None => 1,
     };
-    let spec = Spec::new(&choice.latest.name, generation, &valid, Limits::default());
+    let of = (proposal.namespace, proposal.name);
+    let spec = Spec::new(&choice.latest.name, generation, of, &valid, Limits::default());
     let delivery = Delivery {
         key: &key,
         workloads: render::workloads(&rendered),
@@ -294,17 +295,14 @@ impl Request<'_> {
     /// jointly, and feeding a decision back changes nothing: so this is what they store one after the other.
     fn look(&self) -> (Vec<placing::Placed>, Plan) {
         let delivery = self.delivery;
-        let reach = delivery.valid.steps.iter().map(|step| match step.kind {
-            StepKind::Deploy(_) => Some(Reach::Live),
-            StepKind::Suspend(_) => None,
-        });
+        let reach = delivery.valid.placing().map(|_| Some(Reach::Live));
         let (reach, fleet) = (reach.collect::<Vec<_>>(), self.cache.fleet());
         let request = placing::Request {
             key: delivery.key,
             application: &delivery.application,
             revision: &delivery.spec.revision,
             epoch: self.cache.highest_epoch(),
-            steps: &delivery.valid.steps,
+            valid: &delivery.valid,
             reach: &reach,
             workloads: &delivery.workloads,
             rendered: &delivery.content.rendered,
@@ -330,21 +328,10 @@ impl Request<'_> {
         (placed, plan)
     }
 
-    fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, dispatch::Share>, Plan) {
-        let delivery = self.delivery;
+    fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, Share>, Plan) {
         let layers: Vec<_> = placed.iter().map(placing::Placed::layer).collect();
-        let shares = dispatch::shares(&layers);
-        let plan = dispatch::plan(&dispatch::Request {
-            application: &delivery.application,
-            content: &delivery.content,
-            former: &delivery.former,
-            shares: &shares,
-            observed: self.observed,
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: &delivery.valid.apply_once_rules,
-            epoch: self.cache.highest_epoch(),
-        });
-        (shares, plan)
+        self.delivery
+            .plan(&layers, self.observed, self.cache.highest_epoch())
     }
 }
 

@@ -7,10 +7,12 @@
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
+//! | `admission` | whether the tenancy of the hub admits what an application contains |
 //! | `revisions` | which revision a spec is, and its record |
 //! | `foresee` | what a run would come to: the same functions over a snapshot, without a write |
 //! | `placements` | Placements and their status |
 //! | `placing` | the decisions of the placing steps; pure |
+//! | `acting` | steps that act: their jobs, and going back to an earlier revision |
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
@@ -22,6 +24,8 @@
 //! Architecture Invariant: a step's start is stored in the Application's status before anything of it is dispatched,
 //! so that a command or a new spec that came in between wins by resourceVersion.
 
+mod acting;
+mod admission;
 mod bundles;
 mod cache;
 mod controller;

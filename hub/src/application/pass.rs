@@ -5,26 +5,31 @@
 //! spec or a command starts the next pass.
 
 use super::{
-    Key,
+    Key, acting,
+    admission::ADMIT_AGAIN,
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
     placing::{self, Placed},
+    queue::Queue,
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
 };
 use crate::{
+    action::Jobs,
     dispatch::{Content, Target},
     placement::Sight,
     render::{self, Rendered},
+    tenancy::Tenancy,
     workflow::{self, Effect, Limits, Spec, Status},
 };
 use jiff::Timestamp;
-use kube::{Api, Client, api::PostParams};
+use kube::{Api, Client, ResourceExt, api::PostParams};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, resolve, validate,
+        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
+        resolve, validate,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -52,6 +57,12 @@ pub(super) struct Hub {
     pub(super) cache: Arc<Cache>,
     pub(super) clock: SharedClock,
     pub(super) limits: Limits,
+    /// The jobs of steps that act.
+    pub(super) jobs: Jobs,
+    /// Wakes an application whose job is over.
+    pub(super) queue: Arc<Queue>,
+    /// What applications may contain.
+    pub(super) tenancy: Tenancy,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
     /// When each application's status was written last.
@@ -116,18 +127,17 @@ impl Hub {
         status.observed_generation = Some(app.generation);
         let mut valid = match validate(&spec) {
             Ok(valid) => valid,
-            Err(violations) => {
-                // What is running stays as it is.
-                status.phase = Some(ApplicationPhase::Rendering);
-                status::accepted(&mut status, &violations, app.generation, now);
-                let mut outcome = Outcome::default();
-                self.store(&app, status, true, &mut outcome).await?;
-                return Ok(outcome);
-            }
+            Err(violations) => return self.refuse(&app, status, &violations).await,
         };
-        status::accepted(&mut status, &[], app.generation, now);
         let unresolved = self.resolve(key, &app, &mut valid);
         let mut rendered = render::render(&app.namespace, &app.name, &valid);
+        let violations = self.admit(&app, &valid, &rendered).await?;
+        if !violations.is_empty() {
+            let mut outcome = self.refuse(&app, status, &violations).await?;
+            outcome.wake(ADMIT_AGAIN);
+            return Ok(outcome);
+        }
+        status::accepted(&mut status, &[], app.generation, now);
         rendered.replica_paths = self.cache.replica_paths(&app.namespace);
         let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
         match prepared.await {
@@ -147,6 +157,20 @@ impl Hub {
         }
     }
 
+    /// Says why a spec is not accepted; what is running stays as it is.
+    async fn refuse(
+        &self,
+        app: &Arc<Stored>,
+        mut status: ApplicationStatus,
+        violations: &[Violation],
+    ) -> Result<Outcome, PassError> {
+        status.phase = Some(ApplicationPhase::Rendering);
+        status::accepted(&mut status, violations, app.generation, self.clock.now());
+        let mut outcome = Outcome::default();
+        self.store(app, status, true, &mut outcome).await?;
+        Ok(outcome)
+    }
+
     /// Puts the Placements in that the application refers to, and notes what its steps look at from now on: before the
     /// fleet is looked at, so that no change falls in between.
     fn resolve(&self, key: &Key, app: &Stored, valid: &mut ValidApplication) -> Option<Unresolved> {
@@ -160,7 +184,7 @@ impl Hub {
             Some(Ok(spec)) => Found::Valid(spec),
             Some(Err(violations)) => Found::Refused(violations),
         });
-        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(&valid.steps)));
+        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(valid)));
         self.cache.looks_at(key, sight);
         resolved.err()
     }
@@ -185,7 +209,8 @@ impl Hub {
         let variants = render::variants(&app.namespace, &app.name, &valid);
         let recorded = render::with_variants(&rendered, &variants);
         let choice = revisions::choose(&application, &existing, latest, spec, &recorded);
-        let steps = Spec::new(&choice.latest.name, app.generation, &valid, self.limits);
+        let of = (app.namespace.as_str(), app.name.as_str());
+        let steps = Spec::new(&choice.latest.name, app.generation, of, &valid, self.limits);
         let started = status
             .workflow
             .as_ref()
@@ -243,6 +268,7 @@ impl Hub {
             let (next, effects) = workflow::advance(&delivery.spec, &engine, &view.evidence, now);
             status.phase = next.phase;
             status.workflow = next.workflow;
+            acting::deliver(&mut status, &delivery.spec);
             self.describe(delivery, &view, &mut status, &app, now);
             let judged = effects.contains(&Effect::CollectGarbage).then(|| {
                 let revision = &delivery.spec.revision;
@@ -264,9 +290,15 @@ impl Hub {
                 status = app.status.clone();
                 status.observed_generation = Some(app.generation);
             }
-            let last = round >= delivery.spec.steps.len() + MORE_ROUNDS;
+            let last = round >= delivery.valid.all_steps().count() + MORE_ROUNDS;
             let done = self
-                .carry_out(delivery, &view, &effects, judged, &mut outcome)
+                .carry_out(
+                    delivery,
+                    &view,
+                    (status.workflow.as_ref(), &effects),
+                    judged,
+                    &mut outcome,
+                )
                 .await?;
             let again = moved || done.count > 0;
             written = written.and(done);
@@ -298,13 +330,17 @@ impl Hub {
     }
 
     fn view(&self, delivery: &Delivery<'_>, engine: &Status) -> View {
-        view(&Known {
+        let mut view = view(&Known {
             delivery,
             workflow: engine.workflow.as_ref(),
             epoch: self.epoch,
             now: self.clock.now(),
             cache: &self.cache,
-        })
+        });
+        view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
+        let revisions = self.cache.revisions(delivery.key);
+        view.evidence.revisions = revisions.iter().map(|revision| revision.name_any()).collect();
+        view
     }
 
     fn describe(
@@ -318,12 +354,10 @@ impl Hub {
         let placed = &view.placed;
         let summed = status::delivery(placed, &view.shares, &view.clusters, &view.observed, &view.fleet);
         status.delivery = Some(summed);
-        let placing = delivery
-            .valid
-            .steps
-            .iter()
-            .filter(|step| matches!(step.kind, roundhouse_api::application::StepKind::Deploy(_)));
-        status::progress(status, placed, placing.count(), app.generation, now);
+        // What a run passed over places nothing.
+        let reach = workflow::reach(&delivery.spec, status.workflow.as_ref());
+        let placing = reach.iter().flatten().count();
+        status::progress(status, placed, placing, app.generation, now);
         if let Some(unresolved) = &delivery.unresolved {
             status::unresolved(status, unresolved, app.generation, now);
         }
@@ -333,19 +367,30 @@ impl Hub {
         &self,
         delivery: &mut Delivery<'_>,
         view: &View,
-        effects: &[Effect],
+        (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
     ) -> Result<Written, PassError> {
         let mut written = Written::default();
+        // Of several placing steps at work each asks for it, and all are dispatched together.
+        let dispatches =
+            |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
+        if effects.iter().any(dispatches) {
+            written = self.dispatch(delivery, view).await?;
+        }
+        self.act(delivery, workflow, effects);
         for effect in effects {
             match effect {
-                Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh => {
-                    written = written.and(self.dispatch(delivery, view).await?);
-                }
-                // What is judged below.
-                Effect::CollectGarbage => {}
                 Effect::Wake { after } => outcome.wake(*after),
+                Effect::RollBack { revision } => {
+                    written = written.and(self.roll_back(delivery, revision).await?);
+                }
+                // What is done above, and what is judged below.
+                Effect::Dispatch { .. }
+                | Effect::Keep
+                | Effect::Refresh
+                | Effect::Act { .. }
+                | Effect::CollectGarbage => {}
             }
         }
         if let Some(judged) = judged

@@ -169,8 +169,7 @@ fn describe(
     status.satisfied = Some(answer.satisfied);
     status.counts.matched = matched;
     status.counts.eligible = matched.saturating_sub(barred);
-    let excluded = answer.excluded.iter().filter(|e| !is(e, NotChosen::NotMatched));
-    status.counts.excluded = excluded.cloned().collect();
+    status.counts.excluded = placement::matched(&answer.excluded).cloned().collect();
     let more = answer.reasons.len().saturating_sub(MAX_REASONS);
     status.omitted = u32::try_from(more).ok().filter(|more| *more > 0);
     status.reasons = answer.reasons.into_iter().take(MAX_REASONS).collect();

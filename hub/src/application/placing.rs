@@ -8,7 +8,7 @@
 use super::{Key, fleet::Fleet};
 use crate::{
     dispatch::{Layer, overrides::without_target},
-    placement::{self, PlacingStep, Previous, StepDecision, Workload, decision_hash, error_line, hash_of},
+    placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render::Rendered,
     workflow::Reach,
 };
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, DeployStep, StepKind, ValidStep, WaitFor},
+    application::{Application, DeployStep, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec, OverrideError},
     names::{decision_name, label},
@@ -31,7 +31,8 @@ pub(super) struct Request<'a> {
     pub(super) application: &'a ApplicationRef,
     pub(super) revision: &'a str,
     pub(super) epoch: i64,
-    pub(super) steps: &'a [ValidStep],
+    pub(super) valid: &'a ValidApplication,
+    /// Of each placing step.
     pub(super) reach: &'a [Option<Reach>],
     pub(super) workloads: &'a [Workload],
     pub(super) fleet: &'a Fleet,
@@ -63,20 +64,7 @@ pub(super) struct Placed {
 impl Placed {
     /// What this step contributes to the shares of the clusters.
     pub(super) fn layer(&self) -> Layer<'_> {
-        layer(&self.step, self.reached && !self.held, &self.decision)
-    }
-}
-
-/// What a stored Decision contributes to the shares of the clusters.
-pub(super) fn layer<'a>(step: &'a str, reached: bool, decision: &'a DecisionSpec) -> Layer<'a> {
-    Layer {
-        step,
-        reached,
-        revision: &decision.revision,
-        workloads: &decision.workloads,
-        clusters: &decision.clusters,
-        overrides: &decision.overrides,
-        cluster_labels: &decision.cluster_labels,
+        Layer::of(self.reached && !self.held, &self.decision)
     }
 }
 
@@ -119,7 +107,7 @@ fn may_be_empty(placement: &PlacementSpec) -> bool {
 
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let steps = steps(request.steps);
+    let steps = steps(request.valid);
     let mut decisions = placement::place(&placement::Request {
         application: &format!("{}/{}", request.key.0, request.key.1),
         steps: &steps,
@@ -166,23 +154,17 @@ fn held(
 }
 
 /// The placing steps, as placement takes them.
-pub(super) fn steps(steps: &[ValidStep]) -> Vec<PlacingStep<'_>> {
-    let placing = steps.iter().filter_map(|step| match &step.kind {
-        StepKind::Deploy(deploy) => Some(PlacingStep {
-            name: &step.name,
-            spec: &deploy.placement,
-        }),
-        StepKind::Suspend(_) => None,
+pub(super) fn steps(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
+    let placing = valid.placing().map(|(step, deploy)| PlacingStep {
+        name: &step.name,
+        spec: &deploy.placement,
     });
     placing.collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {
-    let steps = request.steps.iter().zip(request.reach);
-    steps.filter_map(|(step, reach)| match &step.kind {
-        StepKind::Deploy(deploy) => Some((deploy.as_ref(), step, (*reach)?)),
-        StepKind::Suspend(_) => None,
-    })
+    let steps = request.valid.placing().zip(request.reach);
+    steps.filter_map(|((step, deploy), reach)| Some((deploy, step, (*reach)?)))
 }
 
 /// A Decision is written when its content or the revision that it places differs; the epoch alone writes nothing.
@@ -193,28 +175,11 @@ fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
 }
 
 fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
-    let sum = |of: fn(&roundhouse_api::decision::WorkloadDecision) -> u32| {
-        decision.workloads.iter().map(|w| u64::from(of(w))).sum()
-    };
     DecisionSpec {
         application_ref: request.application.clone(),
-        step: decision.step.clone(),
         revision: request.revision.to_owned(),
         epoch: request.epoch,
-        hash: decision_hash(decision),
-        satisfied: decision.satisfied,
-        reasons: decision.reasons.clone(),
-        replicas: sum(|w| w.replicas),
-        placed: sum(|w| w.placed),
-        unplaced: sum(|w| w.unplaced.iter().map(|u| u.count).sum()),
-        cluster_count: u32::try_from(decision.clusters.len()).unwrap_or(u32::MAX),
-        workloads: decision.workloads.clone(),
-        clusters: decision.clusters.clone(),
-        excluded: decision.excluded.clone(),
-        frozen_weights: decision.frozen_weights.clone(),
-        overrides: decision.overrides.clone(),
-        cluster_labels: decision.cluster_labels.clone(),
-        override_errors: decision.override_errors.clone(),
+        ..decision.to_spec()
     }
 }
 
@@ -222,6 +187,7 @@ fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
 pub(super) fn object(spec: DecisionSpec, existing: Option<&Decision>) -> Decision {
     let application = spec.application_ref.clone();
     let mut decision = Decision::new(&decision_name(&application.name, &spec.step), spec);
+    decision.spec.excluded = placement::matched(&decision.spec.excluded).cloned().collect();
     decision.metadata.namespace = Some(application.namespace.clone());
     if let Some(existing) = existing {
         decision

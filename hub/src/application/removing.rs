@@ -90,12 +90,14 @@ pub(super) fn judge(
         }
     };
     let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
-    let refused: BTreeMap<String, String> = surplus
+    let refusing = |b: &&&Observed| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b);
+    let refusing: Vec<&Observed> = surplus.iter().filter(refusing).copied().collect();
+    let kinds = refusing.iter().flat_map(|b| removal::refused_kinds(b)).collect();
+    let refused: BTreeMap<String, String> = refusing
         .iter()
-        .filter(|b| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b))
         .map(|b| (b.cluster.clone(), b.uid.clone()))
         .collect();
-    let refusal = removal::refusal(&app.title(), &refused);
+    let refusal = removal::refusal(&app.title(), &refused, &kinds);
     let approved = refusal
         .as_ref()
         .filter(|(hash, _)| confirmation == Some(hash.as_str()));

@@ -96,6 +96,7 @@ pub(super) fn evidence_by_step(
             .filter(|p| p.reached)
             .map(|p| (p.step.clone(), of(p)))
             .collect(),
+        ..Evidence::default()
     }
 }
 
@@ -323,7 +324,10 @@ pub(super) fn differs(stored: &ApplicationStatus, new: &ApplicationStatus) -> bo
 pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) -> bool {
     let shape = |status: &ApplicationStatus| {
         let workflow = status.workflow.clone().unwrap_or_default();
-        let steps: Vec<_> = workflow.steps.iter().map(|s| (s.phase, s.reason)).collect();
+        let steps: Vec<_> = workflow
+            .all_steps()
+            .map(|s| (s.phase, s.reason, s.attempt, s.values.clone(), s.output.clone()))
+            .collect();
         (
             (workflow.generation, workflow.app_revision, workflow.start_time),
             (
@@ -331,6 +335,7 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
                 workflow.suspend,
                 workflow.terminated,
                 workflow.finished,
+                workflow.restart_from,
             ),
             steps,
             status.removals.clone(),

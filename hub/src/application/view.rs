@@ -8,7 +8,7 @@ use super::{
     status,
 };
 use crate::{
-    dispatch::{self, Content, Observed, Plan, Refusal, Share, Target},
+    dispatch::{self, Content, Layer, Observed, Plan, Refusal, Share, Target},
     placement::{self, Workload},
     workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec, StepEvidence},
 };
@@ -36,6 +36,29 @@ pub(super) struct Delivery<'a> {
     pub(super) unresolved: Option<Unresolved>,
     /// What earlier runs delivered, loaded for Bundles that vanished.
     pub(super) former: BTreeMap<String, Content>,
+}
+
+impl Delivery<'_> {
+    /// Who gets how much where steps placed like this, and which Bundles differ from that.
+    pub(super) fn plan(
+        &self,
+        layers: &[Layer<'_>],
+        observed: &BTreeMap<String, Vec<Observed>>,
+        epoch: i64,
+    ) -> (BTreeMap<String, Share>, Plan) {
+        let shares = dispatch::shares(layers);
+        let plan = dispatch::plan(&dispatch::Request {
+            application: &self.application,
+            content: &self.content,
+            former: &self.former,
+            shares: &shares,
+            observed,
+            apply_once: self.valid.apply_once,
+            apply_once_rules: &self.valid.apply_once_rules,
+            epoch,
+        });
+        (shares, plan)
+    }
 }
 
 /// All that a view depends on.
@@ -85,7 +108,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         application: &delivery.application,
         revision: &delivery.spec.revision,
         epoch: known.epoch,
-        steps: &delivery.valid.steps,
+        valid: &delivery.valid,
         reach: &reach,
         workloads: &delivery.workloads,
         fleet: &fleet,
@@ -103,21 +126,9 @@ pub(super) fn view(known: &Known<'_>) -> View {
         let former = stored
             .iter()
             .filter(|(step, _)| !succeeded && !names(&delivery.spec, step));
-        let mut layers: Vec<_> = former
-            .map(|(step, d)| placing::layer(step, false, &d.spec))
-            .collect();
+        let mut layers: Vec<_> = former.map(|(_, d)| Layer::of(false, &d.spec)).collect();
         layers.extend(placed.iter().map(Placed::layer));
-        let shares = dispatch::shares(&layers);
-        let plan = dispatch::plan(&dispatch::Request {
-            application: &delivery.application,
-            content: &delivery.content,
-            former: &delivery.former,
-            shares: &shares,
-            observed: &observed,
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: &delivery.valid.apply_once_rules,
-            epoch: known.epoch,
-        });
+        let (shares, plan) = delivery.plan(&layers, &observed, known.epoch);
         let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         (placed, shares, plan, clusters)
     };
@@ -154,7 +165,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if let Some((step, message)) = blocked {
         evidence.steps.insert(step, StepEvidence::Blocked { message });
     }
-    let steps = placing::steps(&delivery.valid.steps);
+    let steps = placing::steps(&delivery.valid);
     View {
         evidence,
         next: placement::next_change(&steps, &fleet.inventory, known.now),
@@ -171,7 +182,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
 /// Lets no decision change: what runs stays as it was decided. A step at work is treated as not reached, and named.
 fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<String> {
     let mut at_work = None;
-    for (reach, step) in reach.iter_mut().zip(&spec.steps) {
+    for (reach, (step, _)) in reach.iter_mut().zip(spec.placing()) {
         if *reach == Some(Reach::Live) {
             *reach = Some(if succeeded {
                 Reach::Placed
@@ -247,9 +258,7 @@ fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
 
 /// Whether a placing step of this name is in the spec.
 pub(super) fn names(spec: &Spec, step: &str) -> bool {
-    spec.steps
-        .iter()
-        .any(|s| s.name == step && matches!(s.action, workflow::Action::Deploy { .. }))
+    spec.placing().any(|(placing, _)| placing.name == step)
 }
 
 /// Why the Decision of a step cannot be stored: one of that name belongs to another application.

@@ -9,7 +9,7 @@ use roundhouse_api::{
     hash,
     names::{BUNDLE_FINALIZER, annotation},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long removals count against the budget.
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
@@ -72,9 +72,28 @@ pub fn is_refused(bundle: &Observed) -> bool {
     bundle.deleting && conditions.into_iter().any(refused)
 }
 
+/// The kinds of the workloads that an agent says it keeps so, as far as its report lists them.
+pub fn refused_kinds(bundle: &Observed) -> BTreeSet<String> {
+    let listed = bundle
+        .status
+        .iter()
+        .filter_map(|status| status.resource_status.as_ref());
+    let refused = listed.flat_map(|listed| &listed.manifests).filter(|manifest| {
+        let mut conditions = manifest.conditions.iter();
+        conditions.any(|condition| condition.reason == REMOVAL_REFUSED)
+    });
+    refused
+        .map(|manifest| manifest.resource_meta.kind.clone())
+        .collect()
+}
+
 /// What an approval of refused removals has to name, and what people are told; `None` if no removal is refused.
-/// `refused`: the clusters, each with the uid of its Bundle.
-pub fn refusal(application: &str, refused: &BTreeMap<String, String>) -> Option<(String, String)> {
+/// `refused`: the clusters, each with the uid of its Bundle; `kinds`: of the workloads that are kept, see [`refused_kinds`].
+pub fn refusal(
+    application: &str,
+    refused: &BTreeMap<String, String>,
+    kinds: &BTreeSet<String>,
+) -> Option<(String, String)> {
     let named: Vec<_> = refused.keys().take(5).map(String::as_str).collect();
     let more = match refused.len() - named.len() {
         0 => String::new(),
@@ -82,12 +101,34 @@ pub fn refusal(application: &str, refused: &BTreeMap<String, String>) -> Option<
     };
     let hash = confirmation_hash(application, refused);
     let message = format!(
-        "{} should lose {application}, but workloads there still ask for replicas and apply-once is on: {}{more}; scale them to 0, or annotate the application with {}={hash} to confirm",
+        "{} should lose {application}, but workloads there still run and apply-once is on: {}{more}; {}annotate the application with {}={hash} to confirm",
         clusters(refused.len()),
         named.join(", "),
+        ways(kinds),
         annotation::CONFIRM_DELETES
     );
     (!refused.is_empty()).then_some((hash, message))
+}
+
+/// How workloads of these kinds come to run nothing; with `or` behind each way.
+fn ways(kinds: &BTreeSet<String>) -> String {
+    // What a DaemonSet runs follows from the nodes.
+    let (jobs, scaled): (Vec<&str>, Vec<&str>) = kinds
+        .iter()
+        .map(String::as_str)
+        .filter(|kind| *kind != "DaemonSet")
+        .partition(|kind| *kind == "Job");
+    let scale = match (kinds.is_empty(), scaled.as_slice()) {
+        (true, _) => "scale them to 0, or ".to_owned(),
+        (false, []) => String::new(),
+        (false, scaled) => format!("scale each {} to 0, or ", scaled.join(" and ")),
+    };
+    let end = if jobs.is_empty() {
+        ""
+    } else {
+        "let each Job end or suspend it, or "
+    };
+    format!("{scale}{end}")
 }
 
 /// The agent says, about this very generation, that everything was removed.

@@ -2,7 +2,7 @@
 
 use super::overrides::{Applied, Filler};
 use crate::render::JobShare;
-use roundhouse_api::decision::{DecidedOverride, WorkloadDecision, WorkloadRef};
+use roundhouse_api::decision::{DecidedOverride, DecisionSpec, WorkloadDecision, WorkloadRef};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What one step placed.
@@ -24,6 +24,21 @@ pub struct Layer<'a> {
     pub cluster_labels: &'a BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl<'a> Layer<'a> {
+    /// What a Decision contributes.
+    pub fn of(reached: bool, decision: &'a DecisionSpec) -> Self {
+        Layer {
+            step: &decision.step,
+            reached,
+            revision: &decision.revision,
+            workloads: &decision.workloads,
+            clusters: &decision.clusters,
+            overrides: &decision.overrides,
+            cluster_labels: &decision.cluster_labels,
+        }
+    }
+}
+
 /// What one cluster gets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Share {
@@ -33,7 +48,7 @@ pub struct Share {
     pub reached: bool,
     /// The revision that the last step placed.
     pub revision: String,
-    /// Replicas by workload.
+    /// Replicas by workload: what rules divide, or the full count of a duplicate rule, whichever is more.
     pub replicas: BTreeMap<WorkloadRef, JobShare>,
     /// Of those, the replicas that were divided (duplicates are not).
     pub divided: u64,

@@ -736,3 +736,57 @@ mod properties {
         }
     }
 }
+
+mod refusals {
+    use super::removal::{refusal, refused_kinds};
+    use crate::dispatch::Observed;
+    use serde_json::{Value, json};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// A Bundle whose agent reports these kinds, each with why it is still there.
+    fn reporting(kinds: &[(&str, &str)]) -> Observed {
+        let listed: Vec<Value> = kinds
+            .iter()
+            .map(|(kind, reason)| {
+                json!({"resourceMeta": {"ordinal": 0, "kind": kind, "name": "w"}, "conditions": [{"type": "Removed",
+                    "status": "False", "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+            })
+            .collect();
+        let bundle = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+            "metadata": {"name": "default.app", "namespace": "cluster-c1", "uid": "u"},
+            "spec": {"workload": {"manifests": []}}, "status": {"resourceStatus": {"manifests": listed}}});
+        Observed::of(serde_json::from_value(bundle).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn people_are_told_what_fits_the_kinds_that_are_kept() {
+        let refused = BTreeMap::from([("c1".to_owned(), "u".to_owned())]);
+        for (kinds, way) in [
+            (&[][..], "c1; scale them to 0, or annotate"),
+            (
+                &[("Deployment", "RemovalRefused"), ("Service", "Removing")],
+                "c1; scale each Deployment to 0, or annotate",
+            ),
+            (
+                &[("Job", "RemovalRefused")],
+                "c1; let each Job end or suspend it, or annotate",
+            ),
+            (&[("DaemonSet", "RemovalRefused")], "c1; annotate"),
+            (
+                &[
+                    ("CloneSet", "RemovalRefused"),
+                    ("DaemonSet", "RemovalRefused"),
+                    ("Deployment", "RemovalRefused"),
+                    ("Job", "RemovalRefused"),
+                ],
+                "c1; scale each CloneSet and Deployment to 0, or let each Job end or suspend it, or annotate",
+            ),
+        ] {
+            let kinds: BTreeSet<String> = refused_kinds(&reporting(kinds));
+            let (hash, message) = refusal("default/app", &refused, &kinds).unwrap();
+            assert!(message.contains(way) && message.contains(&hash), "{message}");
+            assert!(message.contains("still run and apply-once is on"), "{message}");
+        }
+        assert_eq!(refusal("default/app", &BTreeMap::new(), &BTreeSet::new()), None);
+    }
+}

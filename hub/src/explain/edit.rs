@@ -62,9 +62,7 @@ impl Source {
         valid: &ValidApplication,
         paths: &ReplicaPaths,
     ) -> Source {
-        let steps = valid
-            .placing()
-            .map(|(_, deploy)| step_source(name, spec, deploy));
+        let steps = valid.placing().map(|(_, deploy)| step_source(name, spec, deploy));
         Source {
             namespace: namespace.to_owned(),
             name: name.to_owned(),

@@ -5,11 +5,7 @@ use crate::placement::{
     place, standing,
 };
 use jiff::Timestamp;
-use roundhouse_api::{
-    application::ValidApplication,
-    decision::Decision,
-    placement::PlacementSpec,
-};
+use roundhouse_api::{application::ValidApplication, decision::Decision, placement::PlacementSpec};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// An application, the fleet, and what was decided before.

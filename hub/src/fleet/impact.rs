@@ -142,15 +142,7 @@ impl From<Foreseen> for Outcome {
         let layers: Vec<_> = foreseen
             .decisions
             .iter()
-            .map(|decision| dispatch::Layer {
-                step: &decision.spec.step,
-                reached: true,
-                revision: &decision.spec.revision,
-                workloads: &decision.spec.workloads,
-                clusters: &decision.spec.clusters,
-                overrides: &decision.spec.overrides,
-                cluster_labels: &decision.spec.cluster_labels,
-            })
+            .map(|decision| dispatch::Layer::of(true, &decision.spec))
             .collect();
         let shares = dispatch::shares(&layers);
         let wanted = foreseen.plan.targets.iter();

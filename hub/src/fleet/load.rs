@@ -14,15 +14,7 @@ pub fn load(snapshot: &Snapshot, applications: &[(String, String)]) -> BTreeMap<
         let decisions = in_order(snapshot, namespace, name);
         let layers: Vec<_> = decisions
             .iter()
-            .map(|decision| dispatch::Layer {
-                step: &decision.spec.step,
-                reached: true,
-                revision: &decision.spec.revision,
-                workloads: &decision.spec.workloads,
-                clusters: &decision.spec.clusters,
-                overrides: &decision.spec.overrides,
-                cluster_labels: &decision.spec.cluster_labels,
-            })
+            .map(|decision| dispatch::Layer::of(true, &decision.spec))
             .collect();
         for (cluster, share) in dispatch::shares(&layers) {
             let replicas = share.replicas.values().map(|part| u64::from(part.replicas)).sum();

@@ -1,28 +1,56 @@
-//! The content hash of a decision.
+//! A decision as it is stored, and its content hash.
 
-use super::StepDecision;
-use roundhouse_api::{decision::DecisionSpec, hash};
+use super::{NotChosen, StepDecision};
+use roundhouse_api::{
+    decision::{DecisionSpec, Exclusion, WorkloadDecision},
+    hash,
+};
 use serde_json::{Value, json};
 
-/// Lower-case hex sha256 over the canonical form of what was decided: workloads, members, exclusions, and where there are
-/// any, frozen weights, overrides with the labels that they name, and what is wrong with them.
+impl StepDecision {
+    /// The decision as it is stored, with its hash; who decided, for what and when is the caller's to say.
+    pub fn to_spec(&self) -> DecisionSpec {
+        let sum = |of: fn(&WorkloadDecision) -> u32| self.workloads.iter().map(|w| u64::from(of(w))).sum();
+        let mut spec = DecisionSpec {
+            step: self.step.clone(),
+            satisfied: self.satisfied,
+            reasons: self.reasons.clone(),
+            replicas: sum(|w| w.replicas),
+            placed: sum(|w| w.placed),
+            unplaced: sum(|w| w.unplaced.iter().map(|u| u.count).sum()),
+            cluster_count: u32::try_from(self.clusters.len()).unwrap_or(u32::MAX),
+            workloads: self.workloads.clone(),
+            clusters: self.clusters.clone(),
+            excluded: self.excluded.clone(),
+            frozen_weights: self.frozen_weights.clone(),
+            overrides: self.overrides.clone(),
+            cluster_labels: self.cluster_labels.clone(),
+            override_errors: self.override_errors.clone(),
+            ..DecisionSpec::default()
+        };
+        spec.hash = hash_of(&spec);
+        spec
+    }
+}
+
+/// The hash of a decision, as [`hash_of`] that is stored.
+pub fn decision_hash(decision: &StepDecision) -> String {
+    decision.to_spec().hash
+}
+
+/// The exclusions that matter to a decision: not how many clusters no rule matches, which changes with every cluster that
+/// joins or leaves somewhere else.
+pub fn matched(excluded: &[Exclusion]) -> impl Iterator<Item = &Exclusion> {
+    let other = NotChosen::NotMatched.as_str();
+    excluded.iter().filter(move |exclusion| exclusion.reason != other)
+}
+
+/// Lower-case hex sha256 over the canonical form of what was decided: workloads, members, exclusions of clusters that a
+/// rule matches, and where there are any, frozen weights, overrides with the labels that they name, and what is wrong
+/// with them.
 ///
 /// What depends on history (`previous`, `tie`, `bound`) is left out, so that deciding the same again has the same hash
 /// and nothing is written.
-pub fn decision_hash(decision: &StepDecision) -> String {
-    hash_of(&DecisionSpec {
-        workloads: decision.workloads.clone(),
-        clusters: decision.clusters.clone(),
-        excluded: decision.excluded.clone(),
-        frozen_weights: decision.frozen_weights.clone(),
-        overrides: decision.overrides.clone(),
-        cluster_labels: decision.cluster_labels.clone(),
-        override_errors: decision.override_errors.clone(),
-        ..DecisionSpec::default()
-    })
-}
-
-/// The same hash of a decision as it is stored.
 pub fn hash_of(decision: &DecisionSpec) -> String {
     let mut workloads = decision.workloads.clone();
     for workload in &mut workloads {
@@ -33,9 +61,10 @@ pub fn hash_of(decision: &DecisionSpec) -> String {
             row.bound = None;
         }
     }
+    let excluded = matched(&decision.excluded);
     let mut content = json!({
         "clusters": decision.clusters,
-        "excluded": decision.excluded,
+        "excluded": excluded.collect::<Vec<_>>(),
         "workloads": workloads,
     });
     let more = [

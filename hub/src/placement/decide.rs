@@ -4,11 +4,12 @@ use super::{
     PlacingStep, Request, StepDecision, Workload,
     eligible::{RuleClusters, Selection, select},
     fleet::Fleet,
+    history::History,
     labels::ClusterSet,
     membership::members,
     overrides,
     reasons::{self, Reasons},
-    rule::{Room, RuleDivision, RuleInput, divide_rule},
+    rule::{Room, Row, RuleDivision, RuleInput, divide_rule},
     ties::{Tie, stable_hash},
     totals::{Claimant, Total, Totals, totals},
 };
@@ -34,13 +35,14 @@ pub(super) struct Placing<'a> {
 /// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
-    let selections = select(request, &fleet);
+    let history = History::new(request.previous, &fleet);
+    let selections = select(request, &history, &fleet);
     let mut engine = Engine {
         request,
         fleet: &fleet,
+        history: &history,
         selections: &selections,
         rules: rules(request.steps),
-        capacity: fleet.clusters.iter().map(|facts| facts.capacity).collect(),
         steps: request
             .steps
             .iter()
@@ -58,10 +60,16 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     for (draft, (step, selection)) in drafts {
         reasons::of_choice(&mut draft.reasons, step, selection);
     }
+    let mut room = Room::new(&fleet);
     for workload in request.workloads {
-        engine.divide(workload);
+        engine.divide(workload, &mut room);
     }
-    engine.finish()
+    let mut decisions = engine.finish();
+    for (decision, selection) in decisions.iter_mut().zip(selections) {
+        let frozen = selection.rules.into_iter().filter_map(|rule| rule.frozen);
+        decision.frozen_weights = frozen.collect();
+    }
+    decisions
 }
 
 fn rules<'a>(steps: &[PlacingStep<'a>]) -> Vec<Placing<'a>> {
@@ -102,15 +110,15 @@ impl Draft {
 struct Engine<'a> {
     request: &'a Request<'a>,
     fleet: &'a Fleet<'a>,
+    history: &'a History<'a>,
     selections: &'a [Selection],
     rules: Vec<Placing<'a>>,
-    capacity: Vec<Option<u32>>,
     steps: Vec<Draft>,
 }
 
 impl Engine<'_> {
     /// Divides one workload over the rules of all steps.
-    fn divide(&mut self, workload: &Workload) {
+    fn divide(&mut self, workload: &Workload, room: &mut Room) {
         let totals = self.totals(workload);
         let mut fixed = Vec::new();
         let steps = self
@@ -123,7 +131,7 @@ impl Engine<'_> {
             let before = before.filter(|before| before.replicas == workload.replicas);
             fixed.push(before.is_some());
             match before {
-                Some(before) => draft.keep(before, selection, self.fleet, &mut self.capacity),
+                Some(before) => draft.keep(before, selection, self.fleet, room),
                 None => draft.workloads.push(WorkloadDecision {
                     workload: workload.key.clone(),
                     replicas: workload.replicas,
@@ -131,55 +139,81 @@ impl Engine<'_> {
                 }),
             }
         }
-        let is_fixed = |step: usize| fixed.get(step).copied().unwrap_or(false);
-        let mut room = Room {
-            capacity: std::mem::take(&mut self.capacity),
-            orphans: self.orphans(workload),
-        };
+        room.orphans = self.orphans(workload);
         // The step that placed divided replicas on a cluster last, and how many.
         let mut earlier: BTreeMap<usize, (usize, u32)> = BTreeMap::new();
         let several = self.request.steps.len() > 1;
-        let clusters = self.selections.iter().flat_map(|selection| &selection.rules);
-        for ((placing, clusters), total) in self.rules.iter().zip(clusters).zip(&totals.rules) {
-            if is_fixed(placing.step) {
-                continue;
-            }
-            let Some(division) = self.divide_rule(workload, placing, clusters, total, &mut room) else {
+        for (step, _) in fixed.iter().enumerate().filter(|(_, fixed)| !**fixed) {
+            let divisions = self.divisions(workload, step, &totals, room);
+            let both = room.close();
+            let (Some(draft), Some(selection)) = (self.steps.get_mut(step), self.selections.get(step)) else {
                 continue;
             };
-            let Some(draft) = self.steps.get_mut(placing.step) else {
-                continue;
-            };
-            if several && placing.rule.replicas.is_some() {
-                reasons::of_overlap(
-                    &mut draft.reasons,
-                    workload,
-                    placing,
-                    &division,
-                    &mut earlier,
-                    self.request,
-                    self.fleet,
-                );
+            let rules = self.rules.iter().zip(&totals.rules);
+            let rules = rules.filter(|(placing, _)| placing.step == step);
+            let mut names = Vec::new();
+            for (((placing, total), clusters), division) in rules.zip(&selection.rules).zip(&divisions) {
+                names.push(placing.name.as_str());
+                if several && placing.rule.replicas.is_some() {
+                    reasons::of_overlap(
+                        &mut draft.reasons,
+                        workload,
+                        placing,
+                        division,
+                        &mut earlier,
+                        self.request,
+                        self.fleet,
+                    );
+                }
+                draft.add(workload, placing, total, division, clusters, self.fleet);
             }
-            draft.add(workload, placing, total, division, clusters, self.fleet);
+            reasons::of_both(&mut draft.reasons, workload, &both, self.fleet);
+            draft.enter(&names, divisions, self.fleet);
         }
-        self.capacity = room.capacity;
         for decision in self
             .steps
             .iter_mut()
             .filter_map(|draft| draft.workloads.last_mut())
         {
-            // Stable: rules of one name, which validation refuses, stay in their order.
-            decision
-                .clusters
-                .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
             let by_rule = |none: &Unplaced| (none.rule.is_none(), none.rule.clone());
             decision.unplaced.sort_by_key(by_rule);
         }
+        let is_fixed = |step: usize| fixed.get(step).copied().unwrap_or(false);
         let last = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some());
         if let Some(last) = last.map(|placing| placing.step).filter(|step| !is_fixed(*step)) {
             self.remainder(workload, &totals, last);
         }
+    }
+
+    /// Divides a workload over the rules of one step, in order.
+    fn divisions(
+        &self,
+        workload: &Workload,
+        step: usize,
+        totals: &Totals,
+        room: &mut Room,
+    ) -> Vec<RuleDivision> {
+        let (Some(of), Some(selection)) = (self.request.steps.get(step), self.selections.get(step)) else {
+            return Vec::new();
+        };
+        let rules = self.rules.iter().zip(&totals.rules);
+        let rules = rules.filter(|(placing, _)| placing.step == step);
+        rules
+            .zip(&selection.rules)
+            .map(|((placing, total), clusters)| {
+                let key = (of.name.to_owned(), workload.key.clone(), placing.name.clone());
+                let input = RuleInput {
+                    rule: placing.rule,
+                    total: placing.rule.replicas.map_or(workload.replicas, |_| total.total),
+                    clusters: &clusters.clusters,
+                    weights: &clusters.weights,
+                    previous: &self.history.of_rule(&key),
+                    rebalance: of.spec.rebalance,
+                    no_additional: &selection.no_additional,
+                };
+                divide_rule(&input, self.fleet, room)
+            })
+            .collect()
     }
 
     fn totals(&self, workload: &Workload) -> Totals {
@@ -210,63 +244,37 @@ impl Engine<'_> {
         }
     }
 
-    fn divide_rule(
-        &self,
-        workload: &Workload,
-        placing: &Placing<'_>,
-        clusters: &RuleClusters,
-        total: &Total,
-        room: &mut Room,
-    ) -> Option<RuleDivision> {
-        let step = self.request.steps.get(placing.step)?;
-        let selection = self.selections.get(placing.step)?;
-        let key = (step.name.to_owned(), workload.key.clone(), placing.name.clone());
-        let input = RuleInput {
-            rule: placing.rule,
-            total: placing.rule.replicas.map_or(workload.replicas, |_| total.total),
-            clusters: &clusters.clusters,
-            weights: &clusters.weights,
-            previous: self.request.previous.assignments.get(&key),
-            rebalance: step.spec.rebalance,
-            no_additional: &selection.no_additional,
-        };
-        Some(divide_rule(&input, self.fleet, room))
-    }
-
     /// For clusters that get nothing more: what they hold of the workload from rules that are gone or no longer match
     /// them. A renamed rule must not take replicas from a cluster that is out of reach.
     fn orphans(&self, workload: &Workload) -> BTreeMap<usize, u32> {
         let mut orphans = BTreeMap::new();
-        let previous = &self.request.previous.assignments;
         let mut restricted = ClusterSet::none(self.fleet.len());
         self.selections
             .iter()
             .for_each(|s| restricted.extend(&s.no_additional));
-        let restricted: Vec<usize> = restricted.iter().collect();
-        if previous.is_empty() || restricted.is_empty() {
+        if self.history.is_empty() || restricted.len() == 0 {
             return orphans;
         }
-        for ((step, key, rule), counts) in previous {
-            if *key != workload.key {
-                continue;
-            }
+        for ((step, _, rule), counts) in self
+            .history
+            .assignments()
+            .filter(|((_, key, _), _)| *key == workload.key)
+        {
+            let of_step = |placing: &Placing<'_>| {
+                self.request.steps.get(placing.step).map(|s| s.name) == Some(step.as_str())
+            };
             let rules = self
                 .rules
                 .iter()
                 .zip(self.selections.iter().flat_map(|s| &s.rules));
             let current = rules
                 .filter(|(placing, _)| placing.name == *rule)
-                .find(|(placing, _)| {
-                    self.request
-                        .steps
-                        .get(placing.step)
-                        .is_some_and(|s| s.name == step)
-                });
-            for cluster in &restricted {
-                let count = counts.get(self.fleet.name(*cluster)).copied().unwrap_or(0);
-                let still = current.is_some_and(|(_, c)| c.clusters.binary_search(cluster).is_ok());
-                if count > 0 && !still {
-                    let sum: &mut u32 = orphans.entry(*cluster).or_default();
+                .find(|(placing, _)| of_step(placing));
+            for (cluster, count) in
+                counts.filter(|(cluster, count)| *count > 0 && restricted.contains(*cluster))
+            {
+                if current.is_none_or(|(_, c)| c.clusters.binary_search(&cluster).is_err()) {
+                    let sum: &mut u32 = orphans.entry(cluster).or_default();
                     *sum = sum.saturating_add(count);
                 }
             }
@@ -308,11 +316,7 @@ impl Engine<'_> {
                     excluded: selection.exclusions(),
                     satisfied: draft.satisfied && overridden.errors.is_empty(),
                     reasons: draft.reasons.into_lines(),
-                    frozen_weights: selection
-                        .rules
-                        .iter()
-                        .filter_map(|rule| rule.frozen.clone())
-                        .collect(),
+                    frozen_weights: Vec::new(),
                     overrides: overridden.overrides,
                     cluster_labels: overridden.labels,
                     override_errors: overridden.errors,
@@ -324,13 +328,7 @@ impl Engine<'_> {
 
 impl Draft {
     /// Enters what was divided once and for all. What a cluster had that the rules may no longer use is unplaced.
-    fn keep(
-        &mut self,
-        before: &WorkloadDecision,
-        selection: &Selection,
-        fleet: &Fleet<'_>,
-        capacity: &mut [Option<u32>],
-    ) {
+    fn keep(&mut self, before: &WorkloadDecision, selection: &Selection, fleet: &Fleet<'_>, room: &mut Room) {
         let mut decision = before.clone();
         let usable = |name: &str| {
             let cluster = fleet.find(name)?;
@@ -340,23 +338,36 @@ impl Draft {
                 .then_some(cluster)
         };
         let mut lost: BTreeMap<String, u32> = BTreeMap::new();
+        let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         decision.clusters.retain_mut(|row| {
             row.previous = Some(row.replicas);
             row.tie = None;
             let Some(cluster) = usable(&row.name) else {
                 if !row.duplicate && row.replicas > 0 {
-                    *lost.entry(row.rule.clone()).or_default() += row.replicas;
+                    let sum = lost.entry(row.rule.clone()).or_default();
+                    *sum = sum.saturating_add(row.replicas);
                 }
                 return false;
             };
             if row.replicas > 0 {
                 self.placed.insert(cluster);
             }
-            if let Some(Some(left)) = capacity.get_mut(cluster) {
-                *left = left.saturating_sub(row.replicas);
+            if row.duplicate {
+                let full = taken.entry(cluster).or_default();
+                full.1 = row.replicas.max(full.1);
+            } else {
+                let divided = taken.entry(cluster).or_default();
+                divided.0 = divided.0.saturating_add(row.replicas);
             }
             true
         });
+        for (cluster, (divided, full)) in taken {
+            room.take(cluster, divided.max(full));
+        }
+        // Stable: rules of one name, which validation refuses, stay in their order.
+        decision
+            .clusters
+            .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
         for (rule, count) in lost {
             decision.placed = decision.placed.saturating_sub(count);
             reasons::of_lost(&mut self.reasons, &decision, &rule, count);
@@ -376,12 +387,12 @@ impl Draft {
         workload: &Workload,
         placing: &Placing<'_>,
         total: &Total,
-        division: RuleDivision,
+        division: &RuleDivision,
         clusters: &RuleClusters,
         fleet: &Fleet<'_>,
     ) {
         let duplicate = placing.rule.replicas.is_none();
-        reasons::of_division(&mut self.reasons, workload, placing, total, &division, fleet);
+        reasons::of_division(&mut self.reasons, workload, placing, total, division, fleet);
         let lacks_capacity = division.rows.iter().any(|row| row.bound == Some("Capacity"));
         let Some(decision) = self.workloads.last_mut() else {
             return;
@@ -411,25 +422,54 @@ impl Draft {
                 decision.unplaced.push(Unplaced {
                     rule: Some(placing.name.clone()),
                     count: u32::try_from(division.unplaced).unwrap_or(u32::MAX),
-                    reason: reasons::unplaced_code(&division, clusters).to_owned(),
+                    reason: reasons::unplaced_code(division, clusters).to_owned(),
                 });
             }
         }
-        for row in division.rows {
-            if row.replicas > 0 {
-                self.placed.insert(row.cluster);
-            }
-            decision.clusters.push(Assignment {
-                name: fleet.name(row.cluster).to_owned(),
-                rule: placing.name.clone(),
-                replicas: row.replicas,
-                quota: row.quota,
-                bound: row.bound.map(str::to_owned),
-                previous: row.previous,
-                tie: row.tie.map(str::to_owned),
-                duplicate,
-            });
+        let placed = division.rows.iter().filter(|row| row.replicas > 0);
+        placed.for_each(|row| self.placed.insert(row.cluster));
+    }
+
+    /// Enters the rows of all rules, which ascend by cluster each, sorted by cluster and rule name.
+    fn enter(&mut self, names: &[&str], divisions: Vec<RuleDivision>, fleet: &Fleet<'_>) {
+        let Some(decision) = self.workloads.last_mut() else {
+            return;
+        };
+        let mut rules: Vec<_> = names.iter().zip(divisions).collect();
+        // Stable: rules of one name, which validation refuses, stay in their order.
+        rules.sort_by_key(|(name, _)| **name);
+        let mut order = Vec::with_capacity(rules.iter().map(|(_, division)| division.rows.len()).sum());
+        for (rank, (_, division)) in rules.iter().enumerate() {
+            order.extend(division.rows.iter().map(|row| (row.cluster, rank)));
         }
+        // Merges what ascends already.
+        order.sort();
+        let mut rules: Vec<_> = rules
+            .into_iter()
+            .map(|(name, division)| (*name, division.duplicate, division.rows.into_iter()))
+            .collect();
+        let row = |(cluster, rank): (usize, usize)| {
+            let (rule, duplicate, rows) = rules.get_mut(rank)?;
+            let Row {
+                replicas,
+                quota,
+                bound,
+                previous,
+                tie,
+                ..
+            } = rows.next()?;
+            Some(Assignment {
+                name: fleet.name(cluster).to_owned(),
+                rule: (*rule).to_owned(),
+                replicas,
+                quota,
+                bound: bound.map(str::to_owned),
+                previous,
+                tie: tie.map(str::to_owned),
+                duplicate: *duplicate,
+            })
+        };
+        decision.clusters = order.into_iter().filter_map(row).collect();
     }
 }
 

@@ -6,11 +6,11 @@
 use super::{
     ClusterFacts, PlacingStep, Request,
     fleet::Fleet,
-    holders::Holders,
+    history::{History, Holders},
     labels::ClusterSet,
     spread::{Candidate, Choice, choose},
     tolerance::{Tolerated, tolerated},
-    weights::{Weights, weights},
+    weights::{Weights, Wording, weights},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -178,13 +178,13 @@ impl Matched {
 }
 
 /// Selects the clusters of every step.
-pub(super) fn select(request: &Request<'_>, fleet: &Fleet<'_>) -> Vec<Selection> {
+pub(super) fn select(request: &Request<'_>, history: &History<'_>, fleet: &Fleet<'_>) -> Vec<Selection> {
     let matched: Vec<Matched> = request
         .steps
         .iter()
         .map(|step| Matched::new(step, fleet))
         .collect();
-    let holders = Holders::new(request.previous, fleet);
+    let holders = Holders::new(history, fleet);
     let matched_by = |name: &str| {
         let steps = request.steps.iter().zip(&matched);
         let mut named = steps.filter(|(step, _)| step.name == name);
@@ -197,13 +197,14 @@ pub(super) fn select(request: &Request<'_>, fleet: &Fleet<'_>) -> Vec<Selection>
         .collect();
     let steps = request.steps.iter().zip(matched).zip(held);
     steps
-        .map(|((step, matched), holders)| select_step(request, step, fleet, matched, holders))
+        .map(|((step, matched), holders)| select_step(request, step, history, fleet, matched, holders))
         .collect()
 }
 
 fn select_step(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
+    history: &History<'_>,
     fleet: &Fleet<'_>,
     matched: Matched,
     holders: ClusterSet,
@@ -223,18 +224,19 @@ fn select_step(
             }
         };
     }
+    let wording = Wording::of(step.spec);
     let rules = step.spec.placement.iter().zip(&matched).enumerate();
     let weighed: Vec<(Vec<usize>, Weights)> = rules
         .map(|(index, (rule, set))| {
             let clusters: Vec<usize> = set.iter().collect();
             let name = rule.name_or_index(index);
-            let weights = weights(request, step, (&name, rule), &clusters, fleet);
+            let weights = weights(request, step, &wording, (&name, rule), &clusters, fleet);
             (clusters, weights)
         })
         .collect();
     let mut order = Vec::new();
     let choice = step.spec.max_clusters.map(|limit| {
-        let candidates = preferred(request, step, fleet, &weighed, &verdicts);
+        let candidates = preferred(step, history, fleet, &weighed, &verdicts);
         order.extend(candidates.iter().map(|candidate| candidate.cluster));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         choose(&candidates, limit, step.spec.spread.as_ref(), fleet)
@@ -308,8 +310,8 @@ impl RuleClusters {
 /// then whether they were chosen before, then the stable hash. Under `rebalance: Never` what was chosen before comes
 /// first.
 fn preferred(
-    request: &Request<'_>,
     step: &PlacingStep<'_>,
+    history: &History<'_>,
     fleet: &Fleet<'_>,
     weighed: &[(Vec<usize>, Weights)],
     verdicts: &[Option<NotChosen>],
@@ -329,21 +331,11 @@ fn preferred(
             *sum = Some(sum.unwrap_or(0) + u64::from(count));
         }
     };
-    let members = request.previous.members.get(step.name).into_iter().flatten();
-    fleet.find_all(members).for_each(|cluster| add(cluster, 0));
-    let all: Vec<usize> = (0..fleet.len()).collect();
-    let of_step = request
-        .previous
-        .assignments
-        .iter()
-        .filter(|(key, _)| key.0 == step.name);
-    for (_, counts) in of_step {
-        for (cluster, count) in all.iter().zip(fleet.look_up(&all, Some(counts))) {
-            if let Some(count) = count {
-                add(*cluster, *count);
-            }
-        }
-    }
+    history.members(step.name).for_each(|cluster| add(cluster, 0));
+    let of_step = history.assignments().filter(|(key, _)| key.0 == step.name);
+    of_step
+        .flat_map(|(_, counts)| counts)
+        .for_each(|(cluster, count)| add(cluster, count));
     let never = step.spec.rebalance == Rebalance::Never;
     let ranks = largest.into_iter().zip(before).zip(verdicts).enumerate();
     let mut order: Vec<_> = ranks

@@ -3,17 +3,17 @@
 use super::{
     ClusterFacts, Request,
     labels::{ClusterSet, LabelIndex},
-    ties::stable_hash,
+    ties::Seed,
 };
 use roundhouse_api::placement::Rule;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 /// The clusters of one request. A cluster is its place in the order of names.
 #[derive(Debug)]
 pub(super) struct Fleet<'a> {
     /// The clusters, sorted by name, each name once.
     pub(super) clusters: &'a [Arc<ClusterFacts>],
-    application: &'a str,
+    seed: Seed,
     /// Their labels.
     pub(super) index: &'a LabelIndex,
 }
@@ -23,7 +23,7 @@ impl<'a> Fleet<'a> {
     pub(super) fn new(request: &Request<'a>) -> Self {
         Fleet {
             clusters: request.inventory.clusters(),
-            application: request.application,
+            seed: Seed::of(request.application),
             index: &request.inventory.index,
         }
     }
@@ -40,7 +40,7 @@ impl<'a> Fleet<'a> {
 
     /// The stable hash of a cluster for this application.
     pub(super) fn hash(&self, cluster: usize) -> u64 {
-        stable_hash(self.application, self.name(cluster))
+        self.seed.hash(self.name(cluster))
     }
 
     /// The cluster of a name.
@@ -50,33 +50,55 @@ impl<'a> Fleet<'a> {
             .ok()
     }
 
-    /// The clusters of names, quickest if the names ascend: each is sought from the one before on, in growing leaps.
-    pub(super) fn find_all<'n>(
+    /// The clusters of names, with what is said of each; quickest if the names ascend: each is sought from the one before
+    /// on, in growing leaps.
+    pub(super) fn find_all<'n, V>(
         &self,
-        names: impl IntoIterator<Item = &'n String>,
-    ) -> impl Iterator<Item = usize> {
+        entries: impl IntoIterator<Item = (&'n String, V)>,
+    ) -> impl Iterator<Item = (usize, V)> {
         let mut from = 0;
-        names.into_iter().filter_map(move |name| {
-            let is_before = |facts: &Arc<ClusterFacts>| facts.name < *name;
-            if from > 0 && !self.clusters.get(from - 1).is_some_and(is_before) {
+        let mut last: Option<&'n String> = None;
+        entries.into_iter().filter_map(move |(name, value)| {
+            if last.is_some_and(|last| last >= name) {
                 from = 0;
             }
-            let rest = self.clusters.get(from..).unwrap_or_default();
-            let mut leap = 1;
-            while rest.get(leap - 1).is_some_and(is_before) {
-                leap *= 2;
-            }
-            let (start, end) = (leap / 2, leap.min(rest.len()));
-            from += start
-                + rest
-                    .get(start..end)
-                    .unwrap_or_default()
-                    .partition_point(is_before);
-            self.clusters
-                .get(from)
-                .filter(|facts| facts.name == *name)
-                .map(|_| from)
+            last = Some(name);
+            let found = self.seek(from, name);
+            from = match found {
+                Ok(cluster) => cluster + 1,
+                Err(place) => place,
+            };
+            found.ok().map(|cluster| (cluster, value))
         })
+    }
+
+    /// The cluster of a name from this one on, or where it would be.
+    fn seek(&self, mut from: usize, name: &str) -> Result<usize, usize> {
+        let mut leap = 1;
+        loop {
+            // All before `from` are smaller.
+            let Some(facts) = self.clusters.get(from + leap - 1) else {
+                break;
+            };
+            match facts.name.as_str().cmp(name) {
+                Ordering::Less => from += leap,
+                Ordering::Equal => return Ok(from + leap - 1),
+                Ordering::Greater => break,
+            }
+            leap *= 2;
+        }
+        let end = (from + leap - 1).min(self.len());
+        let rest = self.clusters.get(from..end).unwrap_or_default();
+        match rest.binary_search_by(|facts| facts.name.as_str().cmp(name)) {
+            Ok(at) => Ok(from + at),
+            Err(at) => Err(from + at),
+        }
+    }
+
+    /// The clusters of a list of names.
+    pub(super) fn named<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> ClusterSet {
+        let names = names.into_iter().map(|name| (name, ()));
+        ClusterSet::of(self.len(), self.find_all(names).map(|(cluster, ())| cluster))
     }
 
     /// The clusters that a rule matches by selector and names.
@@ -86,30 +108,18 @@ impl<'a> Fleet<'a> {
             None => ClusterSet::all(self.len()),
         };
         if let Some(names) = &rule.clusters {
-            let named = self.find_all(names);
-            matched.retain(&ClusterSet::of(self.len(), named));
+            matched.retain(&self.named(names));
         }
         matched
     }
+}
 
-    /// What a map by cluster name says of each of these clusters, which are ascending.
-    pub(super) fn look_up<'m, V>(
-        &self,
-        clusters: &[usize],
-        map: Option<&'m BTreeMap<String, V>>,
-    ) -> Vec<Option<&'m V>> {
-        // Both are sorted by name: one pass over the two.
-        let mut entries = map.into_iter().flatten().peekable();
-        clusters
-            .iter()
-            .map(|cluster| {
-                let name = self.name(*cluster);
-                while entries.next_if(|(key, _)| key.as_str() < name).is_some() {}
-                entries
-                    .peek()
-                    .filter(|(key, _)| key.as_str() == name)
-                    .map(|(_, value)| *value)
-            })
-            .collect()
-    }
+/// What a list, ascending by cluster, says of each of these clusters, which ascend too.
+pub(super) fn look_up<V: Copy>(clusters: &[usize], list: &[(usize, V)]) -> impl Iterator<Item = Option<V>> {
+    let mut rest = list.iter().peekable();
+    clusters.iter().map(move |cluster| {
+        while rest.next_if(|(place, _)| place < cluster).is_some() {}
+        rest.next_if(|(place, _)| place == cluster)
+            .map(|(_, value)| *value)
+    })
 }

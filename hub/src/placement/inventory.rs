@@ -1,6 +1,7 @@
 //! The fleet as placement knows it: sorted by name, with an index of its labels that is kept up to date change by change.
 
 use super::{ClusterFacts, labels::LabelIndex};
+use roundhouse_api::placement::ClusterSelector;
 use std::sync::Arc;
 
 /// The fleet, each name once. Built once and brought up to date with [`put`](Inventory::put) and
@@ -62,6 +63,22 @@ impl Inventory {
     /// Whether there is no cluster.
     pub fn is_empty(&self) -> bool {
         self.clusters.is_empty()
+    }
+
+    /// Clusters among which are all that a selector selects, without a pass over the fleet where it names a label's value.
+    pub(super) fn candidates(
+        &self,
+        selector: Option<&ClusterSelector>,
+    ) -> impl Iterator<Item = &ClusterFacts> {
+        let narrowed = selector.and_then(|selector| self.index.narrowest(selector));
+        let all = if narrowed.is_none() {
+            self.clusters.as_slice()
+        } else {
+            &[]
+        };
+        let places = narrowed.into_iter().flatten();
+        let narrowed = places.filter_map(|place| self.clusters.get(*place));
+        narrowed.chain(all).map(AsRef::as_ref)
     }
 
     fn place(&self, name: &str) -> Result<usize, usize> {

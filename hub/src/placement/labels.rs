@@ -176,6 +176,16 @@ impl LabelIndex {
         selected
     }
 
+    /// The shortest list of clusters that have a label's value which the selector demands; `None` if it demands none.
+    pub(super) fn narrowest(&self, selector: &ClusterSelector) -> Option<&[usize]> {
+        let having = |(key, value): (&String, &String)| {
+            let clusters = self.keys.get(key).and_then(|values| values.get(value));
+            clusters.map(Vec::as_slice).unwrap_or_default()
+        };
+        let lists = selector.match_labels.iter().map(having);
+        lists.min_by_key(|clusters| clusters.len())
+    }
+
     /// The values of a label and the clusters that have each, in the order of the values.
     pub(super) fn values(&self, key: &str) -> impl Iterator<Item = (&str, &[usize])> + '_ {
         let values = self.keys.get(key).into_iter().flatten();

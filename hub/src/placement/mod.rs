@@ -12,7 +12,7 @@
 //! | `totals` | how many replicas each rule divides |
 //! | `rule` | how a rule's clusters share them: weights, bounds, capacity, earlier assignments |
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
-//! | `holders`, `membership` | which clusters have a bundle, and which get one |
+//! | `previous`, `history`, `membership` | what was decided before, which clusters have a bundle, and which get one |
 //! | `overrides` | which overrides are for which members |
 //! | `reasons` | what people read |
 //! | `verdict` | the same of one cluster, for those who ask about it |
@@ -27,7 +27,7 @@ mod decide;
 mod eligible;
 mod fleet;
 mod fraction;
-mod holders;
+mod history;
 mod inventory;
 mod labels;
 mod membership;
@@ -46,11 +46,12 @@ mod verdict;
 mod webster;
 mod weights;
 
-pub use content::{decision_hash, hash_of};
+pub use content::{decision_hash, hash_of, matched};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
 pub use inventory::Inventory;
 pub use overrides::error_line;
+pub use previous::Previous;
 pub use sight::Sight;
 pub use tolerance::next_change;
 pub use verdict::{Place, Standing, standing};
@@ -116,22 +117,6 @@ pub struct ClusterFacts {
     pub capacity: Option<u32>,
     /// What it reports as allocatable, in Kubernetes quantities.
     pub allocatable: BTreeMap<String, String>,
-}
-
-/// Assignments of earlier decisions.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Previous {
-    /// (step, workload, rule) -> cluster -> replicas.
-    pub assignments: BTreeMap<(String, WorkloadRef, String), BTreeMap<String, u32>>,
-    /// Workload -> (step, rule), or `None` for the remainder -> seats before shrinking; they settle ties between rules.
-    /// A rule without an entry counts with the sum of its assignments.
-    pub totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
-    /// Step -> clusters that hold a bundle from it.
-    pub members: BTreeMap<String, Vec<String>>,
-    /// (step, rule) -> weights that were frozen.
-    pub frozen: BTreeMap<(String, String), FrozenWeights>,
-    /// (step, workload) -> its division, for what is divided once per revision: Jobs.
-    pub fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
 }
 
 /// What was decided for one step.

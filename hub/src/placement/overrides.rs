@@ -139,7 +139,7 @@ fn meant(
         meant.retain(&fleet.index.select(selector));
     }
     if let Some(names) = &change.clusters {
-        meant.retain(&ClusterSet::of(fleet.len(), fleet.find_all(names)));
+        meant.retain(&fleet.named(names));
     }
     if meant.len() == 0 {
         return Err(

@@ -1,21 +1,40 @@
 //! What was decided before, read from earlier decisions.
 
-use super::{Previous, StepDecision};
-use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision};
+use super::StepDecision;
+use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision, WorkloadRef};
+use std::collections::BTreeMap;
 
 /// The kind that is divided once per revision.
 const JOB: &str = "Job";
+
+/// Names a rule's division of a workload: step, workload, rule.
+pub(super) type Divided = (String, WorkloadRef, String);
+
+/// Assignments of earlier decisions.
+///
+/// Every cluster is named once; what was assigned refers to it by number, so that a decision looks its name up once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Previous {
+    /// The clusters that assignments and members speak of, ascending, each once.
+    pub(super) clusters: Vec<String>,
+    /// What each rule gave: (place in `clusters`, replicas), ascending, each once.
+    pub(super) assignments: BTreeMap<Divided, Vec<(usize, u32)>>,
+    /// Step -> clusters that hold a bundle from it, as places in `clusters`, ascending, each once.
+    pub(super) members: BTreeMap<String, Vec<usize>>,
+    /// Workload -> (step, rule), or `None` for the remainder -> seats before shrinking; they settle ties between rules.
+    /// A rule without an entry counts with the sum of its assignments.
+    pub(super) totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
+    /// (step, rule) -> weights that were frozen.
+    pub(super) frozen: BTreeMap<(String, String), FrozenWeights>,
+    /// (step, workload) -> its division, for what is divided once per revision: Jobs.
+    pub(super) fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
+}
 
 impl Previous {
     /// Reads the decisions of an application's placing steps: assignments settle ties and say what a cluster out of
     /// reach keeps; members keep their bundles.
     pub fn from_decisions<'a>(decisions: impl IntoIterator<Item = &'a DecisionSpec>) -> Self {
-        let mut previous = Previous::default();
-        for decision in decisions {
-            previous.add(&decision.step, &decision.workloads, &decision.clusters);
-            previous.freeze(&decision.step, &decision.frozen_weights);
-        }
-        previous
+        Previous::read(decisions.into_iter().map(Past::from).collect())
     }
 
     /// The same, with the Jobs fixed that were divided for this revision: a Job is divided once per revision and never
@@ -24,12 +43,10 @@ impl Previous {
         revision: &str,
         decisions: impl IntoIterator<Item = &'a DecisionSpec>,
     ) -> Self {
-        let mut previous = Previous::default();
-        for decision in decisions {
-            previous.add(&decision.step, &decision.workloads, &decision.clusters);
-            previous.freeze(&decision.step, &decision.frozen_weights);
-            let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
-            for workload in jobs.filter(|_| decision.revision == revision) {
+        let decisions: Vec<&DecisionSpec> = decisions.into_iter().collect();
+        let mut previous = Previous::from_decisions(decisions.iter().copied());
+        for decision in decisions.into_iter().filter(|d| d.revision == revision) {
+            for workload in decision.workloads.iter().filter(|w| w.workload.kind == JOB) {
                 let key = (decision.step.clone(), workload.workload.clone());
                 previous.fixed.insert(key, workload.clone());
             }
@@ -39,21 +56,35 @@ impl Previous {
 
     /// The same from the answer of [`place`](super::place).
     pub fn from_steps<'a>(decisions: impl IntoIterator<Item = &'a StepDecision>) -> Self {
+        Previous::read(decisions.into_iter().map(Past::from).collect())
+    }
+
+    fn read(decisions: Vec<Past<'_>>) -> Self {
+        let names = names(&decisions);
         let mut previous = Previous::default();
         for decision in decisions {
-            previous.add(&decision.step, &decision.workloads, &decision.clusters);
-            previous.freeze(&decision.step, &decision.frozen_weights);
+            previous.add(&decision, &names);
         }
+        previous.clusters = names.into_iter().map(str::to_owned).collect();
         previous
     }
 
-    fn add(&mut self, step: &str, workloads: &[WorkloadDecision], clusters: &[String]) {
-        self.members.insert(step.to_owned(), clusters.to_vec());
-        for workload in workloads {
-            for row in &workload.clusters {
-                let key = (step.to_owned(), workload.workload.clone(), row.rule.clone());
-                let counts = self.assignments.entry(key).or_default();
-                counts.insert(row.name.clone(), row.replicas);
+    fn add(&mut self, decision: &Past<'_>, names: &[&str]) {
+        let step = decision.step;
+        let members = numbered(names, decision.clusters.iter().map(String::as_str));
+        self.members
+            .insert(step.to_owned(), ascending(members, |a, b| a == b));
+        for workload in decision.workloads {
+            let mut by_rule: BTreeMap<&str, Vec<(usize, u32)>> = BTreeMap::new();
+            let rows = numbered(names, workload.clusters.iter().map(|row| row.name.as_str()));
+            for (row, place) in workload.clusters.iter().zip(rows) {
+                by_rule.entry(&row.rule).or_default().push((place, row.replicas));
+            }
+            for (rule, counts) in by_rule {
+                let key = (step.to_owned(), workload.workload.clone(), rule.to_owned());
+                let entry = self.assignments.entry(key).or_default();
+                entry.extend(counts);
+                *entry = ascending(std::mem::take(entry), |a, b| a.0 == b.0);
             }
             let totals = self.totals.entry(workload.workload.clone()).or_default();
             for total in &workload.rules {
@@ -61,21 +92,14 @@ impl Previous {
                 totals.insert(key, total.seats);
             }
         }
-    }
-
-    fn freeze(&mut self, step: &str, frozen: &[FrozenWeights]) {
-        for weights in frozen {
+        for weights in decision.frozen {
             self.frozen
                 .insert((step.to_owned(), weights.rule.clone()), weights.clone());
         }
     }
 
     /// The seats that a rule of a step had of a workload, or with `None` those that the remainder had.
-    pub(super) fn seats(
-        &self,
-        workload: &roundhouse_api::decision::WorkloadRef,
-        rule: Option<(&str, &str)>,
-    ) -> u32 {
+    pub(super) fn seats(&self, workload: &WorkloadRef, rule: Option<(&str, &str)>) -> u32 {
         let key = rule.map(|(step, rule)| (step.to_owned(), rule.to_owned()));
         if let Some(seats) = self.totals.get(workload).and_then(|totals| totals.get(&key)) {
             return *seats;
@@ -89,4 +113,85 @@ impl Previous {
             .sum();
         u32::try_from(sum).unwrap_or(u32::MAX)
     }
+}
+
+/// What of an earlier decision counts.
+struct Past<'a> {
+    step: &'a str,
+    workloads: &'a [WorkloadDecision],
+    clusters: &'a [String],
+    frozen: &'a [FrozenWeights],
+}
+
+impl<'a> From<&'a DecisionSpec> for Past<'a> {
+    fn from(decision: &'a DecisionSpec) -> Self {
+        Past {
+            step: &decision.step,
+            workloads: &decision.workloads,
+            clusters: &decision.clusters,
+            frozen: &decision.frozen_weights,
+        }
+    }
+}
+
+impl<'a> From<&'a StepDecision> for Past<'a> {
+    fn from(decision: &'a StepDecision) -> Self {
+        Past {
+            step: &decision.step,
+            workloads: &decision.workloads,
+            clusters: &decision.clusters,
+            frozen: &decision.frozen_weights,
+        }
+    }
+}
+
+/// The clusters of members and rows, ascending, each once.
+fn names<'a>(decisions: &[Past<'a>]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut add = |name: &'a str| {
+        // Rows of one cluster are neighbours.
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    };
+    for decision in decisions {
+        decision.clusters.iter().for_each(|name| add(name));
+        let rows = decision.workloads.iter().flat_map(|workload| &workload.clusters);
+        rows.for_each(|row| add(&row.name));
+    }
+    // Stable: a merge of what is sorted already.
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The places of these names in `all`, which has them all; quickest if they ascend.
+fn numbered<'n>(all: &[&str], names: impl Iterator<Item = &'n str>) -> Vec<usize> {
+    let mut at = 0;
+    let place = |name: &str| {
+        if all.get(at) != Some(&name) {
+            at = match all.get(at + 1) == Some(&name) {
+                true => at + 1,
+                false => all.partition_point(|held| *held < name),
+            };
+        }
+        at
+    };
+    names.map(place).collect()
+}
+
+/// Sorts what is not sorted; of equal entries the last counts.
+fn ascending<T: Ord + Copy>(mut list: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    if !list.is_sorted_by(|a, b| a < b && !same(a, b)) {
+        list.reverse();
+        list.sort_by(|a, b| {
+            if same(a, b) {
+                std::cmp::Ordering::Equal
+            } else {
+                a.cmp(b)
+            }
+        });
+        list.dedup_by(|a, b| same(a, b));
+    }
+    list
 }

@@ -417,6 +417,28 @@ pub(super) fn of_totals(
     ));
 }
 
+/// Clusters that get a share of a workload and its full count too.
+pub(super) fn of_both(
+    reasons: &mut Reasons,
+    workload: &Workload,
+    both: &[(usize, u32, u32)],
+    fleet: &Fleet<'_>,
+) {
+    if both.is_empty() {
+        return;
+    }
+    let list = listed(
+        both.iter()
+            .map(|(cluster, divided, full)| format!("{}: {divided} and {full}", fleet.name(*cluster))),
+    );
+    reasons.push(format!(
+        "{} {} replicas of {} both from a rule with a share and from one without: the larger count runs, they are not added up ({list}); let the rules select different clusters",
+        both.len(),
+        if both.len() == 1 { "cluster gets" } else { "clusters get" },
+        shown(workload),
+    ));
+}
+
 /// Clusters that an earlier step of the workflow gives replicas of the same workload: the later count replaces the
 /// earlier one, so they are not added up. `earlier` is cluster -> (step, replicas) and is brought up to date.
 pub(super) fn of_overlap(

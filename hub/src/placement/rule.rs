@@ -5,7 +5,7 @@
 
 use super::{
     cut::{Bound, notes},
-    fleet::Fleet,
+    fleet::{Fleet, look_up},
     fraction::Fraction,
     labels::ClusterSet,
     webster::{Party, divide},
@@ -29,11 +29,64 @@ pub(super) enum Limit {
 /// What is left of the clusters' room, taken by rules and workloads in order.
 #[derive(Debug)]
 pub(super) struct Room {
-    /// Replicas that each cluster can still hold, where it reports that.
-    pub(super) capacity: Vec<Option<u32>>,
+    /// Replicas that each cluster can still hold, where it reports that, besides those of the step at hand.
+    capacity: Vec<Option<u32>>,
+    /// What the step at hand gives each cluster of the workload: divided, and by duplicate rules. The larger runs.
+    given: Vec<(u32, u32)>,
     /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone. All of
     /// them go to the first rule that may use the cluster: shared, one rule's growth would shrink another.
     pub(super) orphans: BTreeMap<usize, u32>,
+}
+
+impl Room {
+    /// All that the clusters report.
+    pub(super) fn new(fleet: &Fleet<'_>) -> Self {
+        Room {
+            capacity: fleet.clusters.iter().map(|facts| facts.capacity).collect(),
+            given: vec![(0, 0); fleet.len()],
+            orphans: BTreeMap::new(),
+        }
+    }
+
+    /// What a cluster can still hold of a rule: a full count contains what is divided.
+    fn left(&self, cluster: usize, duplicate: bool) -> Option<u32> {
+        let capacity = self.capacity.get(cluster).copied().flatten()?;
+        let (divided, _) = self.given.get(cluster).copied().unwrap_or_default();
+        Some(capacity.saturating_sub(if duplicate { 0 } else { divided }))
+    }
+
+    fn give(&mut self, cluster: usize, replicas: u32, duplicate: bool) {
+        if let Some((divided, full)) = self.given.get_mut(cluster) {
+            match duplicate {
+                true => *full = replicas.max(*full),
+                false => *divided = divided.saturating_add(replicas),
+            }
+        }
+    }
+
+    /// Takes room that is given once and for all.
+    pub(super) fn take(&mut self, cluster: usize, replicas: u32) {
+        if let Some(Some(left)) = self.capacity.get_mut(cluster) {
+            *left = left.saturating_sub(replicas);
+        }
+    }
+
+    /// Charges what the step gave of the workload, the larger count of each cluster. Returns the clusters that have both
+    /// kinds, with both counts.
+    pub(super) fn close(&mut self) -> Vec<(usize, u32, u32)> {
+        let mut both = Vec::new();
+        let clusters = self.capacity.iter_mut().zip(&mut self.given).enumerate();
+        for (cluster, (capacity, given)) in clusters {
+            let (divided, full) = std::mem::take(given);
+            if divided > 0 && full > 0 {
+                both.push((cluster, divided, full));
+            }
+            if let Some(left) = capacity {
+                *left = left.saturating_sub(divided.max(full));
+            }
+        }
+        both
+    }
 }
 
 /// One rule and what it divides.
@@ -47,8 +100,8 @@ pub(super) struct RuleInput<'a> {
     pub(super) clusters: &'a [usize],
     /// Their weights.
     pub(super) weights: &'a [u64],
-    /// What they had from it.
-    pub(super) previous: Option<&'a BTreeMap<String, u32>>,
+    /// What clusters had from it, ascending.
+    pub(super) previous: &'a [(usize, u32)],
     /// Whether what they had may move.
     pub(super) rebalance: Rebalance,
     /// Clusters that keep what they have and get nothing more.
@@ -83,6 +136,8 @@ pub(super) struct RuleDivision {
     pub(super) minimums_shrunk: bool,
     /// Replicas that a fresh division would move, under `rebalance: Never`.
     pub(super) kept: u64,
+    /// The rule gives every cluster the full count.
+    pub(super) duplicate: bool,
 }
 
 struct Place {
@@ -95,15 +150,13 @@ struct Place {
 /// Divides a rule's total among its clusters, or gives each the full count if the rule has no share.
 pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut Room) -> RuleDivision {
     let places = places(input, fleet, room);
-    let mut result = if input.rule.replicas.is_some() {
+    let result = if input.rule.replicas.is_some() {
         divided(input, &places)
     } else {
         duplicated(input.total, &places)
     };
-    for row in &mut result.rows {
-        if let Some(Some(left)) = room.capacity.get_mut(row.cluster) {
-            *left = left.saturating_sub(row.replicas);
-        }
+    for row in &result.rows {
+        room.give(row.cluster, row.replicas, input.rule.replicas.is_none());
         room.orphans.remove(&row.cluster);
     }
     result
@@ -111,11 +164,10 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
 
 fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
     let bounds = input.rule.per_cluster.unwrap_or_default();
-    let previous = fleet.look_up(input.clusters, input.previous);
+    let previous = look_up(input.clusters, input.previous);
     let facts = input.clusters.iter().zip(input.weights).zip(previous);
     facts
         .map(|((cluster, weight), previous)| {
-            let previous = previous.copied();
             let mut limit = bounds
                 .max
                 .map_or((u32::MAX, Limit::None), |max| (max, Limit::Max));
@@ -124,7 +176,7 @@ fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
                     limit = (value, kind);
                 }
             };
-            if let Some(left) = room.capacity.get(*cluster).copied().flatten() {
+            if let Some(left) = room.left(*cluster, input.rule.replicas.is_none()) {
                 bound(left, Limit::Capacity);
             }
             if input.no_additional.contains(*cluster) {
@@ -188,6 +240,7 @@ fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
         unplaced: u64::from(division.unplaced),
         minimums_shrunk: division.minimums_shrunk,
         kept,
+        duplicate: false,
     }
 }
 
@@ -243,6 +296,7 @@ fn duplicated(count: u32, places: &[Place]) -> RuleDivision {
     RuleDivision {
         rows,
         unplaced,
+        duplicate: true,
         ..RuleDivision::default()
     }
 }

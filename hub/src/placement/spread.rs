@@ -53,31 +53,36 @@ pub(super) fn choose(
         choice.beyond_limit = candidates.iter().skip(limit).map(|c| c.cluster).collect();
         return choice;
     };
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut groups: Vec<Group> = Vec::new();
+    // Cluster -> place of its value, in the order of the values.
+    let mut place_of: Vec<Option<usize>> = vec![None; fleet.len()];
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (value, clusters) in fleet.index.values(&spread.topology_key) {
+        for slot in clusters {
+            if let Some(slot) = place_of.get_mut(*slot) {
+                *slot = Some(groups.len());
+            }
+        }
+        groups.push(Group::of(value));
+    }
     let mut unlabelled = Vec::new();
     let mut chosen = vec![false; candidates.len()];
     for (rank, candidate) in candidates.iter().enumerate() {
-        let labels = fleet.clusters.get(candidate.cluster).map(|facts| &facts.labels);
-        let value = labels.and_then(|labels| labels.get(&spread.topology_key));
         // What is kept whatever the skew comes first, in every group too.
         let kept = candidate.kept && rank < limit;
         if let (true, Some(slot)) = (kept, chosen.get_mut(rank)) {
             *slot = true;
         }
-        let Some(value) = value else {
-            unlabelled.push(rank);
-            continue;
-        };
-        let place = *places.entry(value).or_insert(groups.len());
-        if place == groups.len() {
-            groups.push(Group::default());
-        }
-        if let Some(group) = groups.get_mut(place) {
-            group.ranks.push(rank);
-            group.chosen += u32::from(kept);
+        let place = place_of.get(candidate.cluster).copied().flatten();
+        match place.and_then(|place| groups.get_mut(place)) {
+            None => unlabelled.push(rank),
+            Some(group) => {
+                group.ranks.push(rank);
+                group.chosen += u32::from(kept);
+            }
         }
     }
+    // The values are those of the usable clusters.
+    groups.retain(|group| !group.ranks.is_empty());
     let mut left = limit - chosen.iter().filter(|chosen| **chosen).count();
     let mut queue = Queue::new(spread.max_skew, &groups);
     while left > 0 {
@@ -114,27 +119,36 @@ pub(super) fn choose(
         };
         list.push(candidate.cluster);
     }
-    choice.groups = places
+    choice.groups = groups
         .into_iter()
-        .filter_map(|(value, place)| {
-            let group = groups.get(place)?;
+        .map(|group| {
             let all = u32::try_from(group.ranks.len()).unwrap_or(u32::MAX);
-            Some((value.to_owned(), (group.chosen, all)))
+            (group.value.to_owned(), (group.chosen, all))
         })
         .collect();
     choice
 }
 
 /// The clusters of one topology value.
-#[derive(Debug, Default)]
-struct Group {
+#[derive(Debug)]
+struct Group<'a> {
+    /// The value.
+    value: &'a str,
     /// Their ranks, ascending: only the first that is not chosen can be the next.
     ranks: Vec<usize>,
     /// How many of them, from the front, are chosen.
     chosen: u32,
 }
 
-impl Group {
+impl<'a> Group<'a> {
+    fn of(value: &'a str) -> Self {
+        Group {
+            value,
+            ranks: Vec::new(),
+            chosen: 0,
+        }
+    }
+
     fn next(&self) -> Option<usize> {
         self.ranks.get(usize::try_from(self.chosen).ok()?).copied()
     }
@@ -153,7 +167,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(skew: u32, groups: &[Group]) -> Self {
+    fn new(skew: u32, groups: &[Group<'_>]) -> Self {
         let mut queue = Queue {
             skew,
             counts: BTreeMap::new(),
@@ -175,7 +189,7 @@ impl Queue {
         fewest.saturating_add(self.skew)
     }
 
-    fn put(&mut self, place: usize, group: &Group) {
+    fn put(&mut self, place: usize, group: &Group<'_>) {
         let Some(rank) = group.next() else { return };
         if group.chosen < self.bound() {
             self.open.insert((rank, place));
@@ -193,7 +207,7 @@ impl Queue {
     }
 
     /// Counts the cluster that was given out last, of this group.
-    fn took(&mut self, place: usize, group: &mut Group) {
+    fn took(&mut self, place: usize, group: &mut Group<'_>) {
         if let Some(count) = self.counts.get_mut(&group.chosen) {
             *count -= 1;
             if *count == 0 {

@@ -95,13 +95,33 @@ impl Eq for Claim {}
 ///
 /// It seeds decisions that are stored: it never changes.
 pub(super) fn stable_hash(application: &str, name: &str) -> u64 {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
-    let bytes = application.bytes().chain(std::iter::once(0)).chain(name.bytes());
-    let mut hash = bytes.fold(OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    hash ^ (hash >> 33)
+    Seed::of(application).hash(name)
+}
+
+/// The part of the hash that all names of an application share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seed(u64);
+
+impl Seed {
+    /// Hashes the application and the zero byte.
+    pub(super) fn of(application: &str) -> Seed {
+        const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+        Seed(OFFSET).and(application).and("\0")
+    }
+
+    /// [`stable_hash`] of a name.
+    pub(super) fn hash(self, name: &str) -> u64 {
+        let mut hash = self.and(name).0;
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+        hash ^ (hash >> 33)
+    }
+
+    fn and(self, text: &str) -> Seed {
+        const PRIME: u64 = 0x0000_0100_0000_01b3;
+        let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+        Seed(text.bytes().fold(self.0, step))
+    }
 }
 
 #[cfg(test)]

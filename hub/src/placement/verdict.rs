@@ -1,6 +1,6 @@
 //! What a placement makes of one cluster before it divides: for those who ask why.
 
-use super::{Request, eligible::NotChosen, eligible::select, fleet::Fleet};
+use super::{Request, eligible::NotChosen, eligible::select, fleet::Fleet, history::History};
 use std::collections::BTreeMap;
 
 /// How a cluster stands in one step.
@@ -37,6 +37,7 @@ const AHEAD: usize = 3;
 pub fn standing(request: &Request<'_>, cluster: &str) -> Option<Vec<Standing>> {
     let fleet = Fleet::new(request);
     let index = fleet.find(cluster)?;
+    let history = History::new(request.previous, &fleet);
     let of_step = |selection: super::eligible::Selection| Standing {
         not_chosen: selection.verdicts.get(index).copied().flatten(),
         no_additional: selection.no_additional.contains(index),
@@ -58,5 +59,10 @@ pub fn standing(request: &Request<'_>, cluster: &str) -> Option<Vec<Standing>> {
                 .collect(),
         }),
     };
-    Some(select(request, &fleet).into_iter().map(of_step).collect())
+    Some(
+        select(request, &history, &fleet)
+            .into_iter()
+            .map(of_step)
+            .collect(),
+    )
 }

@@ -3,17 +3,36 @@
 //! Architecture invariant: weights of allocatable resources move only when the placement changes or one of them moves by
 //! more than a fifth, so that the autoscaling of nodes does not move replicas.
 
-use super::{PlacingStep, Request, fleet::Fleet};
+use super::{
+    PlacingStep, Request,
+    fleet::{Fleet, look_up},
+};
 use roundhouse_api::{
     decision::FrozenWeights,
     hash,
-    placement::{Rule, WeightBy},
+    placement::{PlacementSpec, Rule, WeightBy},
     quantity,
 };
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
 
 /// A frozen weight holds until one of its rule moves by more than this part of itself.
 const FIFTH: u64 = 5;
+
+/// The hash of a placement, for which weights are frozen; computed once, and only for rules that freeze.
+#[derive(Debug)]
+pub(super) struct Wording<'a>(&'a PlacementSpec, OnceCell<String>);
+
+impl<'a> Wording<'a> {
+    /// Of this placement.
+    pub(super) fn of(placement: &'a PlacementSpec) -> Self {
+        Wording(placement, OnceCell::new())
+    }
+
+    fn hash(&self) -> &str {
+        self.1
+            .get_or_init(|| hash::of_value(&serde_json::to_value(self.0).unwrap_or_default()))
+    }
+}
 
 /// The weights of the clusters that a rule matches.
 #[derive(Debug, Default)]
@@ -30,19 +49,21 @@ pub(super) struct Weights {
 pub(super) fn weights(
     request: &Request<'_>,
     step: &PlacingStep<'_>,
+    wording: &Wording<'_>,
     (name, rule): (&str, &Rule),
     clusters: &[usize],
     fleet: &Fleet<'_>,
 ) -> Weights {
     match &rule.weight_by {
-        None => Weights {
-            of: fleet
-                .look_up(clusters, Some(&rule.weights))
-                .into_iter()
-                .map(|weight| u64::from(weight.copied().unwrap_or(1)))
-                .collect(),
-            ..Weights::default()
-        },
+        None => {
+            let listed: Vec<_> = fleet.find_all(&rule.weights).collect();
+            Weights {
+                of: look_up(clusters, &listed)
+                    .map(|weight| weight.map_or(1, |weight| u64::from(*weight)))
+                    .collect(),
+                ..Weights::default()
+            }
+        }
         Some(WeightBy::Label(key)) => {
             let mut weights = Weights::default();
             for cluster in clusters {
@@ -60,10 +81,9 @@ pub(super) fn weights(
         }
         Some(WeightBy::Allocatable(resource)) => {
             let key = (step.name.to_owned(), name.to_owned());
-            let placement = hash::of_value(&serde_json::to_value(step.spec).unwrap_or_default());
             let before = request.previous.frozen.get(&key);
-            let before = before.filter(|f| f.allocatable == *resource && f.placement == placement);
-            allocatable(resource, name, placement, before, clusters, fleet)
+            let before = before.filter(|f| f.allocatable == *resource && f.placement == wording.hash());
+            allocatable(resource, name, wording.hash(), before, clusters, fleet)
         }
     }
 }
@@ -78,12 +98,16 @@ fn whole_number(text: &str) -> Option<u32> {
 fn allocatable(
     resource: &str,
     rule: &str,
-    placement: String,
+    placement: &str,
     before: Option<&FrozenWeights>,
     clusters: &[usize],
     fleet: &Fleet<'_>,
 ) -> Weights {
-    let held = fleet.look_up(clusters, before.map(|frozen| &frozen.weights));
+    let held: Vec<_> = fleet
+        .find_all(before.into_iter().flat_map(|frozen| &frozen.weights))
+        .map(|(cluster, weight)| (cluster, *weight))
+        .collect();
+    let held: Vec<Option<u64>> = look_up(clusters, &held).collect();
     let now: Vec<Result<u64, Option<String>>> = clusters
         .iter()
         .map(|cluster| {
@@ -99,33 +123,33 @@ fn allocatable(
             number.ok_or_else(|| Some(text.clone()))
         })
         .collect();
-    let has_moved = |(held, now): (&Option<&u64>, &Result<u64, _>)| match (held, now) {
-        (Some(held), Ok(now)) => u128::from(held.abs_diff(*now)) * u128::from(FIFTH) > u128::from(**held),
+    let has_moved = |(held, now): (&Option<u64>, &Result<u64, _>)| match (held, now) {
+        (Some(held), Ok(now)) => u128::from(held.abs_diff(*now)) * u128::from(FIFTH) > u128::from(*held),
         _ => false,
     };
     let moved = held.iter().zip(&now).any(has_moved);
     let mut weights = Weights::default();
-    let mut frozen = BTreeMap::new();
+    let mut frozen = Vec::with_capacity(clusters.len());
     for (cluster, (held, now)) in clusters.iter().zip(held.into_iter().zip(now)) {
         let weight = match (held, now) {
-            (Some(held), Ok(_)) if !moved => *held,
+            (Some(held), Ok(_)) if !moved => held,
             (_, Ok(now)) => now,
             // Nothing reported is no evidence that nothing is there.
-            (Some(held), Err(_)) => *held,
+            (Some(held), Err(_)) => held,
             (None, Err(text)) => {
                 weights.unread.push((*cluster, text));
                 weights.of.push(0);
                 continue;
             }
         };
-        frozen.insert(fleet.name(*cluster).to_owned(), weight);
+        frozen.push((fleet.name(*cluster).to_owned(), weight));
         weights.of.push(weight);
     }
     weights.frozen = Some(FrozenWeights {
         rule: rule.to_owned(),
         allocatable: resource.to_owned(),
-        placement,
-        weights: frozen,
+        placement: placement.to_owned(),
+        weights: frozen.into_iter().collect(),
     });
     weights
 }

@@ -31,11 +31,7 @@ use cluster::{Comparison, Differ};
 use group::ObjectGroup;
 use jiff::Timestamp;
 use risk::Risk;
-use roundhouse_api::{
-    application::ValidApplication,
-    decision::DecisionSpec,
-    hash,
-};
+use roundhouse_api::{application::ValidApplication, decision::DecisionSpec, hash};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

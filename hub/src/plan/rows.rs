@@ -64,7 +64,10 @@ pub fn rows(plan: &ApplicationPlan) -> Vec<Row> {
 }
 
 fn placement_of<'p>(plan: &'p ApplicationPlan, step: &str) -> Option<&'p PlacementSpec> {
-    let (_, deploy) = plan.valid.placing().find(|(candidate, _)| candidate.name == step)?;
+    let (_, deploy) = plan
+        .valid
+        .placing()
+        .find(|(candidate, _)| candidate.name == step)?;
     Some(&deploy.placement)
 }
 

@@ -5,10 +5,7 @@
 //! neither name contains a point.
 
 use super::{Rendered, RenderedComponent, component_hash, render_components};
-use roundhouse_api::{
-    application::ValidApplication,
-    hash,
-};
+use roundhouse_api::{application::ValidApplication, hash};
 use std::collections::BTreeMap;
 
 /// Step -> everything as its clusters get it. Steps without overrides are not in it.

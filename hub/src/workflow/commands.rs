@@ -4,11 +4,13 @@ use super::{Spec, Status};
 use roundhouse_api::application::{ApplicationPhase, StepPhase};
 
 /// What the stored status asks for. The engine never writes a status that reads as a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// No run of this spec is there: the spec changed, or `workflow` was emptied, or a finished run was set back to
     /// phase `runningWorkflow`.
     Start,
+    /// `restartFrom` names a step.
+    RestartFrom(String),
     /// `terminated: true` on a run that goes on.
     Terminate,
     /// `suspend: true` on a run that goes on.
@@ -29,6 +31,9 @@ impl Command {
         };
         if !spec.is_of(workflow) {
             return Command::Start;
+        }
+        if let Some(step) = &workflow.restart_from {
+            return Command::RestartFrom(step.clone());
         }
         if workflow.finished {
             return match status.phase {

@@ -1,23 +1,19 @@
 //! The engine: one pure function from (spec, status, evidence, time) to (status, effects).
 
-use super::{Action, Command, Effect, Evidence, Spec, Status, Step, StepEvidence, backoff, waiting};
+use super::{
+    Command, Effect, Evidence, Spec, Status,
+    run::{PAUSED, Run, pending},
+    spec::Action,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{
-    ApplicationPhase, StepPhase, StepReason, StepStatus, WaitFor, WorkflowStatus,
-};
-
-/// What a run says that ended because a step failed too often (the seed's words).
-pub const TERMINATED_BY_FAILURE: &str =
-    "The workflow terminates automatically because the failed times of steps have reached the limit";
-const PAUSED: &str = "paused: set status.workflow.suspend to false to go on";
-const AWAITING: &str = "waiting for a person: set status.workflow.suspend to false to go on";
+use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, WorkflowStatus};
+use std::collections::BTreeSet;
 
 /// Advances a run by what is known now.
 ///
-/// At most one step is started in a call, and a step that was started in this call is not judged in it: evidence in
-/// hand was gathered before. Calling again with the same arguments and the returned status changes nothing more until
-/// the evidence, the time or the status changes.
+/// A step that is started in a call is not judged in it: evidence in hand was gathered before. Calling again with the same
+/// arguments and the returned status changes nothing more until the evidence, the time or the status changes.
 pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp) -> (Status, Vec<Effect>) {
     let mut run = Run {
         spec,
@@ -26,15 +22,27 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
         phase: status.phase,
         workflow: status.workflow.clone().unwrap_or_default(),
         effects: Vec::new(),
+        judged: BTreeSet::new(),
+        wake: None,
     };
     match Command::read(spec, status) {
-        Command::Start => run.start(),
+        Command::Start => run.begin(),
+        Command::RestartFrom(step) => {
+            run.restart(&step);
+            match run.workflow.finished {
+                true => run.rest(),
+                false => run.proceed(),
+            }
+        }
         Command::Terminate => run.terminate(),
         Command::Pause => run.pause(),
         Command::Resume => run.resume(),
-        Command::Continue if run.workflow.suspend => run.hold(),
-        Command::Continue => run.step(),
+        Command::Continue if run.is_paused() => run.hold(),
+        Command::Continue => run.proceed(),
         Command::Rest => run.rest(),
+    }
+    if let Some(after) = run.wake {
+        run.effects.push(Effect::Wake { after });
     }
     run.workflow.step_index = u32::try_from(run.workflow.present_step()).unwrap_or(u32::MAX);
     run.workflow.current = current(&run.workflow);
@@ -45,17 +53,8 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
     (status, run.effects)
 }
 
-struct Run<'a> {
-    spec: &'a Spec,
-    evidence: &'a Evidence,
-    now: Timestamp,
-    phase: Option<ApplicationPhase>,
-    workflow: WorkflowStatus,
-    effects: Vec<Effect>,
-}
-
 impl Run<'_> {
-    fn start(&mut self) {
+    fn begin(&mut self) {
         self.phase = Some(ApplicationPhase::RunningWorkflow);
         self.workflow = WorkflowStatus {
             app_revision: Some(self.spec.revision.clone()),
@@ -64,249 +63,120 @@ impl Run<'_> {
             // The fencing epoch may never decrease, whatever else is new.
             epoch: self.workflow.epoch,
             start_time: Some(Time(self.now)),
-            steps: self
-                .spec
-                .steps
-                .iter()
-                .map(|step| StepStatus {
-                    name: step.name.clone(),
-                    type_: step.type_.clone(),
-                    ..StepStatus::default()
-                })
-                .collect(),
+            steps: self.spec.steps.iter().map(pending).collect(),
             ..WorkflowStatus::default()
         };
-        self.begin(0);
+        self.proceed();
     }
 
-    /// Starts the step at `index`, or ends the run behind the last one.
-    fn begin(&mut self, index: usize) {
-        self.workflow.message = None;
-        let Some((step, state)) = self.spec.steps.get(index).zip(self.workflow.steps.get_mut(index)) else {
-            return self.succeed();
-        };
-        state.first_execute_time = Some(Time(self.now));
-        match &step.action {
-            Action::Deploy { .. } => {
-                state.phase = StepPhase::Running;
-                state.reason = Some(StepReason::Wait);
-                state.last_execute_time = Some(Time(self.now));
-                self.effects.push(Effect::Dispatch {
-                    step: step.name.clone(),
-                });
-            }
-            Action::Suspend { message } => {
-                state.phase = StepPhase::Suspending;
-                state.reason = Some(StepReason::Suspend);
-                state.message = message.clone();
-                let text = message.clone().unwrap_or_else(|| AWAITING.to_owned());
-                self.suspend(text);
-            }
-        }
+    /// Whether a person has paused the run, and not a step.
+    fn is_paused(&self) -> bool {
+        self.workflow.suspend && self.paused_steps().next().is_some()
     }
 
-    fn suspend(&mut self, message: String) {
-        self.workflow.suspend = true;
-        self.workflow.status = Some(StepPhase::Suspending);
-        self.workflow.message = Some(message);
-        self.phase = Some(ApplicationPhase::WorkflowSuspending);
-    }
-
-    /// Nothing goes on while suspended; what was dispatched is kept as it is.
+    /// Nothing goes on while paused but the time; what was dispatched is kept as it is.
     fn hold(&mut self) {
         self.phase = Some(ApplicationPhase::WorkflowSuspending);
+        for at in self.spec.places() {
+            self.time_out(at);
+        }
+        if self.paused_steps().next().is_none() {
+            return self.proceed();
+        }
         self.effects.push(Effect::Keep);
     }
 
     /// A user's `suspend: true`.
     fn pause(&mut self) {
-        if let Some((_, state)) = self.present() {
-            state.phase = StepPhase::Suspending;
-            state.reason = Some(StepReason::Suspend);
-            state.message = Some(PAUSED.to_owned());
+        let leaves: Vec<_> = self.leaves().collect();
+        let at_work = |run: &Run<'_>, at| {
+            run.seen(at).is_some_and(|state| {
+                matches!(state.phase, StepPhase::Running | StepPhase::Failed) && !state.is_over()
+            })
+        };
+        let mut paused: Vec<_> = leaves.iter().copied().filter(|at| at_work(self, *at)).collect();
+        if paused.is_empty() {
+            let open = |at: &&_| self.seen(**at).is_some_and(|state| !state.is_over());
+            paused.extend(leaves.iter().find(open).copied());
         }
-        self.suspend(PAUSED.to_owned());
+        for at in paused {
+            if let Some(state) = self.state(at) {
+                state.phase = StepPhase::Suspending;
+                state.reason = Some(StepReason::Suspend);
+                state.message = Some(PAUSED.to_owned());
+            }
+        }
+        self.workflow.suspend = true;
+        self.workflow.status = Some(StepPhase::Suspending);
+        self.workflow.message = Some(PAUSED.to_owned());
+        self.phase = Some(ApplicationPhase::WorkflowSuspending);
     }
 
     fn resume(&mut self) {
-        let now = self.now;
-        self.workflow.status = Some(StepPhase::Running);
-        self.workflow.message = None;
-        self.phase = Some(ApplicationPhase::RunningWorkflow);
-        let index = self.index();
-        let Some((step, state)) = self.present() else {
-            return self.succeed();
-        };
-        match step.action {
-            Action::Suspend { .. } => {
-                state.phase = StepPhase::Succeeded;
-                state.reason = None;
-                self.begin(index + 1);
+        for at in self.leaves().collect::<Vec<_>>() {
+            let suspends = self
+                .spec
+                .at(at)
+                .is_some_and(|step| matches!(step.action, Action::Suspend(_)));
+            let suspended = self
+                .seen(at)
+                .is_some_and(|state| state.phase == StepPhase::Suspending);
+            if suspends && suspended {
+                self.succeed(at);
             }
-            Action::Deploy { .. } => {
-                state.phase = StepPhase::Running;
-                state.reason = Some(StepReason::Wait);
+        }
+        self.resume_paused();
+        self.proceed();
+    }
+
+    /// Steps that a person paused go on.
+    pub(super) fn resume_paused(&mut self) {
+        let now = self.now;
+        for at in self.paused_steps().collect::<Vec<_>>() {
+            if let Some(state) = self.state(at) {
                 state.message = None;
+                if state.first_execute_time.is_none() {
+                    (state.phase, state.reason) = (StepPhase::Pending, None);
+                    continue;
+                }
+                (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
                 state.last_execute_time = Some(Time(now));
-                let step = step.name.clone();
-                self.effects.push(Effect::Dispatch { step });
             }
         }
     }
 
     fn terminate(&mut self) {
-        let index = self.index();
-        for (n, state) in self.workflow.steps.iter_mut().enumerate().skip(index) {
-            (state.phase, state.reason) = match n == index {
-                true => (StepPhase::Failed, Some(StepReason::Terminate)),
-                false => (StepPhase::Skipped, Some(StepReason::Skip)),
+        let leaves: Vec<_> = self.leaves().collect();
+        let mut terminated = false;
+        let mut open = Vec::new();
+        for at in leaves {
+            let Some(state) = self.state(at) else { continue };
+            if state.is_over() {
+                continue;
+            }
+            if state.phase == StepPhase::Pending {
+                open.push(at);
+                continue;
+            }
+            terminated = true;
+            (state.phase, state.reason) = (StepPhase::Failed, Some(StepReason::Terminate));
+        }
+        for at in open {
+            let Some(state) = self.state(at) else { continue };
+            // Between two steps the one that comes next is the one that is stopped.
+            (state.phase, state.reason) = match std::mem::replace(&mut terminated, true) {
+                true => (StepPhase::Skipped, Some(StepReason::Skip)),
+                false => (StepPhase::Failed, Some(StepReason::Terminate)),
             };
         }
-        self.workflow.message = Some("terminated: set status.workflow to {} to start again".to_owned());
-        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
-    }
-
-    fn succeed(&mut self) {
-        self.workflow.message = None;
-        self.end(StepPhase::Succeeded, ApplicationPhase::RunningWorkflow);
-        self.rest();
-    }
-
-    fn fail(&mut self) {
-        let index = self.index();
-        for state in self.workflow.steps.iter_mut().skip(index + 1) {
-            state.phase = StepPhase::Skipped;
-            state.reason = Some(StepReason::Skip);
+        for at in self.spec.places() {
+            if self.spec.at(at).is_some_and(|step| !step.inner().is_empty()) {
+                self.settle_group(at);
+            }
         }
         self.workflow.terminated = true;
-        self.workflow.message = Some(TERMINATED_BY_FAILURE.to_owned());
-        self.end(StepPhase::Failed, ApplicationPhase::WorkflowFailed);
-    }
-
-    fn end(&mut self, outcome: StepPhase, phase: ApplicationPhase) {
-        self.workflow.status = Some(outcome);
-        self.workflow.suspend = false;
-        self.workflow.finished = true;
-        self.workflow.end_time = Some(Time(self.now));
-        self.phase = Some(phase);
-    }
-
-    /// A finished run: only the phase of a delivered application follows its health.
-    fn rest(&mut self) {
-        if self.workflow.status != Some(StepPhase::Succeeded) {
-            return self.effects.push(Effect::Keep);
-        }
-        // A run whose steps did not wait for readiness is judged by readiness all the same.
-        let healthy = self.deploy_steps().all(|(step, _)| {
-            let evidence = self.evidence.steps.get(&step.name);
-            evidence.is_some_and(|evidence| evidence.passes(WaitFor::Ready))
-        });
-        self.phase = Some(match healthy {
-            true => ApplicationPhase::Running,
-            false => ApplicationPhase::Unhealthy,
-        });
-        self.effects.push(Effect::Refresh);
-        self.effects.push(Effect::CollectGarbage);
-    }
-
-    /// The step that runs.
-    fn step(&mut self) {
-        let (index, now, limits) = (self.index(), self.now, self.spec.limits);
-        let evidence = self.evidence;
-        let Some((step, state)) = self.present() else {
-            return self.succeed();
-        };
-        let wait = match (&step.action, state.phase) {
-            (Action::Deploy { wait }, StepPhase::Running | StepPhase::Failed) => *wait,
-            (_, StepPhase::Succeeded | StepPhase::Skipped) => return self.begin(index + 1),
-            // Pending, or a phase that this step cannot be in: it was never started.
-            _ => return self.begin(index),
-        };
-        let name = step.name.clone();
-        self.effects.push(Effect::Dispatch { step: name.clone() });
-        let Some(evidence) = evidence.steps.get(&name) else {
-            return self.wake(now);
-        };
-        if let StepEvidence::Refused { message } = evidence {
-            return self.refused(message.clone());
-        }
-        let Some((_, state)) = self.present() else {
-            return;
-        };
-        if evidence.passes(wait) {
-            state.phase = StepPhase::Succeeded;
-            state.reason = None;
-            state.message = None;
-            state.progress = None;
-            state.retries = None;
-            return self.begin(index + 1);
-        }
-        state.phase = StepPhase::Running;
-        state.reason = Some(StepReason::Wait);
-        state.retries = None;
-        let digest = Some(evidence.digest());
-        if state.progress != digest {
-            state.progress = digest;
-            state.last_execute_time = Some(Time(now));
-        }
-        let since = state.last_execute_time.as_ref().map_or(now, |time| time.0);
-        let message = Some(waiting(evidence, wait));
-        state.message.clone_from(&message);
-        self.workflow.message = message;
-        let after = backoff::until_next_look(since, now, limits.max_wait);
-        self.effects.push(Effect::Wake { after });
-    }
-
-    /// The step cannot be carried out: counted and tried again, up to the limit.
-    fn refused(&mut self, message: String) {
-        let (now, limits) = (self.now, self.spec.limits);
-        let Some((_, state)) = self.present() else {
-            return;
-        };
-        let tries = state.retries.unwrap_or(0);
-        let last = state.last_execute_time.as_ref().map_or(now, |time| time.0);
-        let due = last
-            .checked_add(backoff::wait(tries.max(1), limits.max_wait))
-            .unwrap_or(Timestamp::MAX);
-        if tries > 0 && now < due {
-            let after = std::time::Duration::try_from(due.duration_since(now)).unwrap_or_default();
-            return self.effects.push(Effect::Wake { after });
-        }
-        state.message = Some(message.clone());
-        state.phase = StepPhase::Failed;
-        state.progress = None;
-        if tries >= limits.max_retries {
-            state.reason = Some(StepReason::FailedAfterRetries);
-            return self.fail();
-        }
-        state.reason = Some(StepReason::Execute);
-        state.retries = Some(tries + 1);
-        state.last_execute_time = Some(Time(now));
-        self.workflow.message = Some(message);
-        let after = backoff::wait(tries + 1, limits.max_wait);
-        self.effects.push(Effect::Wake { after });
-    }
-
-    fn wake(&mut self, now: Timestamp) {
-        let since = self
-            .present()
-            .and_then(|(_, state)| state.last_execute_time.clone());
-        let after = backoff::until_next_look(since.map_or(now, |t| t.0), now, self.spec.limits.max_wait);
-        self.effects.push(Effect::Wake { after });
-    }
-
-    fn deploy_steps(&self) -> impl Iterator<Item = (&Step, &StepStatus)> {
-        let steps = self.spec.steps.iter().zip(&self.workflow.steps);
-        steps.filter(|(step, _)| matches!(step.action, Action::Deploy { .. }))
-    }
-
-    fn index(&self) -> usize {
-        self.workflow.present_step()
-    }
-
-    fn present(&mut self) -> Option<(&Step, &mut StepStatus)> {
-        let index = self.index();
-        self.spec.steps.get(index).zip(self.workflow.steps.get_mut(index))
+        self.workflow.message = Some("terminated: set status.workflow to {} to start again".to_owned());
+        self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
     }
 }
 

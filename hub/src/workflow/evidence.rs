@@ -1,13 +1,51 @@
 //! What the fleet shows about the steps of a run.
 
+use crate::action::Outcome;
 use roundhouse_api::application::WaitFor;
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known, by step name. A step that is missing was not looked at.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
     /// Placing steps.
     pub steps: BTreeMap<String, StepEvidence>,
+    /// What the clusters report for outputs of placing steps, by name of the output.
+    pub outputs: BTreeMap<String, OutputEvidence>,
+    /// What came of steps that act, by step.
+    pub actions: BTreeMap<String, ActionEvidence>,
+    /// The revision of the last run that succeeded.
+    pub delivered: Option<String>,
+    /// The revisions whose record is there.
+    pub revisions: BTreeSet<String>,
+}
+
+/// What the clusters report for an output.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OutputEvidence {
+    /// All of them this.
+    Agreed(Value),
+    /// Some of them nothing.
+    Missing {
+        /// Which ones, sorted; at least one.
+        clusters: Vec<String>,
+    },
+    /// They do not agree.
+    Differs {
+        /// One of them.
+        one: String,
+        /// Another one.
+        other: String,
+    },
+}
+
+/// What came of one execution of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActionEvidence {
+    /// Its number.
+    pub attempt: u32,
+    /// Its outcome.
+    pub outcome: Outcome,
 }
 
 /// What is known of a placing step.
@@ -104,6 +142,26 @@ impl StepEvidence {
                     && !clusters.is_empty()
                     && clusters.iter().all(|c| c.state.passes(wait))
             }
+        }
+    }
+
+    /// The clusters that hold or are to hold a bundle by this step.
+    pub fn clusters(&self) -> &[ClusterEvidence] {
+        match self {
+            StepEvidence::Placed { clusters, .. } => clusters,
+            _ => &[],
+        }
+    }
+
+    /// Whether all is dispatched, so that it can be asked how many clusters are ready: an unsatisfied decision never
+    /// passes, and neither does a bundle that is not written.
+    pub fn until(&self) -> bool {
+        match self {
+            StepEvidence::Placed {
+                unsatisfied,
+                clusters,
+            } => unsatisfied.is_empty() && clusters.iter().all(|c| c.state != ClusterState::Dispatching),
+            _ => false,
         }
     }
 

@@ -1,12 +1,42 @@
 //! What a waiting step says.
 
-use super::StepEvidence;
+use super::{ClusterEvidence, StepEvidence};
 use roundhouse_api::application::WaitFor;
 
 /// At most this many clusters are named.
 const MAX_NAMED: usize = 5;
 /// At most this many reasons of an unsatisfied decision are named.
 const MAX_REASONS: usize = 3;
+
+/// `c4 (agent unreachable since …), c5 (1/2 ready) and 3 more`.
+pub(super) fn clusters<'c>(clusters: impl Iterator<Item = &'c ClusterEvidence>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    let mut more = 0;
+    for cluster in clusters {
+        let message = match cluster.message.as_str() {
+            "" => cluster.state.as_str(),
+            message => message,
+        };
+        match all.len() < MAX_NAMED {
+            true => all.push(format!("{} ({message})", cluster.cluster)),
+            false => more += 1,
+        }
+    }
+    with_more(&all, more)
+}
+
+/// `c1, c2 and 3 more`.
+pub(super) fn named(clusters: &[String]) -> String {
+    let named = clusters.get(..MAX_NAMED).unwrap_or(clusters);
+    with_more(named, clusters.len() - named.len())
+}
+
+fn with_more(named: &[String], more: usize) -> String {
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
 
 /// Says whom a step waits for: `waiting for 2 of 5 clusters: c4 (agent unreachable since …), c5 (1/2 ready)`.
 pub fn waiting(evidence: &StepEvidence, wait: WaitFor) -> String {
@@ -23,24 +53,12 @@ pub fn waiting(evidence: &StepEvidence, wait: WaitFor) -> String {
     let mut parts = Vec::new();
     let late: Vec<_> = clusters.iter().filter(|c| !c.state.passes(wait)).collect();
     if !late.is_empty() {
-        let named = late.iter().take(MAX_NAMED).map(|c| {
-            let message = if c.message.is_empty() {
-                c.state.as_str()
-            } else {
-                &c.message
-            };
-            format!("{} ({message})", c.cluster)
-        });
-        let mut text = format!(
+        parts.push(format!(
             "waiting for {} of {} clusters: {}",
             late.len(),
             clusters.len(),
-            named.collect::<Vec<_>>().join(", ")
-        );
-        if late.len() > MAX_NAMED {
-            text.push_str(&format!(" and {} more", late.len() - MAX_NAMED));
-        }
-        parts.push(text);
+            self::clusters(late.iter().copied())
+        ));
     }
     if clusters.is_empty() {
         let text = match unsatisfied.is_empty() {

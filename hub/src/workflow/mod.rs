@@ -9,62 +9,33 @@
 
 pub mod backoff;
 mod commands;
+mod deploy;
 mod engine;
 mod evidence;
+mod expressions;
 mod message;
+mod outcome;
+mod patches;
 mod reach;
+mod restart;
+mod run;
+mod spec;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use commands::Command;
-pub use engine::{TERMINATED_BY_FAILURE, advance};
-pub use evidence::{ClusterEvidence, ClusterState, Evidence, StepEvidence};
+pub use engine::advance;
+pub use evidence::{ActionEvidence, ClusterEvidence, ClusterState, Evidence, OutputEvidence, StepEvidence};
 pub use message::waiting;
+pub use outcome::TERMINATED_BY_FAILURE;
+pub use patches::{ResolvedChange, ResolvedPatch, patches};
 pub use reach::{Reach, reach};
+pub use spec::{Action, Deploy, Spec, Step};
+pub use values::MAX_VALUES;
 
-use roundhouse_api::application::{
-    ApplicationPhase, StepKind, SuspendProperties, ValidApplication, WaitFor, WorkflowStatus,
-};
+use roundhouse_api::application::{ActionProperties, ApplicationPhase, WorkflowStatus};
 use std::time::Duration;
-
-/// What a run is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// The ApplicationRevision that is delivered.
-    pub revision: String,
-    /// `metadata.generation` of the Application.
-    pub generation: i64,
-    /// The steps, in order.
-    pub steps: Vec<Step>,
-    /// Limits of waiting and retrying.
-    pub limits: Limits,
-}
-
-/// A step as the engine sees it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Name.
-    pub name: String,
-    /// Type as written.
-    pub type_: String,
-    /// What it does.
-    pub action: Action,
-}
-
-/// What a step does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Places and dispatches, then waits for the clusters.
-    Deploy {
-        /// What it waits for.
-        wait: WaitFor,
-    },
-    /// Waits until a person resumes.
-    Suspend {
-        /// Shown while it waits.
-        message: Option<String>,
-    },
-}
 
 /// Limits of waiting and retrying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +74,20 @@ pub enum Effect {
     },
     /// Keep what the reached steps dispatched as it is: only a bundle that vanished is made again.
     Keep,
+    /// Run this once, and look again when it is over. Asked for until its outcome is among the evidence.
+    Act {
+        /// Step name.
+        step: String,
+        /// The number of the execution, from 1.
+        attempt: u32,
+        /// What is to be done.
+        action: ActionProperties,
+    },
+    /// Make the application what it was at this revision: a new run delivers it.
+    RollBack {
+        /// Name of the ApplicationRevision.
+        revision: String,
+    },
     /// The run has succeeded: its placing steps follow the fleet, in order.
     Refresh,
     /// The run has succeeded: what it does not place may go, within the delete budget.
@@ -112,38 +97,4 @@ pub enum Effect {
         /// How long to wait.
         after: Duration,
     },
-}
-
-impl Spec {
-    /// The run of a valid application.
-    pub fn new(revision: &str, generation: i64, application: &ValidApplication, limits: Limits) -> Spec {
-        let steps = application.steps.iter().map(|step| Step {
-            name: step.name.clone(),
-            type_: step.type_.clone(),
-            action: match &step.kind {
-                StepKind::Deploy(deploy) => Action::Deploy { wait: deploy.wait },
-                StepKind::Suspend(SuspendProperties { message }) => Action::Suspend {
-                    message: message.clone(),
-                },
-            },
-        });
-        Spec {
-            revision: revision.to_owned(),
-            generation,
-            steps: steps.collect(),
-            limits,
-        }
-    }
-
-    /// Whether a run with this status is a run of this spec.
-    pub fn is_of(&self, workflow: &WorkflowStatus) -> bool {
-        workflow.generation == Some(self.generation)
-            && workflow.app_revision.as_deref() == Some(self.revision.as_str())
-            && workflow.steps.len() == self.steps.len()
-            && workflow
-                .steps
-                .iter()
-                .zip(&self.steps)
-                .all(|(a, b)| a.name == b.name)
-    }
 }

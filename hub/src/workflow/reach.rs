@@ -1,6 +1,6 @@
 //! Which placing steps a run has reached, and which of them follow the fleet.
 
-use super::{Action, Spec};
+use super::Spec;
 use roundhouse_api::application::{StepPhase, WorkflowStatus};
 
 /// How a placing step is treated now.
@@ -14,30 +14,31 @@ pub enum Reach {
     Live,
 }
 
-/// The reach of every step of `spec`, in order; steps that place nothing are `None`.
+/// The reach of every placing step, in the order of [`Spec::placing`]; `None` for a step that a run passed over and then
+/// succeeded: it places nothing any more.
 pub fn reach(spec: &Spec, workflow: Option<&WorkflowStatus>) -> Vec<Option<Reach>> {
     let workflow = workflow.filter(|workflow| spec.is_of(workflow));
-    let of = |(index, step): (usize, &super::Step)| {
-        let Action::Deploy { .. } = step.action else {
-            return None;
-        };
-        let Some((workflow, state)) = workflow.and_then(|w| Some((w, w.steps.get(index)?))) else {
+    let of = |name: &str| {
+        let Some((workflow, state)) = workflow.and_then(|w| Some((w, w.step(name)?))) else {
             return Some(Reach::Unreached);
         };
-        let at_work = matches!(state.phase, StepPhase::Running | StepPhase::Failed);
-        Some(if workflow.finished {
-            match (workflow.status, state.first_execute_time.is_some()) {
-                (Some(StepPhase::Succeeded), _) => Reach::Live,
-                (_, true) => Reach::Placed,
-                (_, false) => Reach::Unreached,
-            }
-        } else if state.first_execute_time.is_none() {
-            Reach::Unreached
-        } else if index == workflow.present_step() && at_work && !workflow.suspend && !workflow.terminated {
-            Reach::Live
-        } else {
-            Reach::Placed
+        let started = state.first_execute_time.is_some();
+        if workflow.finished {
+            return match (workflow.status, state.phase) {
+                (Some(StepPhase::Succeeded), StepPhase::Succeeded) => Some(Reach::Live),
+                (Some(StepPhase::Succeeded), _) => None,
+                _ if started => Some(Reach::Placed),
+                _ => Some(Reach::Unreached),
+            };
+        }
+        // Also before a pause was taken in.
+        let paused = workflow.suspend && workflow.status != Some(StepPhase::Suspending);
+        let at_work = matches!(state.phase, StepPhase::Running | StepPhase::Failed) && !state.is_over();
+        Some(match (started, at_work && !paused && !workflow.terminated) {
+            (false, _) => Reach::Unreached,
+            (true, true) => Reach::Live,
+            (true, false) => Reach::Placed,
         })
     };
-    spec.steps.iter().enumerate().map(of).collect()
+    spec.placing().map(|(step, _)| of(&step.name)).collect()
 }

@@ -106,9 +106,16 @@ async fn a_response_code_of_400_picks_the_notification() {
     let mut steps = told.steps();
     assert_eq!(steps.pop().as_deref(), Some("handle-400"));
     assert_eq!(steps, vec!["request"; 11]);
-    let keys: Vec<(String, String)> =
-        told.jobs.lock().iter().map(|job| (job.run.clone(), job.step.clone())).collect();
-    assert!(keys[..11].iter().all(|key| *key == keys[0]), "one run, one step, one key: {keys:?}");
+    let keys: Vec<(String, String)> = told
+        .jobs
+        .lock()
+        .iter()
+        .map(|job| (job.run.clone(), job.step.clone()))
+        .collect();
+    assert!(
+        keys[..11].iter().all(|key| *key == keys[0]),
+        "one run, one step, one key: {keys:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,13 +170,20 @@ async fn many_webhooks_of_one_application_leave_room_for_others() {
         {"name": "all", "type": "step-group", "subSteps": calls}, region("east", "east", "100%")]}});
     world.apply("stuck", stuck).await;
     world
-        .until("stuck", "calls", async |_: &World| (told.steps().len() >= 2).then_some(()))
+        .until("stuck", "calls", async |_: &World| {
+            (told.steps().len() >= 2).then_some(())
+        })
         .await;
     let one = json!({"components": web("nginx:1"), "workflow": {"steps": [
         {"name": "call", "type": "webhook", "properties": {"url": "https://gate.example"}},
         region("east", "east", "100%")]}});
     world.apply("web", one).await;
     world.until_phase("web", ApplicationPhase::Running).await;
-    let held = told.jobs.lock().iter().filter(|job| job.application.name == "stuck").count();
+    let held = told
+        .jobs
+        .lock()
+        .iter()
+        .filter(|job| job.application.name == "stuck")
+        .count();
     assert!(held < 40, "{held} at once");
 }

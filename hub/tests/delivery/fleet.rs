@@ -15,16 +15,7 @@ async fn a_cluster_that_joins_or_changes_its_label_is_placed_on_without_a_new_ru
     world.apply("app", seed("nginx:1")).await;
     let before = world.until_phase("app", ApplicationPhase::Running).await;
     world.join("c6", &[("region", "east")]).await;
-    world
-        .until("app", "c6 has replicas", async |world: &World| {
-            world
-                .replicas("app")
-                .await
-                .get("c6")
-                .filter(|n| **n > 0)
-                .map(|_| ())
-        })
-        .await;
+    world.until_placed_on("app", "c6").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     world.rest().await;
     let replicas = world.replicas("app").await;
@@ -176,11 +167,7 @@ async fn removals_add_up_for_an_hour() {
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     world.label_cluster("c1", json!({"region": "north"})).await;
-    world
-        .until("app", "c1 is removed", async |world: &World| {
-            world.bundle("c1", "app").await.is_none().then_some(())
-        })
-        .await;
+    world.until_removed("app", "c1").await;
     world.label_cluster("c4", json!({"region": "north"})).await;
     world.rest().await;
     assert!(world.bundle("c4", "app").await.unwrap().spec.deletion.is_none());
@@ -189,11 +176,7 @@ async fn removals_add_up_for_an_hour() {
         "DeletesHeld"
     ));
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-    world
-        .until("app", "c4 is removed", async |world: &World| {
-            world.bundle("c4", "app").await.is_none().then_some(())
-        })
-        .await;
+    world.until_removed("app", "c4").await;
 }
 
 #[tokio::test(start_paused = true)]

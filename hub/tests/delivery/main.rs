@@ -9,6 +9,7 @@
 mod agents;
 mod world;
 
+mod acting;
 mod commands;
 mod deletion;
 mod evidence;
@@ -25,3 +26,4 @@ mod redecision;
 mod seed;
 mod start;
 mod steps;
+mod tenancy;

@@ -34,6 +34,17 @@ fn images(all: &BTreeMap<String, (u64, String, Value)>) -> Vec<String> {
         .collect()
 }
 
+/// Waits until the decision names an error of an override, and everything rests.
+async fn until_error(world: &World) {
+    world
+        .until("app", "the decision names the error", async |world: &World| {
+            let decision = world.decision("app-all").await?;
+            (!decision.spec.override_errors.is_empty()).then_some(())
+        })
+        .await;
+    world.rest().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn overrides_reach_their_clusters_and_follow_labels() {
     let world = World::new(&[("c1", "east"), ("c2", "east"), ("c3", "west")]).await;
@@ -148,13 +159,7 @@ async fn an_override_that_cannot_be_applied_holds_what_runs() {
 
     // A label that goes while nothing is under way holds what runs as well.
     world.label_cluster("c3", json!({"tier": null})).await;
-    world
-        .until("app", "the decision names the error", async |world: &World| {
-            let decision = world.decision("app-all").await?;
-            (!decision.spec.override_errors.is_empty()).then_some(())
-        })
-        .await;
-    world.rest().await;
+    until_error(&world).await;
     assert_eq!(images(&delivered(&world).await), ["c1 nginx:2", "c3 nginx:2"]);
 }
 
@@ -163,13 +168,7 @@ async fn a_first_delivery_with_a_wrong_override_places_nothing() {
     let world = World::new(&[("c1", "east"), ("c3", "west")]).await;
     let wrong = json!([{"target": {"kind": "Deployment", "name": "web"}, "jsonPatch": [{"op": "remove", "path": "/spec/strategy"}]}]);
     world.apply("app", app("nginx:1", &wrong)).await;
-    world
-        .until("app", "the decision names the error", async |world: &World| {
-            let decision = world.decision("app-all").await?;
-            (!decision.spec.override_errors.is_empty()).then_some(())
-        })
-        .await;
-    world.rest().await;
+    until_error(&world).await;
     assert!(world.dispatched("app").await.is_empty());
     let error = world
         .decision("app-all")

@@ -16,13 +16,48 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 /// One stored state.
 enum State {
-    Decision(Box<Decision>),
+    Decision(Placed),
     /// Replicas, and whether removal was asked for.
     Bundle(u64, bool),
     Gone,
 }
 
-type Log = Arc<Mutex<BTreeMap<u64, (String, State)>>>;
+/// What a Decision says.
+#[derive(Debug, Clone, Default)]
+struct Placed {
+    placed: u64,
+    unplaced: u64,
+    /// Replicas of each member.
+    members: BTreeMap<String, u64>,
+}
+
+impl Placed {
+    fn of(decision: &Decision) -> Placed {
+        let spec = &decision.spec;
+        let replicas = |cluster: &String| {
+            let rows = spec.workloads.iter().flat_map(|w| &w.clusters);
+            let own = rows.filter(|row| row.name == *cluster);
+            (cluster.clone(), own.map(|row| u64::from(row.replicas)).sum())
+        };
+        Placed {
+            placed: spec.placed,
+            unplaced: spec.unplaced,
+            members: spec.clusters.iter().map(replicas).collect(),
+        }
+    }
+}
+
+/// resourceVersion -> object and state.
+type States = BTreeMap<u64, (String, State)>;
+
+type Log = Arc<Mutex<States>>;
+
+/// How many states were looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) decisions: usize,
+    pub(crate) bundles: usize,
+}
 
 /// Watches from its start on.
 pub(crate) struct Recorder {
@@ -58,7 +93,7 @@ impl Recorder {
         follow(
             Api::<Decision>::all(world.client.clone()),
             log.clone(),
-            |decision| State::Decision(Box::new(decision.clone())),
+            |decision| State::Decision(Placed::of(decision)),
         );
         follow(Api::<Bundle>::all(world.client.clone()), log.clone(), |bundle| {
             let manifests = bundle.spec.workload.manifests.iter();
@@ -68,51 +103,174 @@ impl Recorder {
         Recorder { log }
     }
 
-    /// At every moment every Decision accounts for `total` replicas, and the Bundles of its members never ask for more
-    /// than it places. A cluster that lost its place keeps its Bundle until the others have what it had: removal comes
-    /// last. Returns the number of states that were looked at.
-    pub(crate) fn check_conserved(&self, total: u64) -> usize {
-        let log = self.log.lock();
-        let mut decisions: BTreeMap<&str, &Decision> = BTreeMap::new();
-        let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
-        for (version, (name, state)) in log.iter() {
-            match state {
-                State::Decision(decision) => {
-                    let spec = &decision.spec;
-                    assert_eq!(
-                        spec.placed + spec.unplaced,
-                        total,
-                        "{name} at {version}: {spec:#?}"
-                    );
-                    decisions.insert(name, decision);
-                }
-                State::Bundle(replicas, _) => {
-                    bundles.insert(name, *replicas);
-                }
-                State::Gone => {
-                    decisions.remove(name.as_str());
-                    bundles.remove(name.as_str());
-                }
-            }
-            for decision in decisions.values() {
-                let spec = &decision.spec;
-                let of = |cluster: &String| bundles.get(format!("cluster-{cluster}/default.app").as_str());
-                let sum: u64 = spec.clusters.iter().filter_map(of).sum();
-                assert!(
-                    sum <= spec.placed,
-                    "at {version}: {sum} of {}: {bundles:?}",
-                    spec.placed
-                );
-            }
-        }
-        log.len()
+    /// That `total` replicas were conserved at every moment up to now, when all is at rest (see [`conserved`]), over at
+    /// least so many states.
+    pub(crate) fn check_conserved(&self, total: u64, at_least: Seen) {
+        let seen = conserved(&self.log.lock(), total).unwrap_or_else(|broken| panic!("{broken}"));
+        assert!(
+            seen.decisions >= at_least.decisions && seen.bundles >= at_least.bundles,
+            "only {seen:?} were looked at, where there are at least {at_least:?}"
+        );
     }
 
     /// Whether removal was ever asked for on a cluster, or its Bundle ever went.
     pub(crate) fn ever_removed(&self, cluster: &str) -> bool {
-        let name = format!("cluster-{cluster}/default.app");
+        let name = bundle_of(cluster);
         let log = self.log.lock();
-        log.values()
-            .any(|(of, state)| *of == name && matches!(state, State::Gone | State::Bundle(_, true)))
+        let mut own = log.values().filter(|(of, _)| *of == name).peekable();
+        assert!(own.peek().is_some(), "there never was a Bundle on {cluster}");
+        own.any(|(_, state)| matches!(state, State::Gone | State::Bundle(_, true)))
+    }
+}
+
+fn bundle_of(cluster: &str) -> String {
+    format!("cluster-{cluster}/default.app")
+}
+
+/// Conservation, of an application with one placing step:
+///
+/// - every Decision accounts for `total` replicas;
+/// - from above: the Bundles of its members never ask for more than it places. A cluster that lost its place keeps its
+///   Bundle until the others have what it had: removal comes last;
+/// - from below: no member asks for less than the smaller of what it asked for when the Decision was stored and what the
+///   Decision gives it. What shrinks is written before what grows, so the sum may dip, but by no more than what moves:
+///   it is at least `placed` less what members gain;
+/// - in the end they ask for what the Decision says.
+fn conserved(log: &States, total: u64) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
+    // Decision -> what it says, and what its members asked for when it was stored.
+    let mut decisions: BTreeMap<&str, (&Placed, BTreeMap<&str, u64>)> = BTreeMap::new();
+    for (version, (name, state)) in log {
+        let asked = |cluster: &str, bundles: &BTreeMap<&str, u64>| {
+            bundles.get(bundle_of(cluster).as_str()).copied().unwrap_or(0)
+        };
+        match state {
+            State::Decision(placed) => {
+                seen.decisions += 1;
+                if placed.placed + placed.unplaced != total {
+                    return Err(format!(
+                        "{name} at {version} does not account for {total}: {placed:?}"
+                    ));
+                }
+                let members = placed.members.keys().map(String::as_str);
+                let then = members.map(|cluster| (cluster, asked(cluster, &bundles)));
+                decisions.insert(name, (placed, then.collect()));
+            }
+            State::Bundle(replicas, _) => {
+                seen.bundles += 1;
+                bundles.insert(name, *replicas);
+            }
+            State::Gone => {
+                decisions.remove(name.as_str());
+                bundles.remove(name.as_str());
+            }
+        }
+        for (decision, (placed, then)) in &decisions {
+            let now = || {
+                placed
+                    .members
+                    .iter()
+                    .map(|(cluster, given)| (cluster, *given, asked(cluster, &bundles)))
+            };
+            let sum: u64 = now().map(|(.., asked)| asked).sum();
+            if sum > placed.placed {
+                return Err(format!(
+                    "{decision} at {version}: {sum} are asked for, {placed:?}: {bundles:?}"
+                ));
+            }
+            let moving: u64 = now()
+                .map(|(cluster, given, _)| given.saturating_sub(then[cluster.as_str()]))
+                .sum();
+            if sum + moving < placed.placed {
+                return Err(format!(
+                    "{decision} at {version}: {sum} with {moving} moving, {placed:?}: {bundles:?}"
+                ));
+            }
+            for (cluster, given, asked) in now() {
+                if asked < given.min(then[cluster.as_str()]) {
+                    return Err(format!(
+                        "{decision} at {version}: {cluster} asks for {asked}, {placed:?} after {then:?}"
+                    ));
+                }
+            }
+            let is_last = log.last_key_value().is_some_and(|(last, _)| last == version);
+            if is_last && sum != placed.placed {
+                return Err(format!(
+                    "{decision}: {sum} are asked for in the end, {placed:?}: {bundles:?}"
+                ));
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// The judge itself: what is wrong is found.
+#[test]
+fn what_is_not_conserved_is_found() {
+    enum Step {
+        Decides(&'static [(&'static str, u64)], u64),
+        Writes(&'static str, u64),
+        Goes(&'static str),
+    }
+    use Step::{Decides, Goes, Writes};
+    let judge = |steps: &[Step]| {
+        let state = |step: &Step| match step {
+            Decides(members, unplaced) => {
+                let members: BTreeMap<String, u64> =
+                    members.iter().map(|(c, n)| ((*c).to_owned(), *n)).collect();
+                let placed = Placed {
+                    placed: members.values().sum(),
+                    unplaced: *unplaced,
+                    members,
+                };
+                ("default/app-step".to_owned(), State::Decision(placed))
+            }
+            Writes(cluster, replicas) => (bundle_of(cluster), State::Bundle(*replicas, false)),
+            Goes(cluster) => (bundle_of(cluster), State::Gone),
+        };
+        conserved(&(1..).zip(steps.iter().map(state)).collect(), 10)
+    };
+    let first = || [Decides(&[("a", 4), ("b", 5)], 1), Writes("a", 4), Writes("b", 5)];
+    let with = |more: Vec<Step>| judge(&first().into_iter().chain(more).collect::<Vec<_>>());
+    let (two, three) = (&[("a", 2), ("b", 7)][..], &[("b", 9)][..]);
+    assert_eq!(
+        with(vec![]),
+        Ok(Seen {
+            decisions: 1,
+            bundles: 2
+        })
+    );
+    assert_eq!(
+        judge(&[]),
+        Ok(Seen::default()),
+        "callers say how many states there are at least"
+    );
+    let moved = with(vec![Decides(two, 1), Writes("a", 2), Writes("b", 7)]);
+    assert_eq!(
+        moved,
+        Ok(Seen {
+            decisions: 2,
+            bundles: 4
+        })
+    );
+    assert!(
+        with(vec![Decides(three, 1), Writes("b", 9), Goes("a")]).is_ok(),
+        "removal comes last"
+    );
+    for (wrong, steps) in [
+        ("replicas are lost in the sum", vec![Decides(two, 0)]),
+        (
+            "growth before shrinking",
+            vec![Decides(two, 1), Writes("b", 7), Writes("a", 2)],
+        ),
+        (
+            "a dip by more than what moves",
+            vec![Decides(two, 1), Writes("a", 0), Writes("b", 7), Writes("a", 2)],
+        ),
+        ("a member's Bundle goes", vec![Goes("b"), Writes("b", 5)]),
+        ("an end that is none", vec![Decides(two, 1), Writes("a", 2)]),
+    ] {
+        assert!(with(steps).is_err(), "{wrong}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     agents::Script,
-    recorder::Recorder,
+    recorder::{Recorder, Seen},
     world::{World, seed, web},
 };
 use kube::{Api, api::DeleteParams};
@@ -21,6 +21,11 @@ async fn delivered(spec: Value) -> (World, Recorder) {
     world.until_phase("app", ApplicationPhase::Running).await;
     world.rest().await;
     (world, recorder)
+}
+
+/// States that a test saw at least: the five first Bundles with a report of each are ten.
+fn seen(decisions: usize, bundles: usize) -> Seen {
+    Seen { decisions, bundles }
 }
 
 fn sum(replicas: &BTreeMap<String, u64>, clusters: &[&str]) -> u64 {
@@ -55,7 +60,7 @@ async fn a_cluster_joins() {
     let replicas = world.replicas("app").await;
     assert!(replicas["c6"] > 0, "{replicas:?}");
     assert_eq!(sum(&replicas, &WEST), 2);
-    assert!(recorder.check_conserved(10) > 10);
+    recorder.check_conserved(10, seen(2, 12));
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,12 +71,8 @@ async fn a_cluster_leaves() {
     until_sum(&world, &["c2", "c3"], 7).await;
     assert_eq!(sum(&world.replicas("app").await, &WEST), 2);
     // One of five may go without a question.
-    world
-        .until("app", "c1 is cleaned", async |world: &World| {
-            world.bundle("c1", "app").await.is_none().then_some(())
-        })
-        .await;
-    recorder.check_conserved(10);
+    world.until_removed("app", "c1").await;
+    recorder.check_conserved(10, seen(2, 12));
     for kept in ["c2", "c3", "c4", "c5"] {
         assert!(!recorder.ever_removed(kept), "{kept}");
     }
@@ -83,7 +84,7 @@ async fn a_cluster_is_relabelled() {
     world.label_cluster("c3", json!({"region": "west"})).await;
     until_sum(&world, &["c1", "c2"], 7).await;
     assert_eq!(sum(&world.replicas("app").await, &["c3", "c4", "c5"]), 2);
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
     assert!(!recorder.ever_removed("c3"), "it is of the west now");
 }
 
@@ -93,7 +94,7 @@ async fn a_label_that_no_rule_reads_moves_nothing() {
     let before = world.server.counter().total_stored();
     world.label_cluster("c3", json!({"rack": "12"})).await;
     assert_eq!(world.rest().await - before, 1, "the label and nothing else");
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(1, 10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +107,7 @@ async fn a_cordoned_cluster_keeps_what_it_has_and_gets_nothing_more() {
     // Twice the replicas: the others take them all.
     let mut spec = seed("nginx:1");
     spec["components"][0]["properties"]["replicas"] = json!(20);
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(1, 10));
     world.apply("app", spec).await;
     until_sum(&world, &EAST, 14).await;
     assert_eq!(world.replicas("app").await["c1"], before["c1"]);
@@ -135,7 +136,7 @@ async fn a_tainted_cluster_that_holds_nothing_gets_nothing_until_the_taint_goes(
     world.taint_cluster("c6", json!([])).await;
     until_sum(&world, &["c1", "c2", "c3", "c6"], 7).await;
     assert!(world.replicas("app").await["c6"] > 0);
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,12 +144,8 @@ async fn a_taint_that_evicts_moves_everything_away() {
     let (world, recorder) = delivered(seed("nginx:1")).await;
     world.taint_cluster("c1", taint("NoExecute", &json!({}))).await;
     until_sum(&world, &["c2", "c3"], 7).await;
-    world
-        .until("app", "c1 is cleaned", async |world: &World| {
-            world.bundle("c1", "app").await.is_none().then_some(())
-        })
-        .await;
-    recorder.check_conserved(10);
+    world.until_removed("app", "c1").await;
+    recorder.check_conserved(10, seen(2, 12));
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +177,7 @@ async fn a_taint_is_tolerated_for_its_time() {
     );
     tokio::time::sleep(Duration::from_secs(2)).await;
     until_sum(&world, &["c2", "c3"], 7).await;
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,26 +191,17 @@ async fn an_unreachable_cluster_keeps_what_it_has_however_long_it_is_away() {
     assert_eq!(world.replicas("app").await, before);
     // Others come and go meanwhile.
     world.join("c6", &[("region", "east")]).await;
-    world
-        .until("app", "c6 has replicas", async |world: &World| {
-            world
-                .replicas("app")
-                .await
-                .get("c6")
-                .filter(|n| **n > 0)
-                .map(|_| ())
-        })
-        .await;
+    world.until_placed_on("app", "c6").await;
     world.rest().await;
     let meanwhile = world.replicas("app").await;
     assert!(meanwhile["c1"] <= before["c1"], "it gets nothing more");
     assert_eq!(sum(&meanwhile, &["c1", "c2", "c3", "c6"]), 7);
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
     assert!(!recorder.ever_removed("c1"));
     world.agents.script("c1", Script::Ready).await;
     world.available("c1", true).await;
     world.until_phase("app", ApplicationPhase::Running).await;
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
     assert!(!recorder.ever_removed("c1"));
 }
 
@@ -229,7 +217,7 @@ async fn capacity_is_followed() {
         })
         .await;
     until_sum(&world, &EAST, 7).await;
-    recorder.check_conserved(10);
+    recorder.check_conserved(10, seen(2, 12));
 }
 
 #[tokio::test(start_paused = true)]

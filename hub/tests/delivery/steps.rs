@@ -163,9 +163,5 @@ async fn a_cluster_that_the_new_run_does_not_place_on_is_cleaned_after_it_succee
     approve(&world).await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(status.workflow.unwrap().status, Some(StepPhase::Succeeded));
-    world
-        .until("app", "c4 is cleaned", async |world: &World| {
-            world.bundle("c4", "app").await.is_none().then_some(())
-        })
-        .await;
+    world.until_removed("app", "c4").await;
 }

@@ -46,7 +46,10 @@ async fn what_has_no_namespace_is_refused_until_an_administrator_allows_it() {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let allow = Patch::Merge(json!({"metadata": {"annotations": {
         "roundhouse.dev/allow-kinds": "ClusterRole.rbac.authorization.k8s.io"}}}));
-    namespaces.patch("default", &PatchParams::default(), &allow).await.unwrap();
+    namespaces
+        .patch("default", &PatchParams::default(), &allow)
+        .await
+        .unwrap();
     // Nobody touches the application.
     world.until_phase("wide", ApplicationPhase::Running).await;
     assert_eq!(world.dispatched("wide").await.len(), 1);

@@ -19,9 +19,17 @@ use roundhouse_api::{
     decision::Decision,
 };
 use roundhouse_apiserver::Server;
-use roundhouse_hub::{application, run};
+use roundhouse_hub::{
+    action::Executor,
+    application::{self, ApplicationOptions},
+    run,
+};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -47,12 +55,27 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) agents: Agents,
     pub(crate) clock: SharedClock,
+    options: ApplicationOptions,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl World {
     /// A hub over the given clusters, `(name, region)`, with agents that report everything ready.
     pub(crate) async fn new(clusters: &[(&str, &str)]) -> World {
+        World::with_options(clusters, ApplicationOptions::default()).await
+    }
+
+    /// The same, with an executor for the steps that act.
+    pub(crate) async fn with_executor(clusters: &[(&str, &str)], executor: impl Executor) -> World {
+        let options = ApplicationOptions {
+            executor: Some(Arc::new(executor)),
+            ..ApplicationOptions::default()
+        };
+        World::with_options(clusters, options).await
+    }
+
+    /// The same, with settings of the application controller.
+    pub(crate) async fn with_options(clusters: &[(&str, &str)], options: ApplicationOptions) -> World {
         let clock = TestClock::shared();
         let server = {
             let clock = clock.clone();
@@ -69,6 +92,7 @@ impl World {
             server,
             client,
             clock,
+            options,
             hub: None,
         };
         for (name, region) in clusters {
@@ -94,7 +118,7 @@ impl World {
         let stop = CancellationToken::new();
         let running = application::run(
             self.client.clone(),
-            application::ApplicationOptions::default(),
+            self.options.clone(),
             self.clock.clone(),
             stop.clone(),
         );
@@ -148,29 +172,24 @@ impl World {
             conditions: vec![condition(JOINED, true), condition(AVAILABLE, available)],
             ..ClusterStatus::default()
         };
-        let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"status": status}));
-        clusters
-            .patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        self.patch_cluster_status(name, json!(status)).await;
     }
 
     pub(crate) async fn label_cluster(&self, name: &str, labels: Value) {
-        let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
-        clusters
-            .patch(name, &PatchParams::default(), &patch)
-            .await
-            .unwrap();
+        self.patch_cluster(name, json!({"metadata": {"labels": labels}}))
+            .await;
     }
 
     /// Sets the taints of a cluster.
     pub(crate) async fn taint_cluster(&self, name: &str, taints: Value) {
+        self.patch_cluster(name, json!({"spec": {"taints": taints}}))
+            .await;
+    }
+
+    async fn patch_cluster(&self, name: &str, patch: Value) {
         let clusters: Api<Cluster> = Api::all(self.client.clone());
-        let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
         clusters
-            .patch(name, &PatchParams::default(), &patch)
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
     }
@@ -286,6 +305,13 @@ impl World {
             .collect()
     }
 
+    /// The images of an application's Deployment, over all clusters, each once.
+    pub(crate) async fn images(&self, app: &str) -> Vec<String> {
+        let all = self.dispatched(app).await;
+        let images: BTreeSet<String> = all.into_values().map(|(_, image)| image).collect();
+        images.into_iter().collect()
+    }
+
     /// Waits until `check` says what it found, or panics with the application's status.
     pub(crate) async fn until<T, F>(&self, app: &str, what: &str, mut check: F) -> T
     where
@@ -314,6 +340,23 @@ impl World {
             (status.phase == Some(phase) && status.observed_generation == generation).then_some(status)
         })
         .await
+    }
+
+    /// Waits until a cluster has replicas of an application.
+    pub(crate) async fn until_placed_on(&self, app: &str, cluster: &str) {
+        self.until(app, &format!("{cluster} has replicas"), async |world: &World| {
+            let replicas = world.replicas(app).await;
+            replicas.get(cluster).filter(|n| **n > 0).map(|_| ())
+        })
+        .await;
+    }
+
+    /// Waits until nothing is left of an application on a cluster.
+    pub(crate) async fn until_removed(&self, app: &str, cluster: &str) {
+        self.until(app, &format!("{cluster} is clean"), async |world: &World| {
+            world.bundle(cluster, app).await.is_none().then_some(())
+        })
+        .await;
     }
 
     /// Lets everything come to rest: no stored write for a while.

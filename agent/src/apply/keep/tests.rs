@@ -6,6 +6,7 @@ use crate::apply::strategy::Treatment;
 use roundhouse_api::bundle::{Adopt, ApplyOnceStrategy, Drift};
 use roundhouse_api::ledger::LedgerOutcome;
 use roundhouse_api::names::annotation;
+use serde_json::json;
 
 fn rule(path: &str, affect: Affect) -> ApplyOnceRule {
     ApplyOnceRule {

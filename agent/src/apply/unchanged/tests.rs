@@ -96,6 +96,7 @@ fn nor_is_one_that_was_made_by_us() {
         manifest: &known.manifest,
         anew: true,
         now: Instant::now(),
+        applies_as: "roundhouse-agent",
     };
     let mut differences = Differences::default();
     differences.advise_creation(look);

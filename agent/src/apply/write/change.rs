@@ -79,6 +79,7 @@ impl Engine {
                     fields: &fields,
                     repair,
                     before: Some(&live),
+                    applies_as: look.applies_as,
                 };
                 let ended = Ended::with(Outcome::Applied(applied), Some(after));
                 let ended = ended.copied(copy).keeping(kept);
@@ -149,6 +150,7 @@ impl Engine {
                     fields: &fields,
                     repair,
                     before: before.as_ref(),
+                    applies_as: attempt.look.applies_as,
                 };
                 answered(attempt, written, ended, differences)
             }

@@ -36,6 +36,7 @@ impl Engine {
             fields: &[FieldPath::default()],
             repair,
             before: None,
+            applies_as: attempt.look.applies_as,
         };
         Ok(made.map(|ended| answered(attempt, sent, ended, differences)))
     }

@@ -158,7 +158,9 @@ impl Default for ExpectedStatus {
 impl ExpectedStatus {
     /// Whether a status is one of them.
     pub fn contains(&self, status: u16) -> bool {
-        self.0.iter().any(|range| (range.from..=range.to).contains(&status))
+        self.0
+            .iter()
+            .any(|range| (range.from..=range.to).contains(&status))
     }
 }
 
@@ -196,7 +198,9 @@ mod tests {
             assert!(inside.iter().all(|code| expected.contains(*code)), "{text}");
             assert!(!outside.iter().any(|code| expected.contains(*code)), "{text}");
         }
-        for text in ["", "20", "600", "6xx", "xx", "204-200", "2x", "200-", "-200", "ok"] {
+        for text in [
+            "", "20", "600", "6xx", "xx", "204-200", "2x", "200-", "-200", "ok",
+        ] {
             assert_eq!(StatusRange::parse(text), None, "{text}");
         }
         let both = ExpectedStatus(vec![StatusRange::one(200), StatusRange { from: 400, to: 499 }]);

@@ -87,7 +87,16 @@ mod tests {
             assert!(block.contains(inside.parse().unwrap()), "{net} {inside}");
             assert!(!block.contains(outside.parse().unwrap()), "{net} {outside}");
         }
-        for text in ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "::/129", "example.org", "10.0.0/8", "1.2.3.4/8/8"] {
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "::/129",
+            "example.org",
+            "10.0.0/8",
+            "1.2.3.4/8/8",
+        ] {
             assert_eq!(text.parse::<Net>(), Err(()), "{text}");
         }
         assert_eq!("fd00::/8".parse::<Net>().unwrap().to_string(), "fd00::/8");

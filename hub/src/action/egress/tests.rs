@@ -14,7 +14,9 @@ pub(in crate::action) struct Names {
 impl Names {
     pub(in crate::action) fn new(names: &[(&str, &[&str])]) -> Names {
         let parsed = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
-        let names = names.iter().map(|(name, addresses)| ((*name).to_owned(), parsed(addresses)));
+        let names = names
+            .iter()
+            .map(|(name, addresses)| ((*name).to_owned(), parsed(addresses)));
         Names {
             names: names.collect(),
             own: Vec::new(),
@@ -80,7 +82,10 @@ async fn hosts_are_judged_by_what_they_resolve_to() {
         ("10.0.0.8", reached("10.0.0.8:443")),
         // Only the address that was judged is connected to.
         ("mixed.example", reached("93.184.216.34:443")),
-        ("rebound.example", refused("rebound.example", "127.0.0.1 is loopback")),
+        (
+            "rebound.example",
+            refused("rebound.example", "127.0.0.1 is loopback"),
+        ),
         (
             "mapped.example",
             refused("mapped.example", "::ffff:127.0.0.1 is loopback"),
@@ -90,7 +95,10 @@ async fn hosts_are_judged_by_what_they_resolve_to() {
         ("2130706433", refused("2130706433", "127.0.0.1 is loopback")),
         (
             "169.254.169.254",
-            refused("169.254.169.254", "169.254.169.254 is a metadata service of a cloud"),
+            refused(
+                "169.254.169.254",
+                "169.254.169.254 is a metadata service of a cloud",
+            ),
         ),
         (
             "hub.example",
@@ -102,7 +110,10 @@ async fn hosts_are_judged_by_what_they_resolve_to() {
         ),
         (
             "::ffff:203.0.113.9",
-            refused("::ffff:203.0.113.9", "::ffff:203.0.113.9 is the hub's own API server"),
+            refused(
+                "::ffff:203.0.113.9",
+                "::ffff:203.0.113.9 is the hub's own API server",
+            ),
         ),
         (
             "here.example",
@@ -112,7 +123,10 @@ async fn hosts_are_judged_by_what_they_resolve_to() {
             "unknown.example",
             Err("the name unknown.example does not resolve: no such name".to_owned()),
         ),
-        ("empty.example", Err("the name empty.example has no address".to_owned())),
+        (
+            "empty.example",
+            Err("the name empty.example has no address".to_owned()),
+        ),
     ] {
         assert_eq!(ask(&[], host).await, expected, "{host}");
     }
@@ -160,9 +174,22 @@ fn what_may_be_allowed() {
     ] {
         assert_eq!(text.parse::<Allowed>().unwrap().to_string(), written);
     }
-    for text in ["", "*", "*.", "a b", "https://x", "10.0.0", "10.0.0.0/99", "a..b", "a/8"] {
+    for text in [
+        "",
+        "*",
+        "*.",
+        "a b",
+        "https://x",
+        "10.0.0",
+        "10.0.0.0/99",
+        "a..b",
+        "a/8",
+    ] {
         let error = text.parse::<Allowed>().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{text:?} is neither addresses")), "{error}");
+        assert!(
+            error.starts_with(&format!("{text:?} is neither addresses")),
+            "{error}"
+        );
     }
 }
 

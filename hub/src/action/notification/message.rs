@@ -31,7 +31,10 @@ pub(super) fn state(job: &Job, status: &ApplicationStatus) -> String {
         .collect();
     let is_news = |step: &&&StepStatus| !matches!(step.phase, StepPhase::Succeeded | StepPhase::Skipped);
     let names = |phase: StepPhase| {
-        let names = steps.iter().filter(|step| step.phase == phase).map(|step| step.name.as_str());
+        let names = steps
+            .iter()
+            .filter(|step| step.phase == phase)
+            .map(|step| step.name.as_str());
         names.take(MAX_STEPS).collect::<Vec<_>>().join(", ")
     };
     for step in steps.iter().filter(is_news).take(MAX_STEPS) {
@@ -47,7 +50,10 @@ pub(super) fn state(job: &Job, status: &ApplicationStatus) -> String {
         }
         lines.push(line);
     }
-    for (phase, word) in [(StepPhase::Succeeded, "succeeded"), (StepPhase::Skipped, "skipped")] {
+    for (phase, word) in [
+        (StepPhase::Succeeded, "succeeded"),
+        (StepPhase::Skipped, "skipped"),
+    ] {
         let names = names(phase);
         if !names.is_empty() {
             lines.push(format!("{word}: {names}"));
@@ -166,14 +172,28 @@ mod tests {
             body(&job(), &slack(json!({"text": "b", "mrkdwn": true})), "a"),
             json!({"text": "b", "mrkdwn": true})
         );
-        let teams = body(&job(), &Channel::Teams { url: url.clone(), text: None }, "a\nb");
+        let teams = body(
+            &job(),
+            &Channel::Teams {
+                url: url.clone(),
+                text: None,
+            },
+            "a\nb",
+        );
         assert_eq!(teams["type"], "message");
         assert_eq!(
             teams["attachments"][0]["content"]["body"],
             json!([{"type": "TextBlock", "text": "a", "wrap": true}, {"type": "TextBlock", "text": "b", "wrap": true}])
         );
         assert_eq!(
-            body(&job(), &Channel::Webhook { url, text: Some("b".to_owned()) }, "a"),
+            body(
+                &job(),
+                &Channel::Webhook {
+                    url,
+                    text: Some("b".to_owned())
+                },
+                "a"
+            ),
             json!({"text": "b", "application": {"namespace": "default", "name": "web"}, "revision": "web-v3", "step": "tell"})
         );
     }

@@ -69,7 +69,11 @@ async fn tell(means: &Means, job: &Job, channel: &Channel, text: &str) -> Result
         method: HttpMethod::Post,
         target,
         headers: vec![
-            (header::CONTENT_TYPE, HeaderValue::from_static("application/json"), false),
+            (
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/json"),
+                false,
+            ),
             (IDEMPOTENCY_KEY, idempotency_key(job, channel.as_str()), false),
         ],
         body: Some(Bytes::from(body)),
@@ -121,7 +125,9 @@ async fn event(means: &Means, job: &Job, text: &str) -> Outcome {
     match api.create(&post, &event).await {
         Ok(_) => {}
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
-        Err(error) => return Outcome::failed(format!("writing Event {name} failed: {}", source::said(&error))),
+        Err(error) => {
+            return Outcome::failed(format!("writing Event {name} failed: {}", source::said(&error)));
+        }
     }
     Outcome::Done {
         output: json!({"event": name, "text": text}),

@@ -32,7 +32,9 @@ impl Answer {
         let mut headers = Map::new();
         for name in self.headers.keys().filter(|name| **name != header::SET_COOKIE) {
             let values = self.headers.get_all(name).iter();
-            let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+            let values: Vec<_> = values
+                .map(|value| String::from_utf8_lossy(value.as_bytes()))
+                .collect();
             headers.insert(name.as_str().to_owned(), Value::from(values.join(", ")));
         }
         let text = String::from_utf8_lossy(&self.body);
@@ -47,7 +49,9 @@ impl Answer {
     /// The status and the beginning of the body, for people.
     pub(in crate::action) fn shown(&self) -> String {
         let status = http::StatusCode::from_u16(self.status).ok();
-        let reason = status.and_then(|status| status.canonical_reason()).unwrap_or_default();
+        let reason = status
+            .and_then(|status| status.canonical_reason())
+            .unwrap_or_default();
         let text = String::from_utf8_lossy(&self.body);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut shown = format!("{} {reason}", self.status).trim_end().to_owned();
@@ -120,7 +124,12 @@ mod tests {
 
     #[test]
     fn outputs_are_what_steps_name() {
-        let headers = [("x-a", "1"), ("x-a", "2"), ("set-cookie", "session=s"), ("content-type", "application/json")];
+        let headers = [
+            ("x-a", "1"),
+            ("x-a", "2"),
+            ("set-cookie", "session=s"),
+            ("content-type", "application/json"),
+        ];
         assert_eq!(
             answer(201, &headers, br#"{"url": "https://x", "n": [1]}"#).output(),
             json!({"statusCode": 201, "responseCode": 201,
@@ -148,6 +157,9 @@ mod tests {
             assert_eq!(answer(status, &[], body).shown(), shown);
         }
         let long = answer(500, &[], "é".repeat(300).as_bytes()).shown();
-        assert_eq!(long.chars().count(), "500 Internal Server Error: ".len() + MAX_SHOWN + 1);
+        assert_eq!(
+            long.chars().count(),
+            "500 Internal Server Error: ".len() + MAX_SHOWN + 1
+        );
     }
 }

@@ -50,7 +50,9 @@ pub(super) enum SendError {
         source: io::Error,
     },
     /// No roots.
-    #[error("this machine has no root certificates to check {host} by: install them, or name them in SSL_CERT_FILE")]
+    #[error(
+        "this machine has no root certificates to check {host} by: install them, or name them in SSL_CERT_FILE"
+    )]
     NoRoots {
         /// Host and port.
         host: String,
@@ -77,7 +79,9 @@ pub(super) enum SendError {
         timeout: Duration,
     },
     /// Too much.
-    #[error("the answer of {host} is larger than {limit} KiB, the most that a step takes in: reading stopped there")]
+    #[error(
+        "the answer of {host} is larger than {limit} KiB, the most that a step takes in: reading stopped there"
+    )]
     TooLarge {
         /// Host and port.
         host: String,
@@ -134,7 +138,10 @@ impl Transport {
                 host: host.clone(),
                 source,
             };
-            match hop.next(answer.status, answer.location().as_deref()).map_err(refused)? {
+            match hop
+                .next(answer.status, answer.location().as_deref())
+                .map_err(refused)?
+            {
                 None => return Ok(answer),
                 Some(_) if left == 0 => return Err(refused(RedirectError::TooMany { limit: MAX_REDIRECTS })),
                 Some(next) => hop = next,
@@ -184,7 +191,10 @@ fn message(hop: &Hop) -> http::Request<Full<Bytes>> {
     standard(header::ACCEPT, "*/*");
     standard(header::ACCEPT_ENCODING, "identity");
     standard(header::CONNECTION, "close");
-    standard(header::USER_AGENT, concat!("roundhouse/", env!("CARGO_PKG_VERSION")));
+    standard(
+        header::USER_AGENT,
+        concat!("roundhouse/", env!("CARGO_PKG_VERSION")),
+    );
     for (name, value, secret) in &hop.headers {
         let mut value = value.clone();
         value.set_sensitive(*secret);
@@ -223,4 +233,4 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

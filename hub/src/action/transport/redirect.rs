@@ -69,7 +69,8 @@ impl Hop {
             next.headers.retain(|(name, ..)| *name != header::CONTENT_TYPE);
         }
         if !self.target.same_origin(&next.target) {
-            next.headers.retain(|(name, _, secret)| !secret && !TRUSTED.contains(name));
+            next.headers
+                .retain(|(name, _, secret)| !secret && !TRUSTED.contains(name));
         }
         Ok(Some(next))
     }
@@ -81,7 +82,11 @@ mod tests {
 
     fn hop(method: HttpMethod, url: &str) -> Hop {
         let header = |name: &'static str, secret| {
-            (HeaderName::from_static(name), HeaderValue::from_static("v"), secret)
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static("v"),
+                secret,
+            )
         };
         Hop {
             target: Target::parse(url).unwrap(),
@@ -98,7 +103,10 @@ mod tests {
 
     /// Method, body, and names of headers.
     fn next(method: HttpMethod, status: u16, location: &str) -> (HttpMethod, bool, Vec<String>) {
-        let next = hop(method, "https://a.example/x").next(status, Some(location)).unwrap().unwrap();
+        let next = hop(method, "https://a.example/x")
+            .next(status, Some(location))
+            .unwrap()
+            .unwrap();
         let names = next.headers.iter().map(|(name, ..)| name.to_string());
         (next.method, next.body.is_some(), names.collect())
     }
@@ -134,7 +142,12 @@ mod tests {
     #[test]
     fn what_is_no_redirect_and_what_is_not_followed() {
         let from = hop(HttpMethod::Get, "https://a.example/x");
-        for (status, location) in [(200, Some("/y")), (304, Some("/y")), (300, Some("/y")), (302, None)] {
+        for (status, location) in [
+            (200, Some("/y")),
+            (304, Some("/y")),
+            (300, Some("/y")),
+            (302, None),
+        ] {
             assert_eq!(from.next(status, location), Ok(None), "{status}");
         }
         let refused = |location| from.next(302, Some(location)).unwrap_err().to_string();

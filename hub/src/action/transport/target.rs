@@ -30,12 +30,19 @@ impl Target {
         };
         let authority = uri.authority().ok_or_else(unreadable)?;
         let host = authority.host();
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let host = host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host);
         // Where the host ends there is a port, or nothing.
         let port = match authority.port() {
             Some(port) => port.as_u16(),
             None if authority.as_str().ends_with(':') || authority.as_str().ends_with(authority.host()) => {
-                if https { 443 } else { 80 }
+                if https {
+                    443
+                } else {
+                    80
+                }
             }
             None => return Err(unreadable()),
         };
@@ -121,10 +128,25 @@ mod tests {
     fn addresses_are_read() {
         for (text, host, port, written) in [
             ("https://Example.org", "example.org", 443, "https://example.org/"),
-            ("http://example.org:80/a?b", "example.org", 80, "http://example.org/a?b"),
-            ("HTTPS://example.org:8443#x", "example.org", 8443, "https://example.org:8443/"),
+            (
+                "http://example.org:80/a?b",
+                "example.org",
+                80,
+                "http://example.org/a?b",
+            ),
+            (
+                "HTTPS://example.org:8443#x",
+                "example.org",
+                8443,
+                "https://example.org:8443/",
+            ),
             ("http://[::1]:8080/x", "::1", 8080, "http://[::1]:8080/x"),
-            ("http://example.org?a=b", "example.org", 80, "http://example.org/?a=b"),
+            (
+                "http://example.org?a=b",
+                "example.org",
+                80,
+                "http://example.org/?a=b",
+            ),
             ("http://0x7f.1/", "0x7f.1", 80, "http://0x7f.1/"),
         ] {
             let target = Target::parse(text).unwrap();
@@ -132,8 +154,17 @@ mod tests {
             assert_eq!(url(&target), written);
         }
         for text in [
-            "", "x", "http://", "http://:80", "http://a:0/", "http://a:99999/", "http://a:b/", "http://[::1/", "ftp://a",
-            "http://u@a/", "http://a b/",
+            "",
+            "x",
+            "http://",
+            "http://:80",
+            "http://a:0/",
+            "http://a:99999/",
+            "http://a:b/",
+            "http://[::1/",
+            "ftp://a",
+            "http://u@a/",
+            "http://a b/",
         ] {
             assert!(Target::parse(text).is_err(), "{text}");
         }

@@ -50,7 +50,11 @@ impl Local {
                         let (answer, asked) = (answer.clone(), asked.clone());
                         async move {
                             let (head, body) = request.into_parts();
-                            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+                            let body = body
+                                .collect()
+                                .await
+                                .map(|body| body.to_bytes())
+                                .unwrap_or_default();
                             let path = head.uri.to_string();
                             let body = String::from_utf8_lossy(&body).into_owned();
                             let count = {
@@ -62,15 +66,13 @@ impl Local {
                         }
                     });
                     // A client that hangs up is part of these tests.
-                    let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                    let _ended = http1::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await;
                 });
             }
         });
-        Local {
-            address,
-            asked,
-            task,
-        }
+        Local { address, asked, task }
     }
 
     pub(in crate::action) fn url(&self, path: &str) -> String {
@@ -86,7 +88,9 @@ pub(in crate::action) fn answer(status: u16, body: &str) -> http::Response<Body>
 
 pub(in crate::action) fn redirect(status: u16, to: &str) -> http::Response<Body> {
     let mut answer = answer(status, "");
-    answer.headers_mut().insert(header::LOCATION, HeaderValue::from_str(to).unwrap());
+    answer
+        .headers_mut()
+        .insert(header::LOCATION, HeaderValue::from_str(to).unwrap());
     answer
 }
 
@@ -120,12 +124,19 @@ async fn a_request_arrives_as_it_was_asked_for() {
     let mut request = get(&local.url("/x?y=%20z#no"));
     request.method = HttpMethod::Post;
     request.body = Some(Bytes::from_static(b"body"));
-    request.headers = vec![(HeaderName::from_static("x-a"), HeaderValue::from_static("b"), true)];
+    request.headers = vec![(
+        HeaderName::from_static("x-a"),
+        HeaderValue::from_static("b"),
+        true,
+    )];
     let got = transport(&["127.0.0.1"]).send(request).await.unwrap();
     assert_eq!(got.output()["body"], json!({"a": 1}));
     assert_eq!(got.status, 201);
     let (method, path, headers, body) = local.asked.lock().remove(0);
-    assert_eq!((method.as_str(), path.as_str(), body.as_str()), ("POST", "/x?y=%20z", "body"));
+    assert_eq!(
+        (method.as_str(), path.as_str(), body.as_str()),
+        ("POST", "/x?y=%20z", "body")
+    );
     for (name, value) in [
         ("x-a", "b"),
         ("host", local.address.to_string().as_str()),
@@ -146,10 +157,24 @@ async fn this_machine_is_refused_unless_it_is_allowed() {
     // By a name, too.
     let named = format!("http://hook.example:{}/", local.address.port());
     let names: &[(&str, &[&str])] = &[("hook.example", &["127.0.0.1"])];
-    assert!(fails(&over(&[], names), get(&named)).await.contains("127.0.0.1 is loopback"));
+    assert!(
+        fails(&over(&[], names), get(&named))
+            .await
+            .contains("127.0.0.1 is loopback")
+    );
     assert_eq!(local.asked.lock().len(), 0, "nothing was sent");
-    assert_eq!(transport(&["127.0.0.0/8"]).send(get(&url)).await.unwrap().status, 200);
-    assert_eq!(over(&["hook.example"], names).send(get(&named)).await.unwrap().status, 200);
+    assert_eq!(
+        transport(&["127.0.0.0/8"]).send(get(&url)).await.unwrap().status,
+        200
+    );
+    assert_eq!(
+        over(&["hook.example"], names)
+            .send(get(&named))
+            .await
+            .unwrap()
+            .status,
+        200
+    );
     let host = local.asked.lock()[1].2.get("host").cloned().unwrap();
     assert_eq!(host, format!("hook.example:{}", local.address.port()));
 }
@@ -172,10 +197,19 @@ async fn redirects_are_judged_like_the_first_address() {
         "end"
     );
     for (path, says) in [
-        ("/metadata", "169.254.169.254 is refused: 169.254.169.254 is a metadata service of a cloud"),
-        ("/name", "inside.example is refused: ::ffff:169.254.169.254 is a metadata service of a cloud"),
+        (
+            "/metadata",
+            "169.254.169.254 is refused: 169.254.169.254 is a metadata service of a cloud",
+        ),
+        (
+            "/name",
+            "inside.example is refused: ::ffff:169.254.169.254 is a metadata service of a cloud",
+        ),
         ("/file", "its Location has the scheme \"file\""),
-        ("/for-ever", "redirects, which is not followed: it is the 6th, and at most 5 are followed"),
+        (
+            "/for-ever",
+            "redirects, which is not followed: it is the 6th, and at most 5 are followed",
+        ),
     ] {
         let error = fails(&transport, get(&local.url(path))).await;
         assert!(error.contains(says), "{path}: {error}");
@@ -186,16 +220,36 @@ async fn redirects_are_judged_like_the_first_address() {
 async fn secrets_do_not_follow_a_redirect_to_another_server() {
     let other = Local::start(|_, _| answer(200, "")).await;
     let to = other.url("/taken");
-    let local = Local::start(move |count, _| if count == 0 { redirect(307, "/again") } else { redirect(307, &to) }).await;
+    let local = Local::start(move |count, _| {
+        if count == 0 {
+            redirect(307, "/again")
+        } else {
+            redirect(307, &to)
+        }
+    })
+    .await;
     let mut request = get(&local.url("/"));
     request.method = HttpMethod::Post;
     request.body = Some(Bytes::from_static(b"body"));
-    let header = |name, secret| (HeaderName::from_static(name), HeaderValue::from_static("v"), secret);
-    request.headers = vec![header("x-token", true), header("authorization", false), header("x-plain", false)];
+    let header = |name, secret| {
+        (
+            HeaderName::from_static(name),
+            HeaderValue::from_static("v"),
+            secret,
+        )
+    };
+    request.headers = vec![
+        header("x-token", true),
+        header("authorization", false),
+        header("x-plain", false),
+    ];
     assert_eq!(transport(&["127.0.0.1"]).send(request).await.unwrap().status, 200);
     let same = local.asked.lock().clone();
     assert_eq!(same.len(), 2);
-    assert!(same.iter().all(|asked| asked.2.contains_key("x-token") && asked.3 == "body"));
+    assert!(
+        same.iter()
+            .all(|asked| asked.2.contains_key("x-token") && asked.3 == "body")
+    );
     let (_, _, headers, body) = other.asked.lock().remove(0);
     assert_eq!(body, "body");
     assert!(headers.contains_key("x-plain"));
@@ -274,14 +328,19 @@ async fn what_does_not_answer_is_named_without_its_path() {
     };
     let transport = transport(&["127.0.0.1"]);
     let error = fails(&transport, get(&format!("http://{closed}/hunter2?hunter2"))).await;
-    assert!(error.starts_with(&format!("no connection to http://{closed}: ")), "{error}");
+    assert!(
+        error.starts_with(&format!("no connection to http://{closed}: ")),
+        "{error}"
+    );
     assert!(!error.contains("hunter2"), "{error}");
     // No HTTP at all.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let babbling = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        tokio::io::AsyncWriteExt::write_all(&mut stream, b"220 mail.example ESMTP\r\n").await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, b"220 mail.example ESMTP\r\n")
+            .await
+            .unwrap();
         stream
     });
     let error = fails(&transport, get(&format!("http://{address}/hunter2"))).await;
@@ -309,14 +368,18 @@ async fn encrypted() -> (SocketAddr, rustls::RootCertStore, tokio::task::JoinHan
     let address = listener.local_addr().unwrap();
     let task = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let Ok(stream) = acceptor.accept(stream).await else { continue };
+            let Ok(stream) = acceptor.accept(stream).await else {
+                continue;
+            };
             let service = service_fn(|request: http::Request<hyper::body::Incoming>| async move {
                 Ok::<_, Infallible>(match request.uri().path() {
                     "/down" => redirect(302, "http://hook.example/"),
                     _ => answer(200, "encrypted"),
                 })
             });
-            let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ended = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         }
     });
     let mut roots = rustls::RootCertStore::empty();
@@ -327,7 +390,10 @@ async fn encrypted() -> (SocketAddr, rustls::RootCertStore, tokio::task::JoinHan
 #[tokio::test]
 async fn certificates_are_checked_and_https_does_not_become_http() {
     let (address, roots, task) = encrypted().await;
-    let names: &[(&str, &[&str])] = &[("hook.example", &["127.0.0.1"]), ("other.example", &["127.0.0.1"])];
+    let names: &[(&str, &[&str])] = &[
+        ("hook.example", &["127.0.0.1"]),
+        ("other.example", &["127.0.0.1"]),
+    ];
     let transport = |roots| {
         let egress = Egress::new(vec!["127.0.0.1".parse().unwrap()], Vec::new());
         Transport::new(egress, Arc::new(Names::new(names)), Trust::only(roots))
@@ -337,7 +403,10 @@ async fn certificates_are_checked_and_https_does_not_become_http() {
     let got = trusting.send(get(&url("hook.example", "/"))).await.unwrap();
     assert_eq!(got.output()["body"], "encrypted");
     let error = fails(&trusting, get(&url("hook.example", "/down"))).await;
-    assert!(error.ends_with("redirects, which is not followed: it leads from https to http"), "{error}");
+    assert!(
+        error.ends_with("redirects, which is not followed: it leads from https to http"),
+        "{error}"
+    );
     let error = fails(&trusting, get(&url("other.example", "/"))).await;
     assert!(error.contains("certificate"), "{error}");
     // Another root.
@@ -377,5 +446,8 @@ async fn a_name_is_resolved_once_for_a_connection() {
     assert_eq!(transport().send(get(&url("/"))).await.unwrap().status, 200);
     // The next connection is judged by what the name is then.
     let error = fails(&transport(), get(&url("/again"))).await;
-    assert!(error.contains("hook.example is refused: 169.254.169.254"), "{error}");
+    assert!(
+        error.contains("hook.example is refused: 169.254.169.254"),
+        "{error}"
+    );
 }

@@ -56,10 +56,11 @@ impl Cache {
             return BTreeSet::new();
         };
         let (before, after) = change.facts();
+        let inventory = &state.fleet.inventory;
         let stale = state
             .placements
             .iter()
-            .filter(|(_, p)| p.sight.sees(false, before, after));
+            .filter(|(_, p)| p.sight.sees(false, before, after, inventory));
         let stale: Vec<Key> = stale.map(|(key, _)| key.clone()).collect();
         if !stale.is_empty() {
             state.stale.extend(stale);
@@ -71,7 +72,7 @@ impl Cache {
                 return true;
             };
             let held = state.holds(key, &change.name);
-            (held && change.shows()) || sight.sees(held, before, after)
+            (held && change.shows()) || sight.sees(held, before, after, inventory)
         };
         state.applications.keys().filter(sees).cloned().collect()
     }

@@ -66,14 +66,31 @@ fn only_those_who_can_see_a_label_are_looked_at() {
     assert_eq!(woken(&[("region", "a"), ("team", "a")]), 10);
     assert_eq!(woken(&[("region", "a"), ("team", "a")]), 0, "the same again");
     assert_eq!(woken(&[("team", "a")]), 990);
-    // Decisions count the clusters that they do not choose.
-    assert_eq!(
-        cache.put_cluster(&cluster("c2", &[("team", "a")])).len(),
-        APPLICATIONS,
-        "a cluster joins"
-    );
-    assert_eq!(cache.remove_cluster("c2").len(), APPLICATIONS, "and leaves");
+}
+
+#[test]
+fn only_those_who_match_a_cluster_hear_that_it_joins_or_leaves() {
+    let cache = thousand();
+    cache.put_cluster(&cluster("c1", &[("region", "a"), ("team", "a")]));
+    for (labels, expected) in [
+        (vec![("team", "a")], 10),
+        (vec![("region", "a")], 990),
+        (vec![("region", "b"), ("team", "b")], 0),
+        (vec![("region", "a"), ("team", "a")], APPLICATIONS),
+    ] {
+        assert_eq!(
+            cache.put_cluster(&cluster("c2", &labels)).len(),
+            expected,
+            "{labels:?} joins"
+        );
+        assert_eq!(cache.remove_cluster("c2").len(), expected, "{labels:?} leaves");
+    }
     assert_eq!(cache.remove_cluster("c2").len(), 0);
+    // Of the last that they match they hear, and then of regions and teams, since they are told which there are.
+    assert_eq!(cache.remove_cluster("c1").len(), APPLICATIONS);
+    cache.put_cluster(&cluster("c3", &[("rack", "12")]));
+    assert_eq!(cache.put_cluster(&cluster("c4", &[("team", "b")])).len(), 10);
+    assert_eq!(cache.put_cluster(&cluster("c5", &[("rack", "13")])).len(), 0);
 }
 
 #[test]

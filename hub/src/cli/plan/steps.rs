@@ -74,7 +74,11 @@ fn until(until: &Until) -> String {
 /// `1h30m`, as it would be written.
 fn time(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let parts = [(seconds / 3600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let parts = [
+        (seconds / 3600, "h"),
+        (seconds / 60 % 60, "m"),
+        (seconds % 60, "s"),
+    ];
     let text: String = parts
         .iter()
         .filter(|(count, _)| *count > 0)

@@ -1,5 +1,7 @@
 //! Plans as people and programs read them.
 
+mod order;
+
 use super::{
     Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, run, screen::Screen, structured,
     table, tree,
@@ -14,7 +16,6 @@ use crate::{
     plan::{Action, Counts, risk::Level},
 };
 use jiff::Timestamp;
-use proptest::prelude::*;
 use roundhouse_api::decision::Decision;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -422,84 +423,4 @@ fn the_moment_of_an_inventory_is_its_last_taint() {
     let text = "- metadata: {name: a}\n  spec: {taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-02T00:00:00Z'}, {key: l, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}\n";
     assert_eq!(last_taint(&clusters(text)).to_string(), "2026-01-02T00:00:00Z");
     assert_eq!(last_taint(&clusters(FLEET)), Timestamp::UNIX_EPOCH);
-}
-
-/// A cluster as YAML, its labels in one order or the other.
-fn cluster_text(name: usize, region: usize, tier: usize, tainted: bool, turned: bool) -> String {
-    let mut labels = [format!("region: r{region}"), format!("tier: t{tier}")];
-    if turned {
-        labels.reverse();
-    }
-    let taints = if tainted {
-        "taints: [{key: k, effect: NoSchedule}]"
-    } else {
-        ""
-    };
-    let parts = [
-        format!(
-            "metadata: {{name: c{name:02}, labels: {{{}}}}}",
-            labels.join(", ")
-        ),
-        format!("spec: {{{taints}}}"),
-    ];
-    let [first, second] = if turned {
-        [&parts[1], &parts[0]]
-    } else {
-        [&parts[0], &parts[1]]
-    };
-    format!("- {first}\n  {second}\n")
-}
-
-/// A rule in one of the forms that mean the same.
-fn rule_text(region: usize, percent: u32, turned: bool) -> String {
-    if turned {
-        format!(
-            "{{replicas: \"{percent}.0%\", clusterSelector: {{matchExpressions: [{{values: [r{region}], operator: In, key: region}}]}}}}"
-        )
-    } else {
-        format!("{{clusterSelector: {{region: r{region}}}, replicas: \"{percent}%\"}}")
-    }
-}
-
-fn app_text(replicas: u32, rules: &[(usize, u32)], turned: bool) -> String {
-    let rules: Vec<String> = rules
-        .iter()
-        .map(|(region, percent)| rule_text(*region, *percent, turned))
-        .collect();
-    let component = if turned {
-        format!("{{properties: {{replicas: {replicas}, image: a}}, type: worker, name: w}}")
-    } else {
-        format!("{{name: w, type: worker, properties: {{image: a, replicas: {replicas}}}}}")
-    };
-    format!(
-        "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {{name: w}}\nspec:\n  components: [{component}]\n  workflow: {{steps: [{{name: s, type: deploy, properties: {{placement: [{}]}}}}]}}\n",
-        rules.join(", ")
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    /// Clusters in any order, maps in any order, selectors and percentages in any form of the same meaning: the same
-    /// bytes.
-    #[test]
-    fn the_same_input_in_another_order_is_the_same_bytes(
-        (fleet, order) in prop::collection::vec((0_usize..3, 0_usize..2, any::<bool>()), 1..24).prop_flat_map(|fleet| {
-            let order: Vec<usize> = (0..fleet.len()).collect();
-            (Just(fleet), Just(order).prop_shuffle())
-        }),
-        replicas in 0_u32..200,
-        rules in prop::collection::vec((0_usize..3, 0_u32..33), 1..4),
-        turned in prop::collection::vec(any::<bool>(), 24),
-    ) {
-        let text = |index: usize, turned: bool| {
-            let (region, tier, tainted) = fleet[index];
-            cluster_text(index, region, tier, tainted, turned)
-        };
-        let straight: String = (0..fleet.len()).map(|index| text(index, false)).collect();
-        let shuffled: String = order.iter().map(|index| text(*index, turned[*index])).collect();
-        let one = structured::bytes(&planned(&app_text(replicas, &rules, false), &straight));
-        let other = structured::bytes(&planned(&app_text(replicas, &rules, true), &shuffled));
-        prop_assert_eq!(String::from_utf8(one), String::from_utf8(other));
-    }
 }

@@ -10,19 +10,7 @@ use roundhouse_api::{
 };
 use serde_json::Value;
 
-pub(super) fn cluster(name: &str, labels: &str) -> ClusterFacts {
-    let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
-    ClusterFacts {
-        name: name.to_owned(),
-        labels: pairs
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect(),
-        joined: true,
-        accepted: true,
-        reachable: true,
-        ..ClusterFacts::default()
-    }
-}
+pub(super) use crate::placement::tests::cluster;
 
 pub(super) fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
     Taint {

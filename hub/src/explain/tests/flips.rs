@@ -427,11 +427,7 @@ fn a_cluster_that_keeps_nothing_gets_nothing_more() {
         TaintEffect::NoSchedule,
     );
     let mut setting = one(everywhere(), 12, cluster("c1", ""));
-    setting.previous = Previous::default();
-    setting
-        .previous
-        .members
-        .insert("deploy".to_owned(), vec!["c1".to_owned()]);
+    setting.previous = Previous::default().enrolling("deploy", &["c1"]);
     let reason = Reason::ZeroShare("NoAdditional");
     let cordoned = facing(setting.clone(), "c1", |facts| facts.taints = vec![cordon.clone()]);
     check(&cordoned, "c1", reason, "taint", &[Change::RemoveTaint(cordon)]);
@@ -519,18 +515,10 @@ fn a_list_that_is_cut_is_no_complete_search() {
 fn a_cluster_in_trouble_that_ranks_too_low_gets_in_by_rank_alone() {
     let mut spec = everywhere();
     spec["maxClusters"] = json!(1);
-    let held = |members: &[&str]| {
-        let members = members.iter().map(|name| (*name).to_owned()).collect();
-        Previous {
-            members: [("deploy".to_owned(), members)].into(),
-            ..Previous::default()
-        }
-    };
+    let held = |members: &[&str]| Previous::default().enrolling("deploy", members);
     let mut setting = one(spec, 1, cluster("c1", ""));
-    setting.previous = held(&["c1", "c2"]);
-    let rows = [("c1".to_owned(), 1), ("c2".to_owned(), 5)].into();
-    let before = ("deploy".to_owned(), web(), "all".to_owned());
-    setting.previous.assignments.insert(before, rows);
+    let before = ("deploy", &web(), "all");
+    setting.previous = held(&["c1", "c2"]).assigning(before, [("c1", 1), ("c2", 5)]);
     for (reason, setting) in [
         (
             NotChosen::Unreachable,

@@ -288,3 +288,58 @@ fn the_hash_covers_what_is_decided_and_not_its_history() {
     hashes.dedup();
     assert_eq!(hashes.len(), 3);
 }
+
+/// A cluster that a rule divides to and another gives the full count runs the larger of the two: so the decision says, so
+/// capacity is charged, and so manifests are written (`dispatch::shares`).
+#[test]
+fn a_share_and_the_full_count_are_not_added_up() {
+    let facts = |capacity| ClusterFacts {
+        capacity,
+        ..cluster("c1", "region=east")
+    };
+    let share = json!({"name": "share", "clusterSelector": {"region": "east"}, "replicas": "50%"});
+    let full = json!({"name": "full", "clusters": ["c1", "c2"]});
+    for (order, rules) in [("share first", [&share, &full]), ("full first", [&full, &share])] {
+        // 6 divided replicas over c1 and c3, 12 in full on c1 and c2.
+        let clusters = || [facts(Some(14)), cluster("c2", ""), cluster("c3", "region=east")];
+        let case = Case::new(json!({"placement": rules}), 12, clusters());
+        let decisions = case.place();
+        let rows: Vec<_> = decisions[0].workloads[0].clusters.iter().collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|r| (r.name.as_str(), r.rule.as_str(), r.replicas))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("c1", "full", 12),
+                ("c1", "share", 3),
+                ("c2", "full", 12),
+                ("c3", "share", 3)
+            ],
+            "{order}"
+        );
+        assert_eq!(decisions[0].workloads[0].placed, 6, "{order}");
+        assert_eq!(
+            decisions[0].reasons[0],
+            "1 cluster gets replicas of Deployment default/web both from a rule with a share and from one without: the larger count runs, they are not added up (c1: 3 and 12); let the rules select different clusters",
+            "{order}"
+        );
+        // What is charged is what runs: of 14, two are left for the next workload.
+        let mut two = case;
+        two.workloads.push(workload("second", 12));
+        let second = two.place();
+        let c1 = second[0].workloads[1]
+            .clusters
+            .iter()
+            .filter(|row| row.name == "c1");
+        let c1: Vec<_> = c1
+            .map(|row| (row.rule.as_str(), row.replicas, row.bound.as_deref()))
+            .collect();
+        assert_eq!(
+            c1,
+            [("full", 2, Some("Capacity")), ("share", 2, Some("Capacity"))],
+            "{order}"
+        );
+    }
+}

@@ -92,10 +92,6 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
         }
         facts.clusters.insert((step, index), chosen);
     }
-    let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();
-    for cluster in &case.clusters {
-        capacity.insert(&cluster.name, cluster.capacity.unwrap_or(u32::MAX));
-    }
     let (mut placed, mut left) = (Placed::new(), Left::new());
     for workload in 0..case.workloads.len() {
         let (totals, unclaimed) = rule_totals(case, workload, &hash);
@@ -115,10 +111,11 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
             for cluster in clusters {
                 let before = held(case, step, workload, &name, &cluster.name).unwrap_or(0);
                 let bounds = rule.per_cluster.unwrap_or_default();
-                let mut max = bounds
-                    .max
-                    .unwrap_or(u32::MAX)
-                    .min(capacity[cluster.name.as_str()]);
+                let mut max =
+                    bounds
+                        .max
+                        .unwrap_or(u32::MAX)
+                        .min(room(case, &placed, cluster, (step, workload), rule));
                 if !cluster.reachable || strongest(case, spec, cluster).is_some() {
                     max = max.min(before + kept_elsewhere[cluster.name.as_str()]);
                 }
@@ -144,15 +141,32 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
                 }
             };
             for (cluster, count) in clusters.iter().zip(counts) {
-                if cluster.capacity.is_some() {
-                    *capacity.get_mut(cluster.name.as_str()).unwrap() -= count;
-                }
                 kept_elsewhere.insert(&cluster.name, 0);
                 placed.insert((step, workload, index, cluster.name.clone()), count);
             }
         }
     }
     (placed, left)
+}
+
+/// What a cluster can still hold of a rule. Of one step and workload it runs what is divided or the full count,
+/// whichever is more, so that to either the other takes no room.
+fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize), rule: &Rule) -> u32 {
+    let Some(capacity) = cluster.capacity else {
+        return u32::MAX;
+    };
+    let mut runs: BTreeMap<(usize, usize), (u32, u32)> = BTreeMap::new();
+    for ((step, workload, index, _), count) in placed.iter().filter(|((.., name), _)| *name == cluster.name) {
+        let (divided, full) = runs.entry((*step, *workload)).or_default();
+        match case.steps[*step].1.placement[*index].replicas {
+            Some(_) => *divided += count,
+            None => *full = *count.max(full),
+        }
+    }
+    let (divided, _) = runs.remove(&at).unwrap_or_default();
+    let others: u32 = runs.values().map(|(divided, full)| divided.max(full)).sum();
+    let own = if rule.replicas.is_some() { divided } else { 0 };
+    capacity - others - own
 }
 
 fn rules(case: &Case) -> impl Iterator<Item = (usize, usize, &PlacementSpec, &Rule)> {
@@ -218,17 +232,14 @@ fn chosen_names(
 ) -> Option<Vec<String>> {
     let limit = spec.max_clusters? as usize;
     let name = &case.steps[step].0;
+    let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
     let before = |c: &ClusterFacts| -> Option<u64> {
-        let of_step = case.previous.assignments.iter().filter(|((s, ..), _)| s == name);
+        let of_step = history.iter().filter(|((s, ..), _)| s == name);
         let counts: Vec<u64> = of_step
             .filter_map(|(_, counts)| counts.get(&c.name))
             .map(|n| u64::from(*n))
             .collect();
-        let member = case
-            .previous
-            .members
-            .get(name)
-            .is_some_and(|names| names.contains(&c.name));
+        let member = enrolled.get(name).is_some_and(|names| names.contains(&c.name));
         (member || !counts.is_empty()).then(|| counts.iter().sum())
     };
     let kept = |c: &ClusterFacts| spec.rebalance == Rebalance::Never && before(c).is_some();
@@ -345,12 +356,9 @@ fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: 
         *holder == case.steps[step].0
             || !rules.any(|(other, _, _, rule)| case.steps[other].0 == *holder && selects(rule, cluster))
     };
-    let mut held = case
-        .previous
-        .assignments
-        .iter()
-        .filter(|((holder, ..), _)| counts(holder));
-    let mut members = case.previous.members.iter().filter(|(holder, _)| counts(holder));
+    let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
+    let mut held = history.iter().filter(|((holder, ..), _)| counts(holder));
+    let mut members = enrolled.iter().filter(|(holder, _)| counts(holder));
     let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
         || members.any(|(_, names)| names.contains(&cluster.name));
     let effect = strongest(case, spec, cluster);
@@ -368,13 +376,13 @@ fn held(case: &Case, step: usize, workload: usize, rule: &str, cluster: &str) ->
         case.workloads[workload].key.clone(),
         rule.to_owned(),
     );
-    case.previous.assignments.get(&key)?.get(cluster).copied()
+    case.previous.assigned().get(&key)?.get(cluster).copied()
 }
 
 fn orphaned(facts: &Facts<'_>, workload: usize, cluster: &str) -> u32 {
     let case = facts.case;
     let mut sum = 0;
-    for ((step, key, rule), counts) in &case.previous.assignments {
+    for ((step, key, rule), counts) in &case.previous.assigned() {
         let alive = rules(case).any(|(s, i, _, r)| {
             case.steps[s].0 == *step
                 && r.name_or_index(i) == *rule
@@ -490,6 +498,7 @@ fn seats_before(case: &Case, workload: usize, rule: Option<(usize, &str)>) -> u3
         return *seats;
     }
     let Some((step, rule)) = named else { return 0 };
-    let counts = case.previous.assignments.get(&(step, key.clone(), rule));
+    let history = case.previous.assigned();
+    let counts = history.get(&(step, key.clone(), rule));
     counts.map_or(0, |counts| counts.values().sum())
 }

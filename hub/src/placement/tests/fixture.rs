@@ -8,7 +8,7 @@ use roundhouse_api::{decision::WorkloadRef, placement::PlacementSpec};
 use serde_json::Value;
 
 /// A cluster that is open to placements, with labels such as `region=east`.
-pub(super) fn cluster(name: &str, labels: &str) -> ClusterFacts {
+pub(crate) fn cluster(name: &str, labels: &str) -> ClusterFacts {
     let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
     ClusterFacts {
         name: name.to_owned(),
@@ -72,13 +72,9 @@ impl Case {
 
     /// What an earlier decision gave, from the only rule of the first step.
     pub(super) fn after(mut self, counts: &[(&str, u32)]) -> Self {
-        let key = (
-            self.steps[0].0.clone(),
-            self.workloads[0].key.clone(),
-            "rule-0".to_owned(),
-        );
-        let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count));
-        self.previous.assignments.insert(key, counts.collect());
+        let key = (self.steps[0].0.as_str(), &self.workloads[0].key, "rule-0");
+        let previous = std::mem::take(&mut self.previous);
+        self.previous = previous.assigning(key, counts.iter().copied());
         self
     }
 

@@ -242,15 +242,13 @@ pub(super) fn any_case(scope: Scope) -> impl Strategy<Value = Case> {
                 for (step, _) in &case.steps {
                     for workload in &case.workloads {
                         for rule in ["rule-0", "rule-1", "gone"] {
-                            let key = (step.clone(), workload.key.clone(), rule.to_owned());
                             let clusters = ["c0", "c1", "c2", "c5"].into_iter().zip(&mut numbers);
-                            let counts = clusters.filter(|(_, n)| *n < 6).map(|(c, n)| (c.to_owned(), n));
-                            case.previous.assignments.insert(key, counts.collect());
+                            let counts = clusters.filter(|(_, n)| *n < 6);
+                            let previous = std::mem::take(&mut case.previous);
+                            case.previous = previous.assigning((step, &workload.key, rule), counts);
                         }
                     }
-                    case.previous
-                        .members
-                        .insert(step.clone(), vec!["c1".to_owned(), "c2".to_owned()]);
+                    case.previous = std::mem::take(&mut case.previous).enrolling(step, &["c1", "c2"]);
                 }
             }
         }

@@ -10,11 +10,14 @@ mod jobs;
 mod known;
 mod messages;
 mod overriding;
+mod past;
 mod seen;
 mod weighing;
 mod whole;
 
 use proptest::test_runner::Config;
+
+pub(crate) use fixture::cluster;
 
 /// How many cases a property test runs: 1,000, or 100,000 with `ROUNDHOUSE_LONG=1`.
 pub(crate) fn runs() -> Config {

@@ -6,10 +6,13 @@ use super::{
     generate::{ALL, Scope, any_case},
     runs,
 };
-use crate::placement::{
-    Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
-    ties::stable_hash,
-    tolerance::{Tolerated, tolerated},
+use crate::{
+    dispatch::{Layer, shares},
+    placement::{
+        Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
+        ties::stable_hash,
+        tolerance::{Tolerated, tolerated},
+    },
 };
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -141,16 +144,22 @@ proptest! {
     #[test]
     fn bounds_and_capacities_hold(case in any_case(ALL)) {
         let decisions = case.place();
-        let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
-        for ((step, _, name, rule), row) in rows(&decisions) {
-            *taken.entry(name).or_default() += row.replicas;
+        // (cluster, step, workload) -> divided, full count: the larger is what runs.
+        let mut taken: BTreeMap<(&str, usize, usize), (u32, u32)> = BTreeMap::new();
+        for ((step, workload, name, rule), row) in rows(&decisions) {
+            let (divided, full) = taken.entry((name, step, workload)).or_default();
+            match row.duplicate {
+                true => *full = row.replicas.max(*full),
+                false => *divided += row.replicas,
+            }
             let index: usize = rule.trim_start_matches("rule-").parse().unwrap();
             let rule = &case.steps[step].1.placement[index];
             let bounds = rule.per_cluster.unwrap_or_default();
             prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
         }
         for cluster in &case.clusters {
-            let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
+            let of = taken.iter().filter(|((name, ..), _)| *name == cluster.name);
+            let count: u32 = of.map(|(_, (divided, full))| divided.max(full)).sum();
             prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
         }
         for (decision, (_, spec)) in decisions.iter().zip(&case.steps) {
@@ -158,6 +167,34 @@ proptest! {
             names.sort();
             names.dedup();
             prop_assert!(names.len() <= spec.max_clusters.unwrap_or(u32::MAX) as usize);
+        }
+    }
+
+    /// Decision, manifests and capacity agree: of a share and a full count on one cluster the larger runs, and is charged.
+    #[test]
+    fn what_is_dispatched_is_what_capacity_is_charged_for(case in any_case(ALL)) {
+        let specs: Vec<_> = case.place().iter().map(StepDecision::to_spec).collect();
+        for (index, workload) in case.workloads.iter().enumerate() {
+            for spec in &specs {
+                let rows = &spec.workloads[index].clusters;
+                for (cluster, share) in shares(&[Layer::of(true, spec)]) {
+                    let own = |duplicate: bool| {
+                        rows.iter().filter(move |row| row.name == cluster && row.duplicate == duplicate).map(|row| row.replicas)
+                    };
+                    let runs = own(false).sum::<u32>().max(own(true).max().unwrap_or(0));
+                    prop_assert_eq!(share.replicas[&workload.key].replicas, runs);
+                    let both = own(false).any(|n| n > 0) && own(true).any(|n| n > 0);
+                    let told = spec.reasons.iter().any(|line| line.contains("the larger count runs") || line.starts_with('…'));
+                    prop_assert!(!both || told, "{:?}", spec.reasons);
+                }
+            }
+        }
+        let layers: Vec<_> = specs.iter().map(|spec| Layer::of(true, spec)).collect();
+        let shares = shares(&layers);
+        for facts in &case.clusters {
+            let parts = shares.get(&facts.name).into_iter().flat_map(|share| share.replicas.values());
+            let runs: u32 = parts.map(|part| part.replicas).sum();
+            prop_assert!(runs <= facts.capacity.unwrap_or(u32::MAX), "{}: {}", facts.name, runs);
         }
     }
 
@@ -248,7 +285,7 @@ proptest! {
                     let rows = decisions[s].workloads[w].clusters.iter();
                     rows.filter(|row| row.name == cluster.name).map(|row| row.replicas).sum()
                 };
-                let before: u32 = case.previous.assignments.iter()
+                let before: u32 = case.previous.assigned().iter()
                     .filter(|((_, key, _), _)| *key == workload.key)
                     .filter_map(|(_, counts)| counts.get(&cluster.name))
                     .sum();
@@ -298,14 +335,15 @@ proptest! {
             case.workloads.iter_mut().for_each(|workload| workload.replicas = 0);
         }
         let decisions = case.place();
+        let (past, enrolled) = (case.previous.assigned(), case.previous.enrolled());
         for (decision, (name, _)) in decisions.iter().zip(&case.steps) {
             let chosen: Vec<&str> =
                 decision.workloads.iter().flat_map(|w| &w.clusters).map(|row| row.name.as_str()).collect();
             for cluster in &case.clusters {
                 let rows = decision.workloads.iter().flat_map(|w| &w.clusters);
                 let has = rows.filter(|row| row.name == cluster.name).any(|row| row.replicas > 0);
-                let assigned = case.previous.assignments.iter().filter(|((step, ..), _)| step == name);
-                let had = case.previous.members.get(name).is_some_and(|names| names.contains(&cluster.name))
+                let assigned = past.iter().filter(|((step, ..), _)| step == name);
+                let had = enrolled.get(name).is_some_and(|names| names.contains(&cluster.name))
                     || assigned.filter_map(|(_, counts)| counts.get(&cluster.name)).any(|count| *count > 0);
                 let member = decision.clusters.contains(&cluster.name);
                 let chosen = chosen.contains(&cluster.name.as_str());

@@ -56,6 +56,8 @@ fn read_node(kind: ActionKind, node: &Node<'_>) -> Option<ActionProperties> {
         ActionKind::Notification => ActionProperties::Notification(notification::notification(node)?),
         ActionKind::ApplyObject => ActionProperties::ApplyObject(object::apply(node)?),
         ActionKind::ReadObject => ActionProperties::ReadObject(object::named(node, object::Verb::Read)?),
-        ActionKind::DeleteObject => ActionProperties::DeleteObject(object::named(node, object::Verb::Delete)?),
+        ActionKind::DeleteObject => {
+            ActionProperties::DeleteObject(object::named(node, object::Verb::Delete)?)
+        }
     })
 }

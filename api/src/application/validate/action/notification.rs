@@ -9,7 +9,10 @@ const NOTIFICATION: Shape = Shape {
     known: &["message", "slack", "teams", "webhook"],
     refused: &[
         ("lark", "lark is not supported: use slack, teams, or webhook"),
-        ("dingding", "dingding is not supported: use slack, teams, or webhook"),
+        (
+            "dingding",
+            "dingding is not supported: use slack, teams, or webhook",
+        ),
         ("email", "email is not supported: use slack, teams, or webhook"),
     ],
 };
@@ -75,8 +78,12 @@ fn slack(node: &Node<'_>) -> Option<Map<String, serde_json::Value>> {
     text(&object)?;
     let list = |name: &str| object.optional(name).is_none_or(|node| node.list().is_some());
     let lists = [list("blocks"), list("attachments")];
-    let thread = object.optional("thread_ts").is_none_or(|node| node.text().is_some());
-    let plain = object.optional("mrkdwn").is_none_or(|node| node.boolean().is_some());
+    let thread = object
+        .optional("thread_ts")
+        .is_none_or(|node| node.text().is_some());
+    let plain = object
+        .optional("mrkdwn")
+        .is_none_or(|node| node.boolean().is_some());
     if !(lists == [true; 2] && thread && plain) {
         return None;
     }

@@ -4,7 +4,8 @@ use super::super::node::{Node, Shape};
 use crate::application::{ApplyObject, HubObject};
 use crate::names::{GROUP, OAM_GROUP};
 
-const CLUSTER: &str = "objects in clusters are not supported here yet: deliver them as a component of type k8s-objects";
+const CLUSTER: &str =
+    "objects in clusters are not supported here yet: deliver them as a component of type k8s-objects";
 const APPLY: Shape = Shape {
     known: &["value"],
     refused: &[("cluster", CLUSTER), ("clusters", CLUSTER)],
@@ -33,13 +34,22 @@ pub(super) fn apply(node: &Node<'_>) -> Option<ApplyObject> {
     let metadata = open.required("metadata", "name the object under metadata.name");
     let metadata = metadata.and_then(|node| node.open_object());
     if let Some(metadata) = &metadata {
-        for field in ["generateName", "ownerReferences", "finalizers", "managedFields", "uid", "resourceVersion"] {
+        for field in [
+            "generateName",
+            "ownerReferences",
+            "finalizers",
+            "managedFields",
+            "uid",
+            "resourceVersion",
+        ] {
             if let Some(node) = metadata.optional(field) {
                 node.refuse(format!("{field} cannot be set here: leave it out"));
             }
         }
     }
-    let name = metadata.as_ref().and_then(|m| m.required("name", "name the object"));
+    let name = metadata
+        .as_ref()
+        .and_then(|m| m.required("name", "name the object"));
     let namespace = metadata.as_ref().and_then(|m| m.optional("namespace"));
     let named = read(Verb::Apply, api_version, kind, namespace, name)?;
     Some(ApplyObject {
@@ -70,12 +80,16 @@ fn read(
         let group = text.strip_suffix(version).unwrap_or_default();
         let part = |part: &str| {
             !part.is_empty()
-                && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
                 && part.starts_with(|c: char| c.is_ascii_alphanumeric())
         };
         let is_one = part(version) && (group.is_empty() || group.strip_suffix('/').is_some_and(part));
         if !is_one {
-            node.refuse(format!("{text:?} is no API version: write one such as v1 or apps/v1"));
+            node.refuse(format!(
+                "{text:?} is no API version: write one such as v1 or apps/v1"
+            ));
         }
         is_one.then(|| text.to_owned())
     });

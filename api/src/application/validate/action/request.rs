@@ -13,14 +13,31 @@ use std::time::Duration;
 
 /// A step may not hold a place among those that act for longer.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
-const STATUS_HINT: &str = "write a status such as 200, a class such as \"2xx\", a range such as \"200-204\", or \"any\"";
+const STATUS_HINT: &str =
+    "write a status such as 200, a class such as \"2xx\", a range such as \"200-204\", or \"any\"";
 
 const REQUEST: Shape = Shape {
-    known: &["url", "method", "headers", "header", "body", "timeout", "expectedStatus"],
+    known: &[
+        "url",
+        "method",
+        "headers",
+        "header",
+        "body",
+        "timeout",
+        "expectedStatus",
+    ],
     refused: &[("data", "data is webhook's: of a request write body")],
 };
 const WEBHOOK: Shape = Shape {
-    known: &["url", "method", "headers", "data", "body", "timeout", "expectedStatus"],
+    known: &[
+        "url",
+        "method",
+        "headers",
+        "data",
+        "body",
+        "timeout",
+        "expectedStatus",
+    ],
     refused: &[],
 };
 

@@ -1,8 +1,8 @@
 //! Every refusal by its exact words, and what is understood.
 
 use crate::application::{
-    ActionKind, ActionProperties, Body, Channel, Endpoint, HttpMethod, REQUEST_TIMEOUT, SecretKey, StatusRange,
-    check_header, check_url,
+    ActionKind, ActionProperties, Body, Channel, Endpoint, HttpMethod, REQUEST_TIMEOUT, SecretKey,
+    StatusRange, check_header, check_url,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -34,9 +34,15 @@ fn requests_are_refused_by_name() {
             json!({}),
             "properties.url: is required: name the address, such as https://example.org/hook",
         ),
-        (Value::Null, "properties.url: is required: name the address, such as https://example.org/hook"),
+        (
+            Value::Null,
+            "properties.url: is required: name the address, such as https://example.org/hook",
+        ),
         (json!([]), "properties: expected a map, found a list"),
-        (json!({"url": 3}), "properties.url: expected a string, found 3: put it in quotes"),
+        (
+            json!({"url": 3}),
+            "properties.url: expected a string, found 3: put it in quotes",
+        ),
         (
             json!({"url": "example.org"}),
             "properties.url: is no address: write one such as https://example.org/hook",
@@ -85,13 +91,18 @@ fn requests_are_refused_by_name() {
             with("retries", json!(3)),
             "properties.retries: unknown field: known here: url, method, headers, header, body, timeout, expectedStatus",
         ),
-        (with("data", json!({"a": 1})), "properties.data: data is webhook's: of a request write body"),
+        (
+            with("data", json!({"a": 1})),
+            "properties.data: data is webhook's: of a request write body",
+        ),
         (
             with("method", json!("LIST")),
             "properties.method: \"LIST\" is not known here: known here: GET, HEAD, POST, PUT, PATCH, DELETE",
         ),
-        (with("timeout", json!("90s")),
-            "properties.timeout: \"90s\" is too long: a request may take 60 s at most; for longer work ask for its state with the next try"),
+        (
+            with("timeout", json!("90s")),
+            "properties.timeout: \"90s\" is too long: a request may take 60 s at most; for longer work ask for its state with the next try",
+        ),
         (
             with("timeout", json!("soon")),
             "properties.timeout: \"soon\" is no duration above zero: write one such as 30s, 10m or 1h30m",
@@ -108,8 +119,14 @@ fn requests_are_refused_by_name() {
             with("expectedStatus", json!([])),
             "properties.expectedStatus: is empty: write a status such as 200, a class such as \"2xx\", a range such as \"200-204\", or \"any\", or leave it out for 2xx",
         ),
-        (with("headers", json!({"a b": "x"})), "properties.headers[\"a b\"]: \"a b\" is no name of a header"),
-        (with("headers", json!({"Host": "x"})), "properties.headers.Host: is set by the hub: leave it out"),
+        (
+            with("headers", json!({"a b": "x"})),
+            "properties.headers[\"a b\"]: \"a b\" is no name of a header",
+        ),
+        (
+            with("headers", json!({"Host": "x"})),
+            "properties.headers.Host: is set by the hub: leave it out",
+        ),
         (
             with("headers", json!({"A": "x", "a": "y"})),
             "properties.headers.a: is given twice, in another case: keep one of them",
@@ -118,7 +135,10 @@ fn requests_are_refused_by_name() {
             with("headers", json!({"a": "x\r\ny: z"})),
             "properties.headers.a: has characters that a header cannot have, such as a line break",
         ),
-        (with("headers", json!({"a": 3})), "properties.headers.a: expected a string, found 3: put it in quotes"),
+        (
+            with("headers", json!({"a": 3})),
+            "properties.headers.a: expected a string, found 3: put it in quotes",
+        ),
     ] {
         refuse("request", properties, says);
     }
@@ -195,16 +215,29 @@ fn notifications_are_refused_by_name() {
 #[test]
 fn objects_are_refused_by_name() {
     let map = |kind: &str, group: &str| json!({"apiVersion": group, "kind": kind, "name": "x"});
-    let value = |metadata: Value| json!({"value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}});
+    let value =
+        |metadata: Value| json!({"value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}});
     for (type_, properties, says) in [
-        ("apply-object", json!({}), "properties.value: is required: write the object"),
-        ("apply-object", json!({"value": []}), "properties.value: expected a map, found a list"),
+        (
+            "apply-object",
+            json!({}),
+            "properties.value: is required: write the object",
+        ),
+        (
+            "apply-object",
+            json!({"value": []}),
+            "properties.value: expected a map, found a list",
+        ),
         (
             "apply-object",
             json!({"value": {"apiVersion": "v1", "kind": "ConfigMap"}}),
             "properties.value.metadata: is required: name the object under metadata.name",
         ),
-        ("apply-object", value(json!({})), "properties.value.metadata.name: is required: name the object"),
+        (
+            "apply-object",
+            value(json!({})),
+            "properties.value.metadata.name: is required: name the object",
+        ),
         (
             "apply-object",
             value(json!({"name": "a/b"})),
@@ -275,7 +308,9 @@ fn objects_are_refused_by_name() {
 
 #[test]
 fn requests_are_understood() {
-    let ActionProperties::Request(plain) = understood("request", &json!({"url": "http://10.0.0.1:8080/x?y=z"})) else {
+    let ActionProperties::Request(plain) =
+        understood("request", &json!({"url": "http://10.0.0.1:8080/x?y=z"}))
+    else {
         panic!("no request");
     };
     assert_eq!((plain.method, &plain.body), (HttpMethod::Get, &Body::Empty));
@@ -295,8 +330,14 @@ fn requests_are_understood() {
     ) else {
         panic!("no request");
     };
-    assert_eq!((full.method, full.body), (HttpMethod::Post, Body::Json(json!({"a": 1}))));
-    assert_eq!((full.url, full.timeout), (secret("s", "url"), Duration::from_millis(500)));
+    assert_eq!(
+        (full.method, full.body),
+        (HttpMethod::Post, Body::Json(json!({"a": 1})))
+    );
+    assert_eq!(
+        (full.url, full.timeout),
+        (secret("s", "url"), Duration::from_millis(500))
+    );
     assert_eq!(
         full.headers,
         [
@@ -309,9 +350,10 @@ fn requests_are_understood() {
         [StatusRange::one(201), StatusRange { from: 400, to: 499 }]
     );
     // KubeVela's forms.
-    let ActionProperties::Webhook(webhook) =
-        understood("webhook", &json!({"url": {"secretRef": {"name": "s", "key": "url"}}}))
-    else {
+    let ActionProperties::Webhook(webhook) = understood(
+        "webhook",
+        &json!({"url": {"secretRef": {"name": "s", "key": "url"}}}),
+    ) else {
         panic!("no webhook");
     };
     assert_eq!(
@@ -369,7 +411,12 @@ fn objects_are_understood() {
     assert_eq!(apply.value, object);
     let named = &apply.object;
     assert_eq!(
-        (named.group(), named.version(), named.namespace.as_deref(), named.to_string().as_str()),
+        (
+            named.group(),
+            named.version(),
+            named.namespace.as_deref(),
+            named.to_string().as_str()
+        ),
         ("apps", "v1", Some("n"), "Deployment x")
     );
     for kind in ActionKind::ALL {
@@ -387,12 +434,17 @@ fn what_an_input_brings_is_not_missed() {
                 {"name": "b", "type": "export", "properties": {"value": "https://x"}, "outputs": [{"name": "u", "valueFrom": "output"}]},
                 step]}})
     };
-    let step = |key: &str, properties: Value| {
-        json!({"name": "c", "type": "request", "properties": properties, "inputs": [{"from": "u", "parameterKey": key}]})
-    };
-    assert_eq!(validate(&spec(step("url", json!({"method": "POST"})))).err(), None);
+    let step = |key: &str, properties: Value| json!({"name": "c", "type": "request", "properties": properties, "inputs": [{"from": "u", "parameterKey": key}]});
+    assert_eq!(
+        validate(&spec(step("url", json!({"method": "POST"})))).err(),
+        None
+    );
     assert_eq!(validate(&spec(step("url.value", json!({})))).err(), None);
-    let refused = validate(&spec(step("body.a", json!({"url": "https://x", "headers": {"a": 1}})))).unwrap_err();
+    let refused = validate(&spec(step(
+        "body.a",
+        json!({"url": "https://x", "headers": {"a": 1}}),
+    )))
+    .unwrap_err();
     let refused: Vec<String> = refused.iter().map(ToString::to_string).collect();
     assert_eq!(
         refused,
@@ -410,7 +462,10 @@ fn addresses_and_headers_out_of_secrets_are_checked_without_showing_them() {
         ("http://:80/hunter2", "names no host"),
     ] {
         let error = check_url(url).unwrap_err();
-        assert!(error.contains(says) && !error.contains("hunter2"), "{url}: {error}");
+        assert!(
+            error.contains(says) && !error.contains("hunter2"),
+            "{url}: {error}"
+        );
     }
     assert_eq!(check_url("HTTPS://example.org:8443/a?b=c%20d#e"), Ok(()));
     assert_eq!(check_url("http://[::1]:80/"), Ok(()));

@@ -1,0 +1,116 @@
+//! Steps that act outside of the fleet: their jobs run beside the passes, and their outcomes are evidence.
+
+use super::{
+    bundles::Written,
+    error::PassError,
+    pass::{Hub, post},
+    view::Delivery,
+};
+use crate::{
+    action::Job,
+    workflow::{ActionEvidence, Effect, Spec},
+};
+use kube::{Api, core::DynamicObject};
+use roundhouse_api::{
+    application::{ApplicationStatus, StepPhase, WorkflowStatus},
+    revision::ApplicationRevision,
+};
+use std::collections::BTreeMap;
+
+/// Notes the revision of a run that has succeeded.
+pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
+    let workflow = status.workflow.as_ref();
+    if workflow.is_some_and(|workflow| workflow.finished && workflow.status == Some(StepPhase::Succeeded)) {
+        status.delivered_revision = Some(spec.revision.clone());
+    }
+}
+
+/// What tells the runs of an application apart: when they started.
+fn run_of(workflow: Option<&WorkflowStatus>) -> String {
+    let start = workflow.and_then(|workflow| workflow.start_time.as_ref());
+    start.map(|time| time.0.to_string()).unwrap_or_default()
+}
+
+impl Hub {
+    /// Starts the jobs that are asked for, and gives up those that nobody waits for any more. Nothing waits for them here.
+    pub(super) fn act(&self, delivery: &Delivery<'_>, workflow: Option<&WorkflowStatus>, effects: &[Effect]) {
+        let run = run_of(workflow);
+        let open = workflow.into_iter().flat_map(WorkflowStatus::all_steps);
+        let open = open.filter(|step| !step.is_over());
+        let wanted: BTreeMap<String, u32> = open
+            .filter_map(|step| Some((step.name.clone(), step.attempt?)))
+            .collect();
+        self.jobs.retain(&delivery.application.uid, &run, &wanted);
+        for effect in effects {
+            let Effect::Act {
+                step,
+                attempt,
+                action,
+            } = effect
+            else {
+                continue;
+            };
+            let job = Job {
+                application: delivery.application.clone(),
+                revision: delivery.spec.revision.clone(),
+                run: run.clone(),
+                step: step.clone(),
+                attempt: *attempt,
+                action: action.clone(),
+            };
+            let (queue, key) = (self.queue.clone(), delivery.key.clone());
+            self.jobs.start(job, move || queue.add(key));
+        }
+    }
+
+    /// What came of the jobs of the present run.
+    pub(super) fn outcomes(
+        &self,
+        delivery: &Delivery<'_>,
+        workflow: Option<&WorkflowStatus>,
+    ) -> BTreeMap<String, ActionEvidence> {
+        let outcomes = self.jobs.outcomes(&delivery.application.uid, &run_of(workflow));
+        let evidence = |(step, (attempt, outcome))| (step, ActionEvidence { attempt, outcome });
+        outcomes.into_iter().map(evidence).collect()
+    }
+
+    /// Makes the application's spec what it was at an earlier revision, as a user would; a spec that was changed in between
+    /// wins.
+    pub(super) async fn roll_back(
+        &self,
+        delivery: &Delivery<'_>,
+        revision: &str,
+    ) -> Result<Written, PassError> {
+        let title = format!("{}/{}", delivery.key.0, delivery.key.1);
+        let failed =
+            |doing: &str, error| PassError::api(&title, format!("{doing} revision {revision}"), error);
+        let revisions: Api<ApplicationRevision> = Api::namespaced(self.client.clone(), &delivery.key.0);
+        let record = revisions
+            .get_opt(revision)
+            .await
+            .map_err(|error| failed("reading", error))?;
+        let (Some(record), Some(app)) = (record, self.cache.application(delivery.key)) else {
+            // The next round knows better.
+            return Ok(Written::default());
+        };
+        let mut written = Written::default();
+        if app.generation != delivery.spec.generation {
+            return Ok(written);
+        }
+        let unreadable = |error: serde_json::Error| PassError::Unreadable {
+            application: title.clone(),
+            object: "the application".to_owned(),
+            reason: error.to_string(),
+        };
+        let mut object: DynamicObject = serde_json::from_slice(&app.bytes).map_err(unreadable)?;
+        object.data["spec"] = record.spec.application;
+        let answer = self
+            .applications(&app.namespace)
+            .replace(&app.name, &post(), &object)
+            .await;
+        let object = answer.map_err(|error| failed("going back to", error))?;
+        self.cache.put_application(object);
+        written.count += 1;
+        Ok(written)
+    }
+}

@@ -1,0 +1,100 @@
+//! Bundles, by the application that they belong to.
+
+use super::{Cache, State, older};
+use crate::{application::Key, dispatch::Observed};
+use roundhouse_api::names::{bundle_name, label};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+impl Cache {
+    /// Takes a Bundle in; returns the applications that it concerns: of its labels now, and before.
+    pub(in crate::application) fn put_bundle(&self, observed: Observed) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        let key = (observed.namespace.clone(), observed.name.clone());
+        let mut concerned = BTreeSet::new();
+        if let Some(held) = state.bundles.get(&key).cloned() {
+            if older(&held.resource_version, &observed.resource_version) {
+                return concerned;
+            }
+            concerned.extend(state.unlink(&key, &held));
+        }
+        if let Some(application) = application_of(&observed) {
+            state
+                .by_application
+                .entry(application.clone())
+                .or_default()
+                .insert(key.clone());
+            concerned.insert(application);
+        }
+        let delete_option = observed.spec.delete_option.as_ref();
+        let ttl = delete_option.and_then(|option| option.ttl_seconds_after_finished);
+        if ttl.is_some() && observed.spec.application_ref.is_none() {
+            state.expiring.insert(key.clone());
+            self.expiring.notify_one();
+        } else {
+            state.expiring.remove(&key);
+        }
+        state.bundles.insert(key, Arc::new(observed));
+        concerned
+    }
+
+    /// Hand-written Bundles that go some time after they are complete.
+    pub(in crate::application) fn expiring(&self) -> Vec<Observed> {
+        let state = self.state.read();
+        let bundles = state.expiring.iter().filter_map(|key| state.bundles.get(key));
+        bundles.map(|bundle| bundle.as_ref().clone()).collect()
+    }
+
+    /// Waits until one of them changes.
+    pub(in crate::application) async fn expiring_changed(&self) {
+        self.expiring.notified().await;
+    }
+
+    pub(in crate::application) fn remove_bundle(&self, key: &Key) -> Option<Key> {
+        let mut state = self.state.write();
+        state.expiring.remove(key);
+        let held = state.bundles.remove(key)?;
+        state.unlink(key, &held)
+    }
+
+    /// The Bundles of an application, by cluster.
+    pub(in crate::application) fn bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
+        let state = self.state.read();
+        let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
+        for key in state.by_application.get(application).into_iter().flatten() {
+            if let Some(bundle) = state.bundles.get(key) {
+                all.entry(bundle.cluster.clone())
+                    .or_default()
+                    .push(bundle.as_ref().clone());
+            }
+        }
+        all
+    }
+}
+
+impl State {
+    fn unlink(&mut self, key: &Key, held: &Observed) -> Option<Key> {
+        let application = application_of(held)?;
+        if let Some(keys) = self.by_application.get_mut(&application) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_application.remove(&application);
+            }
+        }
+        Some(application)
+    }
+}
+
+/// The application that a Bundle belongs to: by its reference, which stays when somebody takes the labels off, or by its
+/// labels if it has the name that dispatch gives: copied labels alone do not make a hand-written Bundle ours to remove.
+pub(in crate::application) fn application_of(observed: &Observed) -> Option<Key> {
+    if let Some(reference) = &observed.spec.application_ref {
+        return Some((reference.namespace.clone(), reference.name.clone()));
+    }
+    let labels = &observed.labels;
+    let (namespace, name) = (labels.get(label::APP_NAMESPACE)?, labels.get(label::APP_NAME)?);
+    let part = observed.name.strip_prefix(&bundle_name(namespace, name, 1))?;
+    (part.is_empty() || part.starts_with('.')).then(|| (namespace.clone(), name.clone()))
+}

@@ -1,0 +1,122 @@
+//! What is recorded about applications and kinds: Decisions, revisions, definitions.
+
+use super::{Cache, State, key_of, older, older_object};
+use crate::{application::Key, render::ReplicaPaths};
+use kube::ResourceExt;
+use roundhouse_api::{decision::Decision, definition::ComponentDefinition, revision::ApplicationRevision};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+impl Cache {
+    pub(in crate::application) fn put_decision(&self, mut decision: Decision) -> Option<Key> {
+        decision.metadata.managed_fields = None;
+        let application = &decision.spec.application_ref;
+        let application = (application.namespace.clone(), application.name.clone());
+        let mut state = self.state.write();
+        let key = key_of(&decision);
+        if older_object(state.decisions.get(&key), &decision) {
+            return None;
+        }
+        state.decisions.insert(key, Arc::new(decision));
+        Some(application)
+    }
+
+    pub(in crate::application) fn remove_decision(&self, key: &Key) -> Option<Key> {
+        let held = self.state.write().decisions.remove(key)?;
+        let application = &held.spec.application_ref;
+        Some((application.namespace.clone(), application.name.clone()))
+    }
+
+    pub(in crate::application) fn decision(&self, key: &Key) -> Option<Arc<Decision>> {
+        self.state.read().decisions.get(key).cloned()
+    }
+
+    /// The Decisions of an application, by step.
+    pub(in crate::application) fn decisions(&self, application: &Key) -> BTreeMap<String, Arc<Decision>> {
+        let state = self.state.read();
+        let own = state.decisions_of(application);
+        own.map(|decision| (decision.spec.step.clone(), decision.clone()))
+            .collect()
+    }
+
+    /// Takes a definition in; returns whether it says something else than before.
+    pub(in crate::application) fn put_definition(&self, definition: &ComponentDefinition) -> bool {
+        let key = key_of(definition);
+        let version = definition.resource_version().unwrap_or_default();
+        let mut state = self.state.write();
+        if state
+            .definitions
+            .get(&key)
+            .is_some_and(|(held, _)| older(held, &version))
+        {
+            return false;
+        }
+        let before = state.definitions.insert(key, (version, definition.spec.clone()));
+        before.is_none_or(|(_, spec)| spec != definition.spec)
+    }
+
+    pub(in crate::application) fn remove_definition(&self, key: &Key) -> bool {
+        self.state.write().definitions.remove(key).is_some()
+    }
+
+    /// Where the count of kinds lives, for the applications of a namespace.
+    pub(in crate::application) fn replica_paths(&self, namespace: &str) -> ReplicaPaths {
+        let state = self.state.read();
+        ReplicaPaths::of(
+            namespace,
+            state.definitions.iter().map(|(key, (_, spec))| (key, spec)),
+        )
+    }
+
+    pub(in crate::application) fn put_revision(&self, mut revision: ApplicationRevision) -> Option<Key> {
+        revision.metadata.managed_fields = None;
+        // The record of the spec is read from the server when it is needed.
+        revision.spec.application = Value::Null;
+        let mut state = self.state.write();
+        let key = key_of(&revision);
+        if older_object(state.revisions.get(&key), &revision) {
+            return None;
+        }
+        let application = (key.0.clone(), revision.spec.application_name.clone());
+        state.revisions.insert(key, Arc::new(revision));
+        Some(application)
+    }
+
+    pub(in crate::application) fn remove_revision(&self, key: &Key) -> Option<Key> {
+        let held = self.state.write().revisions.remove(key)?;
+        Some((key.0.clone(), held.spec.application_name.clone()))
+    }
+
+    /// The revisions of an application, by name.
+    pub(in crate::application) fn revisions(&self, application: &Key) -> Vec<Arc<ApplicationRevision>> {
+        let state = self.state.read();
+        let from = (application.0.clone(), format!("{}-v", application.1));
+        let in_range = state
+            .revisions
+            .range(from..)
+            .take_while(|((namespace, name), _)| {
+                *namespace == application.0 && name.starts_with(&application.1)
+            });
+        in_range
+            .filter(|(_, revision)| revision.spec.application_name == application.1)
+            .map(|(_, revision)| revision.clone())
+            .collect()
+    }
+}
+
+impl State {
+    /// The Decisions of an application.
+    pub(super) fn decisions_of<'a>(
+        &'a self,
+        application: &'a Key,
+    ) -> impl Iterator<Item = &'a Arc<Decision>> {
+        let from = (application.0.clone(), format!("{}-", application.1));
+        let in_range = self.decisions.range(from..).take_while(|((namespace, name), _)| {
+            *namespace == application.0 && name.starts_with(&application.1)
+        });
+        in_range.map(|(_, decision)| decision).filter(|decision| {
+            let of = &decision.spec.application_ref;
+            of.namespace == application.0 && of.name == application.1
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! How many clusters of a step are under way at a time (`maxParallel`).
+//!
+//! What is under way follows from the Bundles and their reports alone, so that a restart of the hub changes nothing.
+
+use super::{
+    Observed, Plan, Target, Wanted,
+    plan::{Todo, shrinks},
+};
+use crate::workflow::{ClusterEvidence, ClusterState};
+use roundhouse_api::application::WaitFor;
+use std::collections::BTreeMap;
+
+/// A step that dispatches to few clusters at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct Wave<'a> {
+    /// Its clusters.
+    pub clusters: &'a [String],
+    /// So many are under way at a time; 0 when it is not at work.
+    pub most: usize,
+    /// A cluster is under way until this is reached.
+    pub wait: WaitFor,
+}
+
+/// Holds back what is beyond the waves: those Bundles wait for their turn. `shown` is what each cluster shows of what is
+/// wanted. A cluster that cannot be reached takes no place, and gets its Bundle whenever there is a place at all: nobody
+/// knows when it comes back.
+pub fn hold_back(
+    plan: &mut Plan,
+    waves: &[Wave<'_>],
+    observed: &BTreeMap<String, Vec<Observed>>,
+    shown: &BTreeMap<String, Result<ClusterEvidence, String>>,
+    unreachable: impl Fn(&str) -> bool,
+) {
+    for wave in waves {
+        let mut due = Vec::new();
+        let mut under_way = 0;
+        for cluster in wave.clusters {
+            let Some(Target::Bundles(wanted)) = plan.targets.get(cluster) else {
+                continue;
+            };
+            let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+            if wanted.iter().any(|wanted| wanted.todo.is_write()) {
+                // What is written in part is finished first; then what gives replicas up, which others wait for.
+                let whole = wanted.iter().all(|wanted| wanted.todo.is_write());
+                let away = unreachable(cluster);
+                due.push((away, whole, !shrinks(wanted.iter(), held), cluster.as_str()));
+            } else if is_under_way(shown.get(cluster), wave.wait) {
+                under_way += 1;
+            }
+        }
+        due.sort_unstable();
+        let mut free = wave.most.saturating_sub(under_way);
+        let mut late = Vec::new();
+        for (away, _, _, cluster) in due {
+            match (away, free) {
+                (true, _) if wave.most > 0 => {}
+                (_, 0) => late.push(cluster),
+                _ => free -= 1,
+            }
+        }
+        for cluster in late {
+            if let Some(Target::Bundles(wanted)) = plan.targets.get_mut(cluster) {
+                wanted.iter_mut().for_each(wait_for_turn);
+            }
+        }
+    }
+}
+
+fn wait_for_turn(wanted: &mut Wanted) {
+    if wanted.todo.is_write() {
+        wanted.todo = Todo::AwaitTurn;
+    }
+}
+
+fn is_under_way(shown: Option<&Result<ClusterEvidence, String>>, wait: WaitFor) -> bool {
+    match shown {
+        Some(Ok(evidence)) => evidence.state != ClusterState::Unreachable && !evidence.state.passes(wait),
+        Some(Err(_)) | None => false,
+    }
+}

@@ -1,0 +1,67 @@
+//! When a placing step passes, waits, or fails.
+
+use super::{
+    ClusterEvidence, ClusterState, Deploy, Effect, StepEvidence, backoff,
+    expressions::fleet,
+    message,
+    run::Run,
+    spec::{At, Step},
+    waiting,
+};
+use roundhouse_api::application::StepReason;
+
+impl<'a> Run<'a> {
+    pub(super) fn judge_deploy(&mut self, step: &'a Step, at: At, deploy: &Deploy) {
+        self.effects.push(Effect::Dispatch {
+            step: step.name.clone(),
+        });
+        let Some(evidence) = self.evidence.steps.get(&step.name) else {
+            let state = self.seen(at);
+            let since = state.and_then(|state| state.last_execute_time.clone());
+            let since = since.map_or(self.now, |time| time.0);
+            return self.wake_in(backoff::until_next_look(
+                since,
+                self.now,
+                self.spec.limits.max_wait,
+            ));
+        };
+        if let StepEvidence::Refused { message } = evidence {
+            return self.refused(at, message.clone());
+        }
+        if let Some(message) = too_many_failed(evidence, deploy) {
+            return self.fail(at, StepReason::Action, message);
+        }
+        let open = match &deploy.until {
+            None => (!evidence.passes(deploy.wait)).then(|| waiting(evidence, deploy.wait)),
+            Some(until) => match evidence.until() {
+                false => Some(waiting(evidence, deploy.wait)),
+                true => match self.until(until, step, &fleet(evidence.clusters().iter())) {
+                    Ok(Some(message)) => Some(format!("{message}; {}", waiting(evidence, deploy.wait))),
+                    Ok(None) => None,
+                    Err(why) => return self.refused(at, why),
+                },
+            },
+        };
+        match open {
+            None => self.finish(step, at, None),
+            Some(message) => self.wait(at, message, Some(evidence.digest())),
+        }
+    }
+}
+
+/// What a step says that has more failed clusters than it may.
+fn too_many_failed(evidence: &StepEvidence, deploy: &Deploy) -> Option<String> {
+    let most = usize::try_from(deploy.max_failed_clusters?).unwrap_or(usize::MAX);
+    let failed: Vec<&ClusterEvidence> = evidence
+        .clusters()
+        .iter()
+        .filter(|cluster| cluster.state == ClusterState::Failed)
+        .collect();
+    (failed.len() > most).then(|| {
+        format!(
+            "{} clusters failed, more than maxFailedClusters {most}: {}",
+            failed.len(),
+            message::clusters(failed.iter().copied())
+        )
+    })
+}

@@ -1,0 +1,122 @@
+//! How a run stands as a whole, and how it ends.
+
+use super::{
+    Effect,
+    run::{AWAITING, Run},
+    spec::Action,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, StepStatus, WaitFor};
+
+/// What a run says that ended because a step failed too often (the seed's words).
+pub const TERMINATED_BY_FAILURE: &str =
+    "The workflow terminates automatically because the failed times of steps have reached the limit";
+
+impl Run<'_> {
+    /// Says how the run stands after its steps were looked at.
+    pub(super) fn conclude(&mut self) {
+        if self.workflow.steps.iter().all(StepStatus::is_over) {
+            return self.complete();
+        }
+        let suspended = self
+            .workflow
+            .all_steps()
+            .find(|state| state.phase == StepPhase::Suspending);
+        if let Some(suspended) = suspended {
+            let message = suspended.message.clone().unwrap_or_else(|| AWAITING.to_owned());
+            self.workflow.suspend = true;
+            self.workflow.status = Some(StepPhase::Suspending);
+            self.workflow.message = Some(message);
+            self.phase = Some(ApplicationPhase::WorkflowSuspending);
+            if !self
+                .effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Dispatch { .. }))
+            {
+                self.effects.insert(0, Effect::Keep);
+            }
+            return;
+        }
+        self.workflow.suspend = false;
+        self.workflow.status = Some(StepPhase::Running);
+        self.phase = Some(ApplicationPhase::RunningWorkflow);
+        let at_work = |state: &&StepStatus| {
+            state.sub_steps.is_empty() && !state.is_over() && state.phase != StepPhase::Pending
+        };
+        let message = self
+            .workflow
+            .all_steps()
+            .filter(at_work)
+            .find_map(|state| state.message.clone());
+        self.workflow.message = message;
+    }
+
+    /// Every step is over.
+    fn complete(&mut self) {
+        if let Some(by) = self.ended_by() {
+            let why = self.workflow.step(by).and_then(|state| state.message.clone());
+            let message = format!("ended by step {by}: {}", why.unwrap_or_default());
+            self.workflow.terminated = true;
+            self.workflow.message = Some(message);
+            return self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
+        }
+        if let Some(message) = self.failure() {
+            self.workflow.terminated = true;
+            self.workflow.message = Some(message);
+            return self.end(StepPhase::Failed, ApplicationPhase::WorkflowFailed);
+        }
+        self.workflow.message = None;
+        self.end(StepPhase::Succeeded, ApplicationPhase::RunningWorkflow);
+        self.rest();
+    }
+
+    /// What a run says in which a step has failed.
+    fn failure(&self) -> Option<String> {
+        let failed = || {
+            let all = self.workflow.all_steps();
+            all.filter(|state| state.phase == StepPhase::Failed)
+        };
+        let too_often = |state: &StepStatus| state.reason == Some(StepReason::FailedAfterRetries);
+        if failed().any(too_often) {
+            return Some(TERMINATED_BY_FAILURE.to_owned());
+        }
+        // A group whose time was up may have no step that failed.
+        let first = failed()
+            .find(|state| state.sub_steps.is_empty())
+            .or(failed().next())?;
+        let message = first.message.as_deref().unwrap_or_default();
+        Some(format!("step {} failed: {message}", first.name))
+    }
+
+    pub(super) fn end(&mut self, outcome: StepPhase, phase: ApplicationPhase) {
+        self.workflow.status = Some(outcome);
+        self.workflow.suspend = false;
+        self.workflow.finished = true;
+        self.workflow.end_time = Some(Time(self.now));
+        self.phase = Some(phase);
+        self.wake = None;
+    }
+
+    /// A finished run: only the phase of a delivered application follows its health.
+    pub(super) fn rest(&mut self) {
+        if self.workflow.status != Some(StepPhase::Succeeded) {
+            return self.effects.push(Effect::Keep);
+        }
+        // A run whose steps did not wait for readiness is judged by readiness all the same.
+        let mut placing = self.leaves().filter_map(|at| self.spec.at(at).zip(self.seen(at)));
+        let healthy = placing.all(|(step, state)| {
+            let Action::Deploy(_) = step.action else {
+                return true;
+            };
+            let evidence = self.evidence.steps.get(&step.name);
+            state.phase != StepPhase::Succeeded
+                || evidence.is_some_and(|evidence| evidence.passes(WaitFor::Ready))
+        });
+        self.phase = Some(match healthy {
+            true => ApplicationPhase::Running,
+            false => ApplicationPhase::Unhealthy,
+        });
+        self.effects.push(Effect::Refresh);
+        self.effects.push(Effect::CollectGarbage);
+    }
+}
