@@ -4,7 +4,7 @@ use crate::placement::{Change, OverrideTarget};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// What a placing step decided: for each workload, how many replicas each cluster gets and why.
 #[derive(CustomResource, Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,9 @@ pub struct DecisionSpec {
     /// Fencing epoch of the hub that wrote it.
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: i64,
+    /// The components that it dispatches; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
     /// Content hash over the canonical form of `workloads`, `clusters` and `excluded`, without the fields `previous`,
     /// `tie` and `bound` and the count `NotMatched`: a decision that repeats an earlier one has its hash.
     pub hash: String,
@@ -215,13 +218,13 @@ pub struct Assignment {
     pub quota: Option<String>,
     /// The bound that held: `Min`, `Max`, `Capacity`, `ZeroWeight`, `NoAdditional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bound: Option<String>,
+    pub bound: Option<Cow<'static, str>>,
     /// Replicas before this decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<u32>,
     /// What settled a tie: `AlreadyHeld`, `LargerPrevious`, `FewerSeats`, `Hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tie: Option<String>,
+    pub tie: Option<Cow<'static, str>>,
     /// Whether the rule gives every cluster the full count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,

@@ -161,6 +161,67 @@ async fn what_cannot_be_planned_is_named() -> Result<()> {
     Ok(())
 }
 
+/// The seed with an override that fits nothing.
+fn stopped() -> String {
+    SEED.replace(
+        "      properties:\n        placement:\n",
+        "      properties:\n        overrides:\n        - target: {kind: Deployment, name: nobody}\n          patch: {spec: {paused: true}}\n        placement:\n",
+    )
+}
+
+#[tokio::test]
+async fn a_plan_reads_stdin_and_writes_yaml() -> Result<()> {
+    let home = home(&[
+        ("app.yaml", SEED),
+        ("fleet.yaml", FLEET),
+        ("stopped.yaml", &stopped()),
+    ])?;
+    let binary = binaries()?.roundhouse.display().to_string();
+    let piped = async |verb: &str| {
+        let line = format!("cat app.yaml | '{binary}' {verb}");
+        Process::start(Path::new("sh"), ["-c", line.as_str()], home.path())?
+            .wait()
+            .await
+    };
+    let plan = ["plan", "-f", "app.yaml", "--inventory", "fleet.yaml", "-o"];
+    let json = expect(0, &[&plan[..], &["json"]].concat(), home.path())
+        .await?
+        .stdout;
+    let of_stdin = piped("plan -f - --inventory fleet.yaml -o json").await?;
+    assert_eq!(of_stdin.stdout, json, "{}", of_stdin.stderr);
+    let yaml = expect(0, &[&plan[..], &["yaml"]].concat(), home.path())
+        .await?
+        .stdout;
+    assert_eq!(
+        roundhouse_e2e::world::object(&yaml)?,
+        serde_json::from_str::<Value>(&json)?
+    );
+    // The place of what is wrong in it is named too.
+    let wrong = piped("plan -f - -f fleet.yaml --inventory fleet.yaml").await?;
+    assert!(
+        wrong.status.code() == Some(1) && wrong.stderr.contains("fleet.yaml"),
+        "{}",
+        wrong.stderr
+    );
+    // A plan that is stopped fails, with a status of its own asked for or not.
+    for more in [&[][..], &["--detailed-exitcode"]] {
+        let words = [
+            "plan",
+            "-f",
+            "stopped.yaml",
+            "--inventory",
+            "fleet.yaml",
+            "-o",
+            "json",
+        ];
+        let ended = expect(1, &[&words[..], more].concat(), home.path()).await?;
+        let json: Value = serde_json::from_str(&ended.stdout)?;
+        assert_eq!(json["stopped"][0]["step"], "step-0");
+        assert!(ended.stderr.contains("[E-OVERRIDE]"), "{}", ended.stderr);
+    }
+    Ok(())
+}
+
 /// A running demo that has delivered all samples.
 struct Demo {
     home: TempDir,
@@ -229,6 +290,24 @@ async fn a_plan_against_a_hub_says_what_would_change_and_is_applied_once() -> Re
         same.stdout
             .contains("compared with the bundles dispatched last, not with live state")
     );
+
+    // What would not be carried out in full is no plan to apply.
+    std::fs::write(demo.home.path().join("stopped.yaml"), stopped())?;
+    let unsaved = demo
+        .run(1, &["plan", "-f", "stopped.yaml", "--out", "p.plan"])
+        .await?;
+    for said in [
+        "[E-OVERRIDE]",
+        "error: the plan was not saved to p.plan [E-STOPPED]\n",
+        "\ntry:   mending what is named there",
+    ] {
+        assert!(
+            unsaved.stderr.contains(said),
+            "{said:?} is missing in\n{}",
+            unsaved.stderr
+        );
+    }
+    assert!(!demo.home.path().join("p.plan").exists());
 
     let plan = demo
         .run(

@@ -17,4 +17,5 @@ pub mod render;
 pub mod run;
 pub mod simulate;
 pub mod tenancy;
+pub mod words;
 pub mod workflow;

@@ -11,6 +11,7 @@ mod properties;
 mod resolve;
 mod status;
 mod step;
+mod traits;
 mod validate;
 mod workflow;
 
@@ -23,6 +24,7 @@ pub use resolve::{Found, Unresolved, references, resolve};
 pub(crate) use resolve::{Together, above_hundred, combine, together};
 pub use status::*;
 pub use step::*;
+pub use traits::{FieldPath, Setting, TraitService, ValidTrait, merge_traits, pod_template, workload_of};
 pub use validate::{
     Violation, check_application_name, check_header, check_url, validate, validate_placement,
 };
@@ -74,7 +76,24 @@ pub struct ApplicationSpec {
 pub struct Component {
     /// Name, unique in the application.
     pub name: String,
-    /// `k8s-objects`, `webservice` or `worker`.
+    /// `k8s-objects`, `webservice`, `worker`, `task` or `cron-task`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Properties of that type.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    #[schemars(schema_with = "crate::any_value")]
+    pub properties: Value,
+    /// What is merged into its workload before it is sent, in one change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traits: Vec<Trait>,
+}
+
+/// One trait of a component.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+#[serde(rename_all = "camelCase")]
+pub struct Trait {
+    /// `scaler`, `labels`, `annotations`, `expose`, `env`, `resource`, `sidecar` or `node-selector`.
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.
@@ -107,7 +126,8 @@ mod tests {
     #[test]
     fn a_spec_is_written_as_it_was_read() {
         for spec in [
-            json!({"components": [{"name": "a", "type": "worker", "properties": {"image": "x", "extra": null}}],
+            json!({"components": [{"name": "a", "type": "worker", "properties": {"image": "x", "extra": null},
+                "traits": [{"type": "scaler", "properties": {"replicas": 3}}, {"type": "expose"}]}],
                 "policies": [{"name": "p", "type": "placement"}],
                 "workflow": {"mode": {"steps": "DAG", "subSteps": "StepByStep"}, "steps": [{"type": "suspend"},
                     {"name": "b", "type": "deploy", "if": "always", "timeout": "1m", "dependsOn": ["a"], "meta": {"alias": "B"},

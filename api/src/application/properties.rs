@@ -2,7 +2,7 @@
 //!
 //! These types are made by `validate()` only; the words that users write for them are in `validate/`.
 
-use super::{DeployStep, Mode, StepKind, ValidStep};
+use super::{DeployStep, Mode, StepKind, ValidStep, ValidTrait};
 use crate::bundle::{ApplyOnce, ApplyOnceRule};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ pub struct ValidComponent {
     pub name: String,
     /// What it is.
     pub kind: ComponentKind,
+    /// What is merged into its workload, and added beside it; the order has no meaning.
+    pub traits: Vec<ValidTrait>,
 }
 
 /// The component types.
@@ -59,6 +61,10 @@ pub enum ComponentKind {
     Webservice(Box<WebserviceProperties>),
     /// `worker`: a Deployment without ports.
     Worker(Box<WorkerProperties>),
+    /// `task`: a Job.
+    Task(Box<TaskProperties>),
+    /// `cron-task`: a CronJob.
+    CronTask(Box<CronTaskProperties>),
 }
 
 impl ComponentKind {
@@ -68,6 +74,8 @@ impl ComponentKind {
             ComponentKind::Objects(_) => "k8s-objects",
             ComponentKind::Webservice(_) => "webservice",
             ComponentKind::Worker(_) => "worker",
+            ComponentKind::Task(_) => "task",
+            ComponentKind::CronTask(_) => "cron-task",
         }
     }
 }
@@ -79,7 +87,7 @@ pub struct ObjectsProperties {
     pub objects: Vec<Value>,
 }
 
-/// What `webservice` and `worker` share. Values of Kubernetes types (environment variables, volumes, probes) were
+/// What the types with one container share. Values of Kubernetes types (environment variables, volumes, probes) were
 /// checked against their schema and are kept as they were written.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerProperties {
@@ -95,7 +103,7 @@ pub struct WorkerProperties {
     pub cpu: Option<String>,
     /// Memory request and limit, a Kubernetes quantity.
     pub memory: Option<String>,
-    /// Replicas before division; absent is 1.
+    /// Replicas before division; absent is 1. Always absent for `task` and `cron-task`, which have a count.
     pub replicas: Option<u32>,
     /// Volumes of the pod (`Volume`), whichever form they were written in.
     pub volumes: Vec<Value>,
@@ -148,6 +156,84 @@ pub struct WebserviceProperties {
     pub ports: Vec<WebservicePort>,
     /// Type of the Service.
     pub expose_type: ExposeType,
+}
+
+/// Properties of `task`: those of a worker without replicas, and those of a Job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaskProperties {
+    /// What it has in common with a worker.
+    pub worker: WorkerProperties,
+    /// Pods that run to completion, all at the same time; before division, at least 1.
+    pub count: u32,
+    /// Whether a container that fails is started again in its pod.
+    pub restart: RestartPolicy,
+    /// Failures after which the Job has failed.
+    pub backoff_limit: Option<u32>,
+    /// Seconds after which a Job that still runs has failed.
+    pub active_deadline_seconds: Option<u32>,
+    /// Seconds after its end at which the Job is removed.
+    pub ttl_seconds_after_finished: Option<u32>,
+}
+
+/// What becomes of a container of a Job that fails.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// Its pod has failed, and the Job makes another one.
+    #[default]
+    Never,
+    /// It is started again in its pod.
+    OnFailure,
+}
+
+impl RestartPolicy {
+    /// The word that Kubernetes uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RestartPolicy::Never => "Never",
+            RestartPolicy::OnFailure => "OnFailure",
+        }
+    }
+}
+
+/// Properties of `cron-task`: those of a task, and when it runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CronTaskProperties {
+    /// Each run; its count is per cluster, because CronJobs are not divided.
+    pub task: TaskProperties,
+    /// When it runs, in Cron format.
+    pub schedule: String,
+    /// What happens when a run is due and the last one has not ended.
+    pub concurrency_policy: Option<ConcurrencyPolicy>,
+    /// Whether no run is started.
+    pub suspend: Option<bool>,
+    /// Seconds by which a run that was missed may be late.
+    pub starting_deadline_seconds: Option<u32>,
+    /// Runs that succeeded and are kept.
+    pub successful_jobs_history_limit: Option<u32>,
+    /// Runs that failed and are kept.
+    pub failed_jobs_history_limit: Option<u32>,
+}
+
+/// What happens when a run of a `cron-task` is due and the last one has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConcurrencyPolicy {
+    /// Both run.
+    Allow,
+    /// The new one is left out.
+    Forbid,
+    /// The old one is ended.
+    Replace,
+}
+
+impl ConcurrencyPolicy {
+    /// The word that Kubernetes uses.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ConcurrencyPolicy::Allow => "Allow",
+            ConcurrencyPolicy::Forbid => "Forbid",
+            ConcurrencyPolicy::Replace => "Replace",
+        }
+    }
 }
 
 /// One port of a webservice.

@@ -122,7 +122,8 @@ impl<'de> Deserialize<'de> for ReplicaShare {
                 self.visit_u64(count)
             }
             fn visit_f64<E: de::Error>(self, count: f64) -> Result<ReplicaShare, E> {
-                Err(E::custom(ShareError::Count(count.to_string())))
+                // As it was written: 10.0 is no integer, and `10` would not say so.
+                Err(E::custom(ShareError::Count(format!("{count:?}"))))
             }
         }
         deserializer.deserialize_any(Visitor)

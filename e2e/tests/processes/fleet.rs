@@ -10,7 +10,7 @@ use roundhouse_api::{
 use roundhouse_e2e::{
     binaries::binaries,
     process::{Ended, Process, soon},
-    world::SEED,
+    world::{SEED, object},
 };
 use serde_json::Value;
 
@@ -64,7 +64,7 @@ async fn cluster(yard: &Yard, name: &str) -> Result<Cluster> {
 }
 
 /// Waits until `explain` says this of the seed's application on west-1.
-async fn explained(yard: &Yard, reason: &str) -> Result<Value> {
+pub(crate) async fn explained(yard: &Yard, reason: &str) -> Result<Value> {
     soon(&format!("west-1 to be {reason}"), async || {
         let answer = json(yard, &["explain", "web", "--cluster", "west-1"]).await?;
         // Decided and stored, not only foreseen.
@@ -86,6 +86,24 @@ async fn a_fleet_is_explained_and_changed_with_its_consequences_first() -> Resul
     }
     let placed = explained(&yard, "Placed").await?;
     assert_eq!(placed["steps"][0]["replicas"], 2);
+    for words in [
+        &["explain", "web"][..],
+        &["explain", "web", "--cluster", "west-1"],
+    ] {
+        let yaml = done(&yard, &[words, &["-o", "yaml"]].concat()).await?.stdout;
+        assert_eq!(object(&yaml)?, json(&yard, words).await?, "{words:?}");
+    }
+    // A proposal of a file, on the fleet of the hub.
+    let file = yard.home.path().join("more.yaml");
+    std::fs::write(&file, SEED.replace("\"20%\"", "\"30%\""))?;
+    let file = file.display().to_string();
+    let proposed = json(&yard, &["explain", "web", "--cluster", "west-1", "-f", &file]).await?;
+    assert_eq!(proposed["steps"][0]["replicas"], 3, "{proposed}");
+    let arithmetic = done(&yard, &["explain", "web", "-f", &file]).await?.stdout;
+    for part in ["30% of 10 = 3", "the hub has another Decision stored"] {
+        assert!(arithmetic.contains(part), "{part:?} is missing in\n{arithmetic}");
+    }
+    refused(&yard, &["explain", "api", "-f", &file], "E-APPLICATION").await?;
 
     let listed = done(&yard, &["clusters"]).await?.stdout;
     let rows: Vec<Vec<&str>> = listed

@@ -2,10 +2,12 @@
 //! kubeconfigs that they write.
 
 mod acting;
+mod conserved;
 mod delivery;
 mod diff;
 mod ends;
 mod fleet;
 mod identity;
 mod memory;
+mod moves;
 mod yard;

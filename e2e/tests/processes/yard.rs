@@ -56,17 +56,23 @@ impl Yard {
             client,
         };
         for (name, region) in MEMBERS {
-            let verb = ["apiserver", "--simulate-workloads"];
-            let (member, _) = serve(yard.home.path(), name, &verb).await?;
-            yard.members.push(member);
-            yard.accept(name, region).await?;
-            let agent = yard.start_agent(name).await?;
-            yard.agents.push(agent);
+            yard.join(name, region).await?;
         }
         for (name, _) in MEMBERS {
             yard.until_available(name).await?;
         }
         Ok(yard)
+    }
+
+    /// Starts a member with its agent, and accepts it.
+    pub(crate) async fn join(&mut self, name: &str, region: &str) -> Result<()> {
+        let verb = ["apiserver", "--simulate-workloads"];
+        let (member, _) = serve(self.home.path(), name, &verb).await?;
+        self.members.push(member);
+        self.accept(name, region).await?;
+        let agent = self.start_agent(name).await?;
+        self.agents.push(agent);
+        Ok(())
     }
 
     /// Applies a Cluster as a person does who has looked at it.
@@ -82,7 +88,7 @@ impl Yard {
         Ok(())
     }
 
-    async fn until_available(&self, name: &str) -> Result<()> {
+    pub(crate) async fn until_available(&self, name: &str) -> Result<()> {
         let clusters: Api<Cluster> = Api::all(self.client.clone());
         soon(&format!("cluster {name}"), async || {
             let status = clusters.get(name).await?.status.unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::{
     Key,
     cache::{Cache, Stored},
-    placing, removing, revisions,
+    feedback, placing, removing, revisions,
     view::{Delivery, foreign, override_faults},
 };
 use crate::{
@@ -199,6 +199,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     let spec = Spec::new(&choice.latest.name, generation, of, &valid, Limits::default());
     let delivery = Delivery {
         key: &key,
+        manifest_configs: feedback::manifest_configs(&valid, &rendered),
         workloads: render::workloads(&rendered),
         content: Content {
             namespace: key.0.clone(),
@@ -307,6 +308,8 @@ impl Request<'_> {
             workloads: &delivery.workloads,
             rendered: &delivery.content.rendered,
             faults: &BTreeMap::new(),
+            // What a run comes to know is not known before.
+            patches: &BTreeMap::new(),
             fleet: &fleet,
             stored: self.decisions,
             now: self.now,

@@ -3,6 +3,8 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `feed` | watches Applications, Placements, Bundles, Clusters, Decisions and ApplicationRevisions into the cache |
+//! | `feedback` | outputs of placing steps: what agents are to report, and what they do |
+//! | `patching` | changes that a run has come to know, as overrides of a decision |
 //! | `fleet` | the one index of the clusters |
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
@@ -32,10 +34,12 @@ mod controller;
 mod error;
 mod expiring;
 mod feed;
+mod feedback;
 mod fleet;
 mod foresee;
 mod lifecycle;
 mod pass;
+mod patching;
 mod placements;
 mod placing;
 mod queue;

@@ -10,6 +10,7 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
+    feedback,
     placing::{self, Placed},
     queue::Queue,
     removing, revisions, status,
@@ -240,6 +241,7 @@ impl Hub {
         let delivery = Delivery {
             key,
             application,
+            manifest_configs: feedback::manifest_configs(&valid, &content.rendered),
             workloads: render::workloads(&content.rendered),
             valid,
             content,
@@ -416,7 +418,7 @@ impl Hub {
             written.count += 1;
         }
         let vanished = view.plan.targets.values().filter_map(|target| match target {
-            Target::Vanished { revision } => Some(revision.clone()),
+            Target::Vanished { revision } | Target::Loading { revision } => Some(revision.clone()),
             _ => None,
         });
         for revision in vanished.collect::<std::collections::BTreeSet<_>>() {

@@ -5,24 +5,28 @@
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
 //! settled. A step whose overrides cannot be applied keeps what was decided before and says why.
 
-use super::{Key, fleet::Fleet};
+use super::{Key, fleet::Fleet, patching};
 use crate::{
     dispatch::{Layer, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
-    render::Rendered,
-    workflow::Reach,
+    render::{self, Rendered},
+    workflow::{Reach, ResolvedPatch},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, DeployStep, ValidApplication, ValidStep, WaitFor},
+    application::{Application, DeployStep, ReadyShare, Until, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
-    decision::{Decision, DecisionSpec, OverrideError},
+    decision::{Decision, DecisionSpec, OverrideError, WorkloadRef},
     names::{decision_name, label},
     placement::PlacementSpec,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// All that the decisions depend on.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +47,8 @@ pub(super) struct Request<'a> {
     pub(super) rendered: &'a Rendered,
     /// Step -> what is wrong with its overrides on the manifests.
     pub(super) faults: &'a BTreeMap<String, Vec<OverrideError>>,
+    /// Step -> changes that the run has come to know.
+    pub(super) patches: &'a BTreeMap<String, Vec<ResolvedPatch>>,
 }
 
 /// A placing step and its decision.
@@ -57,6 +63,12 @@ pub(super) struct Placed {
     /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
     pub(super) held: bool,
     pub(super) wait: WaitFor,
+    /// Whether it follows the fleet.
+    pub(super) live: bool,
+    /// It passes when so many are ready; a condition over the fleet counts as all of them here.
+    pub(super) ready: Option<ReadyShare>,
+    /// At most this many clusters are under way.
+    pub(super) max_parallel: Option<u32>,
     /// Whether it may place on no cluster at all.
     pub(super) may_be_empty: bool,
 }
@@ -94,6 +106,12 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             decision,
             held,
             wait: deploy.wait,
+            live: reach == Reach::Live,
+            ready: match deploy.until {
+                Some(Until::Ready(share)) => Some(share),
+                _ => None,
+            },
+            max_parallel: deploy.max_parallel,
             may_be_empty: may_be_empty(&deploy.placement),
         });
     }
@@ -108,24 +126,72 @@ fn may_be_empty(placement: &PlacementSpec) -> bool {
 /// What placement answers now, for all placing steps together.
 pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let steps = steps(request.valid);
-    let mut decisions = placement::place(&placement::Request {
-        application: &format!("{}/{}", request.key.0, request.key.1),
-        steps: &steps,
-        workloads: request.workloads,
-        inventory: &request.fleet.inventory,
-        previous: &Previous::from_decisions_at(
-            request.revision,
-            request.stored.values().map(|decision| &decision.spec),
-        ),
-        now: request.now,
-    });
+    let application = format!("{}/{}", request.key.0, request.key.1);
+    let stored = request.stored.values().map(|decision| &decision.spec);
+    let previous = Previous::from_decisions_at(request.revision, stored);
+    let only: Vec<Option<&str>> = request
+        .valid
+        .placing()
+        .map(|(_, deploy)| deploy.only.as_deref())
+        .collect();
+    // Steps that dispatch the same components share their replicas.
+    let groups: BTreeSet<Option<&str>> = only.iter().copied().collect();
+    let mut decisions: Vec<Option<StepDecision>> = steps.iter().map(|_| None).collect();
+    for group in groups {
+        let own: Vec<usize> = (0..steps.len())
+            .filter(|index| only.get(*index) == Some(&group))
+            .collect();
+        let of_group: Vec<PlacingStep<'_>> = own
+            .iter()
+            .filter_map(|index| steps.get(*index).copied())
+            .collect();
+        let workloads: Cow<'_, [Workload]> = match group {
+            None => Cow::Borrowed(request.workloads),
+            Some(component) => Cow::Owned(workloads_of(request, component)),
+        };
+        let placed = placement::place(&placement::Request {
+            application: &application,
+            steps: &of_group,
+            workloads: &workloads,
+            inventory: &request.fleet.inventory,
+            previous: &previous,
+            now: request.now,
+        });
+        for (index, decision) in own.into_iter().zip(placed) {
+            if let Some(place) = decisions.get_mut(index) {
+                *place = Some(decision);
+            }
+        }
+    }
+    let mut decisions: Vec<StepDecision> = decisions.into_iter().flatten().collect();
     for (decision, step) in decisions.iter_mut().zip(&steps) {
         let manifests = request.rendered.components.iter().flat_map(|c| &c.manifests);
         decision
             .override_errors
             .extend(without_target(&step.spec.overrides, manifests));
+        if let Some(patches) = request.patches.get(step.name) {
+            let before = step.spec.overrides.len();
+            let made = patching::overrides(request.rendered, patches, &decision.clusters, before);
+            decision.overrides.extend(made);
+        }
     }
     decisions
+}
+
+/// The workloads of a component.
+fn workloads_of(request: &Request<'_>, component: &str) -> Vec<Workload> {
+    let manifests = request
+        .rendered
+        .components
+        .iter()
+        .filter(|c| c.name == component)
+        .flat_map(|c| &c.manifests);
+    let own: BTreeSet<WorkloadRef> = manifests.filter_map(render::workload_ref).collect();
+    let workloads = request.workloads.iter();
+    workloads
+        .filter(|workload| own.contains(&workload.key))
+        .cloned()
+        .collect()
 }
 
 /// What was decided before, with what is wrong now: a decision whose overrides cannot be applied is not carried out, not
@@ -172,6 +238,16 @@ fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
     stored.hash != new.hash
         || stored.revision != new.revision
         || stored.application_ref != new.application_ref
+        || stored.components != new.components
+}
+
+/// The components that a step dispatches; empty for all of them.
+fn components(request: &Request<'_>, step: &str) -> Vec<String> {
+    let mut placing = request.valid.placing();
+    let own = placing.find(|(placing, _)| placing.name == step);
+    own.and_then(|(_, deploy)| deploy.only.clone())
+        .into_iter()
+        .collect()
 }
 
 fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
@@ -179,6 +255,7 @@ fn spec(request: &Request<'_>, decision: &StepDecision) -> DecisionSpec {
         application_ref: request.application.clone(),
         revision: request.revision.to_owned(),
         epoch: request.epoch,
+        components: components(request, &decision.step),
         ..decision.to_spec()
     }
 }

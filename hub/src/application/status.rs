@@ -40,6 +40,11 @@ pub(super) fn evidence_by_cluster(
             Target::Nothing => return None,
             Target::Refused(refusal) => Err(format!("cluster {cluster}: {refusal}")),
             Target::Bundles(wanted) => Ok(cluster_evidence(cluster, wanted, held, unreachable)),
+            Target::Loading { revision } => Ok(ClusterEvidence {
+                cluster: cluster.clone(),
+                state: ClusterState::Dispatching,
+                message: format!("revision {revision}, of which it keeps a part, is not read yet"),
+            }),
             Target::Untouched | Target::Vanished { .. } => Ok(held_evidence(cluster, held, unreachable)),
         };
         Some((cluster.clone(), evidence))

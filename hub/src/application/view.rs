@@ -3,19 +3,20 @@
 use super::{
     Key,
     cache::Cache,
+    feedback,
     fleet::Fleet,
     placing::{self, Placed},
     status,
 };
 use crate::{
-    dispatch::{self, Content, Layer, Observed, Plan, Refusal, Share, Target},
+    dispatch::{self, Content, Layer, Observed, Plan, Refusal, Share, Target, Wave, hold_back},
     placement::{self, Workload},
     workflow::{self, ClusterEvidence, ClusterState, Evidence, Reach, Spec, StepEvidence},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
     application::{StepPhase, Unresolved, ValidApplication, WorkflowStatus},
-    bundle::ApplicationRef,
+    bundle::{ApplicationRef, ManifestConfig},
     decision::OverrideError,
     names::decision_name,
 };
@@ -36,6 +37,8 @@ pub(super) struct Delivery<'a> {
     pub(super) unresolved: Option<Unresolved>,
     /// What earlier runs delivered, loaded for Bundles that vanished.
     pub(super) former: BTreeMap<String, Content>,
+    /// What agents are to report for outputs of steps.
+    pub(super) manifest_configs: Vec<ManifestConfig>,
 }
 
 impl Delivery<'_> {
@@ -55,6 +58,7 @@ impl Delivery<'_> {
             observed,
             apply_once: self.valid.apply_once,
             apply_once_rules: &self.valid.apply_once_rules,
+            manifest_configs: &self.manifest_configs,
             epoch,
         });
         (shares, plan)
@@ -103,6 +107,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     if let Some(unresolved) = &delivery.unresolved {
         blocked = freeze(&mut reach, &delivery.spec, succeeded).map(|step| (step, unresolved.to_string()));
     }
+    let patches = workflow::patches(&delivery.spec, known.workflow);
     let request = placing::Request {
         key: delivery.key,
         application: &delivery.application,
@@ -116,6 +121,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         now: known.now,
         rendered: &delivery.content.rendered,
         faults: &BTreeMap::new(),
+        patches: &patches,
     };
     let fresh = match delivery.unresolved {
         None => placing::place(&request),
@@ -128,8 +134,17 @@ pub(super) fn view(known: &Known<'_>) -> View {
             .filter(|(step, _)| !succeeded && !names(&delivery.spec, step));
         let mut layers: Vec<_> = former.map(|(_, d)| Layer::of(false, &d.spec)).collect();
         layers.extend(placed.iter().map(Placed::layer));
-        let (shares, plan) = delivery.plan(&layers, &observed, known.epoch);
-        let clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
+        let (shares, mut plan) = delivery.plan(&layers, &observed, known.epoch);
+        let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
+        let waves = waves(&placed, known.workflow);
+        if !waves.is_empty() {
+            let unreachable = |cluster: &str| {
+                let member = fleet.members.get(cluster);
+                member.is_none_or(|member| member.unreachable.is_some())
+            };
+            hold_back(&mut plan, &waves, &observed, &clusters, unreachable);
+            clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
+        }
         (placed, shares, plan, clusters)
     };
     let mut looked = look(placing::decide(&request, &fresh));
@@ -162,6 +177,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
     let refused = refused.collect();
     let mut evidence = status::evidence_by_step(&placed, &clusters, &refused);
+    let rendered = &delivery.content.rendered;
+    evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
     if let Some((step, message)) = blocked {
         evidence.steps.insert(step, StepEvidence::Blocked { message });
     }
@@ -243,17 +260,46 @@ fn keep_behind(reach: &[Option<Reach>], live: usize) -> Vec<Option<Reach>> {
 /// Whether a step has come to rest with its clusters: nothing of it is under way. Unreachable clusters are not waited
 /// for: they get what is due when they return.
 fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
-    placed
-        .decision
-        .clusters
+    let own = &placed.decision.clusters;
+    let at_rest = |cluster: &String| match clusters.get(cluster) {
+        Some(Ok(evidence)) => {
+            evidence.state.passes(placed.wait) || evidence.state == ClusterState::Unreachable
+        }
+        Some(Err(_)) => false,
+        None => true,
+    };
+    if own.iter().all(at_rest) {
+        return true;
+    }
+    // A step that waits for a part of its clusters does not hold others up longer than that.
+    let state = |cluster: &String| Some(clusters.get(cluster)?.as_ref().ok()?.state);
+    let ready = own
         .iter()
-        .all(|cluster| match clusters.get(cluster) {
-            Some(Ok(evidence)) => {
-                evidence.state.passes(placed.wait) || evidence.state == ClusterState::Unreachable
-            }
-            Some(Err(_)) => false,
-            None => true,
+        .filter(|cluster| state(cluster) == Some(ClusterState::Ready));
+    let dispatched = |cluster: &String| state(cluster).is_some_and(|s| s != ClusterState::Dispatching);
+    placed
+        .ready
+        .is_some_and(|share| share.is_met(ready.count(), own.len()) && own.iter().all(dispatched))
+}
+
+/// The steps that dispatch to few clusters at a time. One that stopped on its way dispatches to no more of them.
+fn waves<'p>(placed: &'p [Placed], workflow: Option<&WorkflowStatus>) -> Vec<Wave<'p>> {
+    let is_done = |step: &str| {
+        let state = workflow.and_then(|workflow| workflow.step(step));
+        state.is_some_and(|state| state.phase == StepPhase::Succeeded)
+    };
+    let limited = placed
+        .iter()
+        .filter(|p| p.reached && (p.live || !is_done(&p.step)));
+    let wave = |p: &'p Placed| {
+        let most = usize::try_from(p.max_parallel?).unwrap_or(usize::MAX);
+        Some(Wave {
+            clusters: &p.decision.clusters,
+            most: if p.live { most } else { 0 },
+            wait: p.wait,
         })
+    };
+    limited.filter_map(wave).collect()
 }
 
 /// Whether a placing step of this name is in the spec.

@@ -4,7 +4,6 @@ use super::{
     Failure,
     reshape::{self, Options, grammar},
 };
-use roundhouse_api::names::ClusterName;
 use std::process::ExitCode;
 
 /// Let a cluster keep what it has and get nothing more
@@ -12,11 +11,8 @@ use std::process::ExitCode;
 /// Puts the taint roundhouse.dev/cordoned:NoSchedule into its spec. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 /// Let a cordoned cluster get replicas again
@@ -24,22 +20,19 @@ pub(super) struct Args {
 /// Takes the taint roundhouse.dev/cordoned:NoSchedule out of its spec. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct UncordonArgs {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
     #[command(flatten)]
-    options: Options,
+    pub(super) options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
-    reshape::change(&args.cluster, &args.options, |cluster, now| {
+    reshape::change(&args.options, |cluster, now| {
         Ok(grammar::cordon(cluster, true, now))
     })
     .await
 }
 
 pub(super) async fn uncordon(args: UncordonArgs) -> Result<ExitCode, Failure> {
-    reshape::change(&args.cluster, &args.options, |cluster, now| {
+    reshape::change(&args.options, |cluster, now| {
         Ok(grammar::cordon(cluster, false, now))
     })
     .await

@@ -57,6 +57,16 @@ impl Failure {
         self.advice = Some(advice.into());
         self
     }
+
+    /// Adds something else to try.
+    #[must_use]
+    pub fn or_try(mut self, other: &str) -> Self {
+        self.advice = Some(match self.advice {
+            Some(advice) => format!("{advice}; or {other}"),
+            None => other.to_owned(),
+        });
+        self
+    }
 }
 
 impl fmt::Display for Failure {

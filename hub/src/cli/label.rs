@@ -2,9 +2,10 @@
 
 use super::{
     Failure,
-    reshape::{self, Options, grammar},
+    reshape::{self, Edited, Options, grammar},
 };
-use roundhouse_api::names::ClusterName;
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
 use std::process::ExitCode;
 
 /// Label a cluster, or remove labels
@@ -12,28 +13,28 @@ use std::process::ExitCode;
 /// Placements select clusters by label, so a label moves replicas. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
+    #[command(flatten)]
+    pub(super) options: Options,
     /// key=value to set a label, key- to remove it
     #[arg(value_name = "LABEL", required = true)]
     labels: Vec<String>,
     /// Let a label that is there have another value
     #[arg(long)]
     overwrite: bool,
-    #[command(flatten)]
-    options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let edit = edit(&args)?;
+    reshape::change(&args.options, edit).await
+}
+
+/// What the arguments do to a cluster.
+pub(super) fn edit(args: &Args) -> Result<impl FnOnce(&mut Cluster, Timestamp) -> Edited, Failure> {
     let edits = grammar::labels(&args.labels).map_err(|error| {
         Failure::new("E-LABEL", "a label is not understood")
             .because(error)
             .advise("roundhouse label CLUSTER tier=gold, or tier- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.cluster, &args.options, |cluster, _| {
-        grammar::label(cluster, &edits, overwrite)
-    })
-    .await
+    Ok(move |cluster: &mut Cluster, _| grammar::label(cluster, &edits, overwrite))
 }

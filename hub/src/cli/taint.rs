@@ -2,9 +2,10 @@
 
 use super::{
     Failure,
-    reshape::{self, Options, grammar},
+    reshape::{self, Edited, Options, grammar},
 };
-use roundhouse_api::names::ClusterName;
+use jiff::Timestamp;
+use roundhouse_api::cluster::Cluster;
 use std::process::ExitCode;
 
 /// Taint a cluster, or remove taints
@@ -13,28 +14,28 @@ use std::process::ExitCode;
 /// is there. What would move is printed first.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The cluster
-    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
-    cluster: ClusterName,
+    #[command(flatten)]
+    pub(super) options: Options,
     /// key=value:Effect or key:Effect to set a taint, key- or key:Effect- to remove it
     #[arg(value_name = "TAINT", required = true, allow_hyphen_values = false)]
     taints: Vec<String>,
     /// Let a taint that is there have another value
     #[arg(long)]
     overwrite: bool,
-    #[command(flatten)]
-    options: Options,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let edit = edit(&args)?;
+    reshape::change(&args.options, edit).await
+}
+
+/// What the arguments do to a cluster.
+pub(super) fn edit(args: &Args) -> Result<impl FnOnce(&mut Cluster, Timestamp) -> Edited, Failure> {
     let edits = grammar::taints(&args.taints).map_err(|error| {
         Failure::new("E-TAINT", "a taint is not understood")
             .because(error)
             .advise("roundhouse taint CLUSTER gpu=a100:NoSchedule, or gpu- to remove it")
     })?;
     let overwrite = args.overwrite;
-    reshape::change(&args.cluster, &args.options, |cluster, now| {
-        grammar::taint(cluster, &edits, overwrite, now)
-    })
-    .await
+    Ok(move |cluster: &mut Cluster, now| grammar::taint(cluster, &edits, overwrite, now))
 }

@@ -92,6 +92,19 @@ type Counts = Vec<Option<(u32, u32, u32)>>;
 /// The variant, the counts and the overrides.
 type Key<'a> = (Option<&'a str>, Counts, Vec<String>);
 
+/// A component as a step gives it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// The revision that it is of.
+    pub(super) content: &'a Content,
+    /// Its name.
+    pub(super) component: &'a str,
+    /// The step, whose clusters may get a variant.
+    pub(super) step: &'a str,
+    /// What is changed in its objects.
+    pub(super) overrides: &'a [Arc<Applied>],
+}
+
 /// Divides a content for clusters; clusters with the same counts and the same overrides share the work.
 #[derive(Debug)]
 pub struct Divider<'a> {
@@ -138,22 +151,59 @@ impl<'a> Divider<'a> {
         if let Some(done) = self.done.get(&key) {
             return done.clone();
         }
-        let divided = divide(self.content, step, replicas, overrides).map(Arc::new);
+        let components = &self.content.of(step).components;
+        let pieces: Vec<Piece<'_>> = components
+            .iter()
+            .map(|component| Piece {
+                content: self.content,
+                component: &component.name,
+                step,
+                overrides,
+            })
+            .collect();
+        let divided = match pieces.is_empty() {
+            true => Ok(Divided::nothing()),
+            false => divide(&pieces, replicas),
+        };
+        let divided = divided.map(Arc::new);
         self.done.insert(key, divided.clone());
         divided
     }
 }
 
-fn divide(
-    content: &Content,
-    step: &str,
+impl Divided {
+    fn nothing() -> Divided {
+        Divided {
+            parts: vec![Part {
+                hash: hash::of_manifests(&[]),
+                manifests: Vec::new(),
+            }],
+        }
+    }
+}
+
+/// The manifests of these pieces, in order.
+pub(super) fn divide(
+    pieces: &[Piece<'_>],
     replicas: &BTreeMap<WorkloadRef, JobShare>,
-    overrides: &[Arc<Applied>],
 ) -> Result<Divided, Refusal> {
-    let application = || format!("{}/{}", content.namespace, content.application);
+    let application = || {
+        let content = pieces.first().map(|piece| piece.content);
+        content.map_or_else(String::new, |content| {
+            format!("{}/{}", content.namespace, content.application)
+        })
+    };
     let mut parts = Vec::new();
     let (mut manifests, mut weight) = (Vec::new(), 0);
-    for component in &content.of(step).components {
+    for piece in pieces {
+        let (content, overrides) = (piece.content, piece.overrides);
+        let components = &content.of(piece.step).components;
+        let Some(component) = components
+            .iter()
+            .find(|component| component.name == piece.component)
+        else {
+            continue;
+        };
         let stamps = Stamps {
             generation: content.generation,
             app_revision: content.revision.clone(),

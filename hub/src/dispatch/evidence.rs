@@ -78,6 +78,7 @@ fn judge(wanted: &Wanted, observed: Option<&Observed>) -> (ClusterState, String)
     let dispatching = |message: &str| (ClusterState::Dispatching, message.to_owned());
     match (wanted.todo, observed) {
         (Todo::AwaitRemoval, _) => dispatching("its former bundle is still being removed"),
+        (Todo::AwaitTurn, _) => dispatching("waits for its turn"),
         (Todo::Create | Todo::Replace, _) | (_, None) => dispatching("the bundle is not written yet"),
         (Todo::Nothing, Some(observed)) if observed.spec.hash.as_deref() != wanted.hash() => {
             dispatching("the bundle is not written yet")

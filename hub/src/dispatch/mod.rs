@@ -8,6 +8,8 @@
 //! | [`shares()`] | which cluster gets how many replicas, over all steps of a run? |
 //! | [`overrides`] | what differs on this cluster, and can it be applied? |
 //! | [`content`] | which manifests are that, in how many parts, with which hash? |
+//! | [`mixed`] | which step gives which component, where steps dispatch single ones? |
+//! | [`waves`] | how many clusters are under way at a time? |
 //! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
 //! | [`rollup`] | what does the Application's status say about all of them? |
@@ -20,6 +22,7 @@
 pub mod content;
 pub mod evidence;
 pub mod expiry;
+pub mod mixed;
 pub mod observed;
 pub mod overrides;
 pub mod plan;
@@ -28,6 +31,7 @@ pub mod rollup;
 pub mod shares;
 #[cfg(test)]
 mod tests;
+pub mod waves;
 
 pub use content::{Content, Divided, Part, Refusal};
 pub use evidence::cluster_evidence;
@@ -35,3 +39,4 @@ pub use observed::Observed;
 pub use plan::{Plan, Request, Target, Wanted, plan};
 pub use rollup::{Member, Unplaced, roll_up};
 pub use shares::{Layer, Share, shares};
+pub use waves::{Wave, hold_back};

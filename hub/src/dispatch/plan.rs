@@ -1,9 +1,15 @@
 //! Which Bundles differ from what is wanted.
 
-use super::{Content, Divided, Observed, Refusal, Share, content::Divider};
+use super::{
+    Content, Divided, Observed, Refusal, Share,
+    content::Divider,
+    mixed::{Mix, Mixer, mix},
+};
 use crate::render;
 use roundhouse_api::{
-    bundle::{ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestsTemplate},
+    bundle::{
+        ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestConfig, ManifestsTemplate,
+    },
     names::{BUNDLE_FINALIZER, bundle_name, label},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,6 +31,8 @@ pub struct Request<'a> {
     pub apply_once: Option<ApplyOnce>,
     /// Fields whose live value it wants kept.
     pub apply_once_rules: &'a [ApplyOnceRule],
+    /// What the agents are to report of objects, for outputs of steps.
+    pub manifest_configs: &'a [ManifestConfig],
     /// Fencing epoch of this hub.
     pub epoch: i64,
 }
@@ -48,6 +56,12 @@ pub enum Target {
     /// The present run has not reached it and its Bundles are gone: they are made again once this revision is loaded.
     Vanished {
         /// The revision that was delivered.
+        revision: String,
+    },
+    /// The present run has reached it, and a part of what it gets is of an earlier revision: nothing is written until that
+    /// is loaded.
+    Loading {
+        /// The revision that is needed.
         revision: String,
     },
     /// It gets nothing and has nothing.
@@ -86,6 +100,22 @@ pub enum Todo {
     Replace,
     /// One of that name is on its way out; a new one is made when it is gone.
     AwaitRemoval,
+    /// It is to be written when fewer clusters are under way.
+    AwaitTurn,
+}
+
+impl Todo {
+    /// Whether it is written now.
+    pub fn is_write(self) -> bool {
+        matches!(self, Todo::Create | Todo::Replace)
+    }
+}
+
+/// Whether the Bundles of a cluster ask for fewer replicas than those that it holds.
+pub(super) fn shrinks(wanted: &[Wanted], held: &[Observed]) -> bool {
+    let named = |held: &&Observed| wanted.iter().any(|wanted| wanted.name == held.name);
+    let before: u64 = held.iter().filter(named).map(|held| held.replicas).sum();
+    wanted.iter().map(Wanted::replicas).sum::<u64>() < before
 }
 
 impl Wanted {
@@ -146,24 +176,46 @@ pub fn plan(request: &Request<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut divider = Divider::new(request.content);
     let mut former: BTreeMap<&str, Divider<'_>> = BTreeMap::new();
+    let mut mixer = Mixer::default();
     for (cluster, share) in request.shares {
         let held = request.observed.get(cluster).map_or(&[][..], Vec::as_slice);
-        let target = if share.reached {
+        let whole = |divider: &mut Divider<'_>| {
+            divider.divide(&share.overridden_by, &share.replicas, &share.overrides)
+        };
+        let target = if !share.reached && !held.is_empty() {
+            Target::Untouched
+        } else if !share.sources.is_empty() {
+            match mix(share, request.content, request.former) {
+                Mix::Pieces(pieces) => {
+                    let revision = match share.reached {
+                        true => &request.content.revision,
+                        false => &share.revision,
+                    };
+                    let divided = || mixer.divide(&pieces, share);
+                    bundles(request, cluster, share, held, divided, revision)
+                }
+                Mix::Needs(revision) if share.reached => Target::Loading {
+                    revision: revision.to_owned(),
+                },
+                Mix::Needs(revision) => Target::Vanished {
+                    revision: revision.to_owned(),
+                },
+            }
+        } else if share.reached {
+            let divided = || whole(&mut divider);
+            bundles(request, cluster, share, held, divided, &request.content.revision)
+        } else if let Some(content) = request.former.get(&share.revision) {
+            let divider = former
+                .entry(&content.revision)
+                .or_insert_with(|| Divider::new(content));
             bundles(
                 request,
                 cluster,
                 share,
                 held,
-                &mut divider,
-                &request.content.revision,
+                || whole(divider),
+                &content.revision,
             )
-        } else if !held.is_empty() {
-            Target::Untouched
-        } else if let Some(content) = request.former.get(&share.revision) {
-            let divider = former
-                .entry(&content.revision)
-                .or_insert_with(|| Divider::new(content));
-            bundles(request, cluster, share, held, divider, &content.revision)
         } else {
             Target::Vanished {
                 revision: share.revision.clone(),
@@ -175,7 +227,9 @@ pub fn plan(request: &Request<'_>) -> Plan {
         let wanted = |name: &str| match plan.targets.get(cluster) {
             Some(Target::Bundles(wanted)) => wanted.iter().any(|w| w.name == name),
             // What cannot be replaced is kept.
-            Some(Target::Untouched | Target::Refused(_) | Target::Vanished { .. }) => true,
+            Some(
+                Target::Untouched | Target::Refused(_) | Target::Vanished { .. } | Target::Loading { .. },
+            ) => true,
             Some(Target::Nothing) | None => false,
         };
         let surplus = held.iter().filter(|bundle| !wanted(&bundle.name));
@@ -190,7 +244,7 @@ fn bundles(
     cluster: &str,
     share: &Share,
     held: &[Observed],
-    divider: &mut Divider<'_>,
+    divide: impl FnOnce() -> Result<Arc<Divided>, Refusal>,
     revision: &str,
 ) -> Target {
     // A cluster whose share is 0 gets no new bundle; one that has a bundle keeps it with replicas 0.
@@ -198,7 +252,7 @@ fn bundles(
     if share.empty && !living {
         return Target::Nothing;
     }
-    let divided = match divider.divide(&share.overridden_by, &share.replicas, &share.overrides) {
+    let divided = match divide() {
         Ok(divided) => divided,
         Err(refusal) => return Target::Refused(refusal),
     };
@@ -213,6 +267,7 @@ fn bundles(
                 epoch: Some(request.epoch),
                 apply_once: request.apply_once,
                 apply_once_rules: request.apply_once_rules.to_vec(),
+                manifest_configs: request.manifest_configs.to_vec(),
                 ..BundleSpec::default()
             };
             let mut wanted = Wanted {

@@ -1,6 +1,9 @@
 //! Which cluster gets how many replicas, over all steps of a run.
 
-use super::overrides::{Applied, Filler};
+use super::{
+    mixed::Source,
+    overrides::{Applied, Filler},
+};
 use crate::render::JobShare;
 use roundhouse_api::decision::{DecidedOverride, DecisionSpec, WorkloadDecision, WorkloadRef};
 use std::{collections::BTreeMap, sync::Arc};
@@ -14,6 +17,8 @@ pub struct Layer<'a> {
     pub reached: bool,
     /// The revision that was placed.
     pub revision: &'a str,
+    /// The components that it dispatches; empty for all of them.
+    pub components: &'a [String],
     /// The division.
     pub workloads: &'a [WorkloadDecision],
     /// Clusters that get a bundle, or keep theirs.
@@ -31,6 +36,7 @@ impl<'a> Layer<'a> {
             step: &decision.step,
             reached,
             revision: &decision.revision,
+            components: &decision.components,
             workloads: &decision.workloads,
             clusters: &decision.clusters,
             overrides: &decision.overrides,
@@ -59,6 +65,8 @@ pub struct Share {
     pub overrides: Vec<Arc<Applied>>,
     /// The step that they are of.
     pub overridden_by: String,
+    /// Where steps dispatch single components: what each of them gives this cluster, in order.
+    pub sources: Vec<Source>,
 }
 
 /// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds.
@@ -67,9 +75,19 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
     let mut divided: BTreeMap<(&str, &WorkloadRef), u32> = BTreeMap::new();
     let mut placed: BTreeMap<&WorkloadRef, u32> = BTreeMap::new();
     let mut filler = Filler::default();
+    let parted = layers.iter().any(|layer| !layer.components.is_empty());
     for layer in layers {
         for cluster in layer.clusters {
             let share = shares.entry(cluster.clone()).or_default();
+            if parted {
+                share.sources.push(Source {
+                    step: layer.step.to_owned(),
+                    revision: layer.revision.to_owned(),
+                    reached: layer.reached,
+                    components: layer.components.to_vec(),
+                    overrides: Vec::new(),
+                });
+            }
             layer.step.clone_into(&mut share.step);
             layer.revision.clone_into(&mut share.revision);
             if layer.reached || !share.reached {
@@ -80,14 +98,21 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
         }
         for decided in layer.overrides {
             for cluster in &decided.clusters {
-                let of_layer = shares
-                    .get_mut(cluster)
-                    .filter(|share| share.overridden_by == layer.step);
-                if let Some(share) = of_layer {
-                    let labels = layer.cluster_labels.get(cluster);
-                    share
-                        .overrides
-                        .push(filler.fill(layer.step, decided, cluster, labels));
+                let Some(share) = shares.get_mut(cluster) else {
+                    continue;
+                };
+                let source = share
+                    .sources
+                    .last_mut()
+                    .filter(|source| source.step == layer.step);
+                let labels = layer.cluster_labels.get(cluster);
+                if let Some(source) = source {
+                    let filled = filler.fill(layer.step, decided, cluster, labels);
+                    source.overrides.push(filled);
+                }
+                if share.overridden_by == layer.step {
+                    let filled = filler.fill(layer.step, decided, cluster, labels);
+                    share.overrides.push(filled);
                 }
             }
         }
@@ -121,9 +146,23 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
             share.divided += u64::from(replicas);
         }
     }
-    let asked = layers.iter().flat_map(|l| l.workloads).any(|w| w.replicas > 0);
+    let asks = |layer: &&Layer<'_>| layer.workloads.iter().any(|workload| workload.replicas > 0);
+    let asked = layers.iter().any(|layer| asks(&layer));
+    // A component without replicas is wanted wherever its step places it.
+    let unasked: Vec<&str> = match parted {
+        true => layers
+            .iter()
+            .filter(|layer| !asks(layer))
+            .map(|layer| layer.step)
+            .collect(),
+        false => Vec::new(),
+    };
     for share in shares.values_mut() {
-        share.empty = asked && share.replicas.values().all(|part| part.replicas == 0);
+        let wanted = share
+            .sources
+            .iter()
+            .any(|source| unasked.contains(&source.step.as_str()));
+        share.empty = asked && !wanted && share.replicas.values().all(|part| part.replicas == 0);
     }
     shares
 }
@@ -175,6 +214,7 @@ mod tests {
                 step,
                 reached: *reached,
                 revision: "r",
+                components: &[],
                 workloads,
                 clusters,
                 overrides: &[],

@@ -102,6 +102,7 @@ impl Store {
             observed: &self.observed(),
             apply_once: None,
             apply_once_rules: &[],
+            manifest_configs: &[],
             epoch,
         })
     }
@@ -312,6 +313,7 @@ fn clusters_that_the_run_has_not_reached() {
         observed: &lost.observed(),
         apply_once: None,
         apply_once_rules: &[],
+        manifest_configs: &[],
         epoch: 1,
     });
     let Target::Bundles(wanted) = &plan.targets["c4"] else {
@@ -470,6 +472,7 @@ fn a_change_of_the_policy_alone_is_a_change() {
             observed: &store.observed(),
             apply_once,
             apply_once_rules,
+            manifest_configs: &[],
             epoch: 1,
         });
         let Target::Bundles(wanted) = &plan.targets["c1"] else {

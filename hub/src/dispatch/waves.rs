@@ -43,7 +43,7 @@ pub fn hold_back(
                 // What is written in part is finished first; then what gives replicas up, which others wait for.
                 let whole = wanted.iter().all(|wanted| wanted.todo.is_write());
                 let away = unreachable(cluster);
-                due.push((away, whole, !shrinks(wanted.iter(), held), cluster.as_str()));
+                due.push((away, whole, !shrinks(wanted, held), cluster.as_str()));
             } else if is_under_way(shown.get(cluster), wave.wait) {
                 under_way += 1;
             }

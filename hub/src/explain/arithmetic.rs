@@ -1,7 +1,7 @@
 //! How the replicas of a workload come to their clusters: shares, totals, quotas, bounds, ties. Read off a decision.
 
-use super::{Setting, words};
-use crate::placement::StepDecision;
+use super::Setting;
+use crate::{placement::StepDecision, words};
 use roundhouse_api::{
     decision::{Exclusion, Unplaced, WorkloadDecision, WorkloadRef},
     placement::{Rule, WeightBy},
@@ -122,7 +122,7 @@ fn of_rule(
             .as_deref()
             .map(|bound| bound_in_words(bound, rule, row.replicas)),
         previous: row.previous,
-        tie: row.tie.clone(),
+        tie: row.tie.as_deref().map(str::to_owned),
     });
     RuleArithmetic {
         rule: name.to_owned(),

@@ -38,6 +38,13 @@ pub enum Change {
     Reconnect,
     /// The cluster can hold this many replicas.
     Capacity(u32),
+    /// The cluster's nodes have this much of a resource.
+    Allocatable {
+        /// The resource.
+        resource: String,
+        /// How much, as a Kubernetes quantity.
+        quantity: String,
+    },
     /// A step tolerates a taint.
     Tolerate {
         /// Place of the step.
@@ -119,6 +126,7 @@ impl Change {
             Change::Join => "join",
             Change::Reconnect => "reconnect",
             Change::Capacity(_) => "capacity",
+            Change::Allocatable { .. } => "allocatable",
             Change::Tolerate { .. } => "tolerate",
             Change::AddName { .. } => "addName",
             Change::Weight { .. } => "weight",
@@ -143,7 +151,10 @@ impl Change {
             | Change::Join
             | Change::Reconnect => 0,
             Change::AddName { .. } | Change::Weight { .. } => 1,
-            Change::Capacity(_) | Change::Tolerate { .. } | Change::RebalanceOnChange { .. } => 2,
+            Change::Capacity(_)
+            | Change::Allocatable { .. }
+            | Change::Tolerate { .. }
+            | Change::RebalanceOnChange { .. } => 2,
             Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } | Change::MaxSkew { .. } => {
                 3
             }
@@ -152,8 +163,35 @@ impl Change {
         }
     }
 
+    /// Whether it changes the Application itself, which makes a new revision of it.
+    fn revises(&self, setting: &Setting) -> bool {
+        let referred = |step: usize| setting.referred.get(step);
+        match self {
+            Change::Tolerate { step, .. }
+            | Change::MaxClusters { step, .. }
+            | Change::MaxSkew { step, .. }
+            | Change::RebalanceOnChange { step } => !referred(*step).is_some_and(|referred| referred.whole),
+            Change::AddName { rule }
+            | Change::Weight { rule, .. }
+            | Change::Share { rule, .. }
+            | Change::Min { rule, .. }
+            | Change::Max { rule, .. } => {
+                let rules = referred(rule.0).map(|referred| &referred.rules);
+                !rules
+                    .and_then(|rules| rules.get(rule.1))
+                    .is_some_and(|referred| *referred)
+            }
+            Change::Replicas { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Applies it to a setting. What it names and is not there stays as it is.
     pub fn apply(&self, setting: &mut Setting, cluster: &str) {
+        if self.revises(setting) {
+            // Jobs are divided once per revision.
+            setting.previous.fixed.clear();
+        }
         if self.apply_to_step(setting, cluster).is_some() {
             return;
         }
@@ -194,6 +232,9 @@ impl Change {
                 facts.taints.retain(|t| !is_the_hubs(t));
             }
             Change::Capacity(capacity) => facts.capacity = Some(*capacity),
+            Change::Allocatable { resource, quantity } => {
+                facts.allocatable.insert(resource.clone(), quantity.clone());
+            }
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Change, Reason, Setting,
-    candidates::{Candidate, Subject, to_exclude, to_include},
+    candidates::{Candidate, Range, Subject, to_exclude, to_include},
     conditions::reason,
 };
 use crate::placement::{NotChosen, Standing, StepDecision};
@@ -163,12 +163,7 @@ fn amount(change: &Change, setting: &Setting) -> u64 {
         Change::Max { max, .. } => u64::from(*max),
         Change::Capacity(capacity) => u64::from(*capacity),
         Change::Replicas { workload, replicas } => {
-            let now = setting
-                .workloads
-                .iter()
-                .find(|w| w.key == *workload)
-                .map_or(0, |w| w.replicas);
-            u64::from(replicas.saturating_sub(now))
+            u64::from(replicas.saturating_sub(setting.replicas(workload)))
         }
         _ => 0,
     }
@@ -250,23 +245,29 @@ impl Goal<'_> {
                 let after = self.stage(&trial.scratch, &decisions)?;
                 (after.progress > now.progress).then_some((all, false))
             }
-            Candidate::Least(from, to, change) => {
-                let met = |trial: &mut Trial<'_>, value: u32| {
-                    let decisions = trial.ask(&with(&[change(value)]));
-                    self.is_met(&decisions)
+            Candidate::Least(ranges) => {
+                let flips = |range: &Range| {
+                    let value = least(range.from, range.to, |value| {
+                        let decisions = trial.ask(&with(&[(range.change)(value)]));
+                        self.is_met(&decisions)
+                    })?;
+                    Some(with(&[(range.change)(value)]))
                 };
-                if let Some(value) = least(from, to, |value| met(trial, value)) {
-                    return Some((with(&[change(value)]), true));
+                if let Some(all) = ranges.iter().find_map(flips) {
+                    return Some((all, true));
                 }
                 if now.progress.0 >= LAST_STAGE {
                     return None;
                 }
-                let value = least(from, to, |value| {
-                    let decisions = trial.ask(&with(&[change(value)]));
-                    let after = self.stage(&trial.scratch, &decisions);
-                    after.is_some_and(|after| after.progress.0 > now.progress.0)
-                })?;
-                Some((with(&[change(value)]), false))
+                let helps = |range: &Range| {
+                    let value = least(range.from, range.to, |value| {
+                        let decisions = trial.ask(&with(&[(range.change)(value)]));
+                        let after = self.stage(&trial.scratch, &decisions);
+                        after.is_some_and(|after| after.progress.0 > now.progress.0)
+                    })?;
+                    Some(with(&[(range.change)(value)]))
+                };
+                Some((ranges.iter().find_map(helps)?, false))
             }
         }
     }
@@ -309,6 +310,7 @@ impl Trial<'_> {
         // Only these are ever changed.
         self.scratch.steps.clone_from(&self.base.steps);
         self.scratch.workloads.clone_from(&self.base.workloads);
+        self.scratch.previous.fixed.clone_from(&self.base.previous.fixed);
         if let Some(facts) = self.base.inventory.get(self.cluster) {
             self.scratch.inventory.put(facts.clone());
         }

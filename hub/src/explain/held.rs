@@ -1,52 +1,112 @@
-//! A step that is held: something is wrong with its overrides, and what was decided before stays in force.
+//! What keeps a cluster as it is, whatever placement answers: what was decided or dispatched before stays in force.
 
 use super::{Condition, Mark, StepAnswer};
 use crate::placement::error_line;
 use roundhouse_api::decision::DecisionSpec;
+
+/// Why a step, or a cluster in it, is held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hold {
+    /// Overrides of the step cannot be applied: what is wrong, one line each.
+    Overrides(Vec<String>),
+    /// A Placement that the application refers to cannot be used.
+    Placement(String),
+    /// The cluster is to lose the application, and the removal waits for a confirmation.
+    Removal(String),
+    /// The cluster is to lose the application, and its agent cannot be told.
+    RemovalOutOfReach,
+    /// The step places the cluster, and its agent cannot be told of anything new.
+    OutOfReach,
+}
+
+impl Hold {
+    /// What it is about, as the condition that decides names it.
+    pub fn about(&self) -> &'static str {
+        match self {
+            Hold::Overrides(_) => "overrides",
+            Hold::Placement(_) => "placementRef",
+            Hold::Removal(_) => "removal",
+            Hold::RemovalOutOfReach | Hold::OutOfReach => "reachable",
+        }
+    }
+
+    /// What would have to be.
+    fn asks(&self) -> &'static str {
+        match self {
+            Hold::Overrides(_) => "all of them can be applied",
+            Hold::Placement(_) => "a Placement that can be used",
+            Hold::Removal(_) => "within the delete budget, or confirmed",
+            Hold::RemovalOutOfReach | Hold::OutOfReach => "its agent's heartbeat",
+        }
+    }
+
+    /// What there is, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Hold::Overrides(errors) => errors.clone(),
+            Hold::Placement(why) | Hold::Removal(why) => vec![why.clone()],
+            Hold::RemovalOutOfReach => {
+                vec!["its agent is out of reach: it removes the application once it answers again".to_owned()]
+            }
+            Hold::OutOfReach => {
+                vec![
+                    "its agent is out of reach: nothing new reaches it, and nothing is taken away".to_owned(),
+                ]
+            }
+        }
+    }
+}
 
 /// What is wrong with the overrides of a step, one line each; none if nothing is.
 pub fn holding(decision: &DecisionSpec) -> Vec<String> {
     decision.override_errors.iter().map(error_line).collect()
 }
 
-/// What a cluster keeps of a step that is held.
+/// What a cluster keeps of what is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// What holds the step, one line each.
-    pub errors: Vec<String>,
+    /// What holds it.
+    pub hold: Hold,
     /// Whether the cluster was placed before.
     pub placed: bool,
     /// The replicas that it keeps, over all workloads and rules.
     pub replicas: u64,
 }
 
-/// Says of a cluster that its step is held, if it is: that decides then, whatever placement would answer. `decision` is
-/// what is in force of the step.
-pub fn hold(answer: &mut StepAnswer, decision: &DecisionSpec, cluster: &str) -> Option<Kept> {
-    let errors = holding(decision);
-    let first = errors.first()?;
-    for condition in &mut answer.conditions {
-        condition.decisive = false;
+impl Kept {
+    /// What a cluster keeps of a decision that stays in force.
+    pub fn of(hold: Hold, decision: &DecisionSpec, cluster: &str) -> Kept {
+        let rows = decision.workloads.iter().flat_map(|workload| &workload.clusters);
+        let own = rows.filter(|row| row.name == cluster);
+        let replicas = own.map(|row| u64::from(row.replicas)).sum();
+        Kept {
+            hold,
+            placed: replicas > 0
+                || decision.workloads.is_empty() && decision.clusters.iter().any(|name| name == cluster),
+            replicas,
+        }
     }
-    let mut found = first.clone();
-    if errors.len() > 1 {
-        found.push_str(&format!("; … and {} more", errors.len() - 1));
+
+    /// Says of a cluster that it is held: that decides then, whatever placement would answer.
+    pub fn decides(&self, answer: &mut StepAnswer) {
+        for condition in &mut answer.conditions {
+            condition.decisive = false;
+        }
+        let lines = self.hold.lines();
+        let mut found = lines.first().cloned().unwrap_or_default();
+        if lines.len() > 1 {
+            found.push_str(&format!("; … and {} more", lines.len() - 1));
+        }
+        let about = self.hold.about();
+        // The heartbeat is asked for already.
+        answer.conditions.retain(|condition| condition.about != about);
+        answer.conditions.push(Condition {
+            mark: Mark::Fails,
+            decisive: true,
+            about,
+            rule: None,
+            asks: self.hold.asks().to_owned(),
+            found,
+        });
     }
-    answer.conditions.push(Condition {
-        mark: Mark::Fails,
-        decisive: true,
-        about: "overrides",
-        rule: None,
-        asks: "all of them can be applied".to_owned(),
-        found,
-    });
-    let rows = decision.workloads.iter().flat_map(|workload| &workload.clusters);
-    let own = rows.filter(|row| row.name == cluster);
-    let replicas = own.map(|row| u64::from(row.replicas)).sum();
-    Some(Kept {
-        placed: replicas > 0
-            || decision.workloads.is_empty() && decision.clusters.iter().any(|name| name == cluster),
-        replicas,
-        errors,
-    })
 }

@@ -8,9 +8,8 @@
 //! | `change` | what can be changed about a cluster or an application? |
 //! | `candidates` | which changes answer the reason that decides? |
 //! | `flip` | which of them do flip it, and what else would they move? |
-//! | `held` | what does a step keep whose overrides cannot be applied? |
+//! | `held` | what keeps a cluster as it is, whatever placement answers? |
 //! | `edit` | what to type for a change |
-//! | `words` | fractions, taints, requirements and ties as people read them |
 //!
 //! Architecture invariant: nothing here decides. Reasons come from the placement's own selection and rows, and a change
 //! is named only after [`place`](crate::placement::place) was called with it applied and the answer did flip.
@@ -25,12 +24,11 @@ mod held;
 mod setting;
 #[cfg(test)]
 mod tests;
-pub mod words;
 
 pub use arithmetic::{Arithmetic, RowArithmetic, RuleArithmetic, arithmetic, by_frequency};
 pub use change::Change;
-pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, conditions};
-pub use edit::{Place, Source, StepSource};
+pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, as_decided, conditions};
+pub use edit::{Advice, Counted, Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
-pub use held::{Kept, hold, holding};
-pub use setting::{InForce, Setting, Step, in_force};
+pub use held::{Hold, Kept, holding};
+pub use setting::{InForce, Referred, Setting, Step, in_force};

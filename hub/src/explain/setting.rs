@@ -5,7 +5,11 @@ use crate::placement::{
     place, standing,
 };
 use jiff::Timestamp;
-use roundhouse_api::{application::ValidApplication, decision::Decision, placement::PlacementSpec};
+use roundhouse_api::{
+    application::{DeployStep, PlacementPart, PlacementSource, ValidApplication},
+    decision::{Decision, DecisionSpec, WorkloadRef},
+    placement::PlacementSpec,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// An application, the fleet, and what was decided before.
@@ -23,6 +27,42 @@ pub struct Setting {
     pub previous: Previous,
     /// The moment of the decision.
     pub now: Timestamp,
+    /// What of each step Placements say; a step without an entry is the Application's own.
+    pub referred: Vec<Referred>,
+}
+
+/// What of a step Placements say: changing it makes no new revision of the application.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Referred {
+    /// Whether Placements say what the step says as a whole.
+    pub whole: bool,
+    /// Whether a Placement says it, rule by rule.
+    pub rules: Vec<bool>,
+}
+
+impl Referred {
+    fn of(deploy: &DeployStep) -> Referred {
+        let is_reference = |part: &PlacementPart| matches!(part.source, PlacementSource::Reference(_));
+        // One reference has the rules that the other parts do not have; how several share them is not known.
+        let known: usize = deploy.parts.iter().map(rules_of).sum();
+        let rest = deploy.placement.placement.len().saturating_sub(known);
+        let rules = deploy.parts.iter().flat_map(|part| match is_reference(part) {
+            true => vec![true; rest],
+            false => vec![false; rules_of(part)],
+        });
+        Referred {
+            whole: !deploy.parts.is_empty() && deploy.parts.iter().all(is_reference),
+            rules: rules.collect(),
+        }
+    }
+}
+
+/// The rules that a part has itself.
+fn rules_of(part: &PlacementPart) -> usize {
+    match &part.source {
+        PlacementSource::Inline(spec) | PlacementSource::Topology(spec) => spec.placement.len(),
+        PlacementSource::Reference(_) => 0,
+    }
 }
 
 /// A placing step.
@@ -42,6 +82,27 @@ pub struct InForce {
     pub decision: StepDecision,
     /// Whether it is stored as it is; `None` if nothing is stored.
     pub stored: Option<bool>,
+}
+
+impl InForce {
+    /// A stored decision that stays, whatever placement would answer.
+    pub fn kept(decision: &DecisionSpec) -> InForce {
+        InForce {
+            decision: StepDecision {
+                step: decision.step.clone(),
+                workloads: decision.workloads.clone(),
+                clusters: decision.clusters.clone(),
+                excluded: decision.excluded.clone(),
+                satisfied: decision.satisfied,
+                reasons: decision.reasons.clone(),
+                frozen_weights: decision.frozen_weights.clone(),
+                overrides: decision.overrides.clone(),
+                cluster_labels: decision.cluster_labels.clone(),
+                override_errors: decision.override_errors.clone(),
+            },
+            stored: Some(true),
+        }
+    }
 }
 
 /// Compares what placement answers with the stored Decisions, by step.
@@ -66,26 +127,30 @@ pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decisi
 }
 
 impl Setting {
-    /// The setting of an application, `<namespace>/<name>`, that was understood, its Placements put in: with what it
-    /// divides, the fleet, and its stored Decisions.
+    /// The setting of an application, `<namespace>/<name>`, that was understood, its Placements put in: with the
+    /// revision that it is at, what it divides, the fleet, and its stored Decisions.
     pub fn of(
         application: String,
+        revision: &str,
         valid: &ValidApplication,
         workloads: Vec<Workload>,
         fleet: Vec<Arc<ClusterFacts>>,
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
     ) -> Setting {
-        let steps = valid.placing().map(|(step, deploy)| Step {
-            name: step.name.clone(),
-            spec: deploy.placement.clone(),
+        let steps = valid.placing().map(|(step, deploy)| {
+            let spec = deploy.placement.clone();
+            let name = step.name.clone();
+            (Step { name, spec }, Referred::of(deploy))
         });
+        let (steps, referred) = steps.unzip();
         Setting {
             application,
-            steps: steps.collect(),
+            steps,
+            referred,
             workloads,
             inventory: fleet.into_iter().collect(),
-            previous: Previous::from_decisions(stored.values().map(|decision| &decision.spec)),
+            previous: Previous::from_decisions_at(revision, stored.values().map(|decision| &decision.spec)),
             now,
         }
     }
@@ -103,6 +168,12 @@ impl Setting {
     /// The facts of a cluster.
     pub fn cluster(&self, name: &str) -> Option<&ClusterFacts> {
         self.inventory.get(name).map(AsRef::as_ref)
+    }
+
+    /// Replicas that a workload asks for; 0 if there is no such workload.
+    pub fn replicas(&self, workload: &WorkloadRef) -> u32 {
+        let found = self.workloads.iter().find(|known| known.key == *workload);
+        found.map_or(0, |known| known.replicas)
     }
 
     fn ask<T>(&self, question: impl FnOnce(&Request<'_>) -> T) -> T {

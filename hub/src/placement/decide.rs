@@ -17,7 +17,7 @@ use roundhouse_api::{
     decision::{Assignment, RuleTotal, Unplaced, WorkloadDecision},
     placement::{Remainder, Rule},
 };
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// A rule in the order of all placing steps.
 pub(super) struct Placing<'a> {
@@ -463,13 +463,14 @@ impl Draft {
                 rule: (*rule).to_owned(),
                 replicas,
                 quota,
-                bound: bound.map(str::to_owned),
+                bound: bound.map(Cow::Borrowed),
                 previous,
-                tie: tie.map(str::to_owned),
+                tie: tie.map(Cow::Borrowed),
                 duplicate: *duplicate,
             })
         };
-        decision.clusters = order.into_iter().filter_map(row).collect();
+        decision.clusters.reserve_exact(order.len());
+        decision.clusters.extend(order.into_iter().filter_map(row));
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Previous {
     /// (step, rule) -> weights that were frozen.
     pub(super) frozen: BTreeMap<(String, String), FrozenWeights>,
     /// (step, workload) -> its division, for what is divided once per revision: Jobs.
-    pub(super) fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
+    pub(crate) fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
 }
 
 impl Previous {
@@ -38,7 +38,7 @@ impl Previous {
     }
 
     /// The same, with the Jobs fixed that were divided for this revision: a Job is divided once per revision and never
-    /// again, since what runs of it cannot be moved.
+    /// again, since what runs of it cannot be moved. What no cluster got is not divided yet.
     pub fn from_decisions_at<'a>(
         revision: &str,
         decisions: impl IntoIterator<Item = &'a DecisionSpec>,
@@ -46,7 +46,9 @@ impl Previous {
         let decisions: Vec<&DecisionSpec> = decisions.into_iter().collect();
         let mut previous = Previous::from_decisions(decisions.iter().copied());
         for decision in decisions.into_iter().filter(|d| d.revision == revision) {
-            for workload in decision.workloads.iter().filter(|w| w.workload.kind == JOB) {
+            let divided = |w: &&WorkloadDecision| w.clusters.iter().any(|row| row.replicas > 0);
+            let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
+            for workload in jobs.filter(divided) {
                 let key = (decision.step.clone(), workload.workload.clone());
                 previous.fixed.insert(key, workload.clone());
             }

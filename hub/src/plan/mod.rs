@@ -25,7 +25,6 @@ pub use dispatched::Dispatched;
 use crate::{
     application::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee},
     dispatch::{Divided, Target, plan::Todo},
-    placement::ClusterFacts,
 };
 use cluster::{Comparison, Differ};
 use group::ObjectGroup;
@@ -34,6 +33,7 @@ use risk::Risk;
 use roundhouse_api::{application::ValidApplication, decision::DecisionSpec, hash};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::Arc,
 };
 
@@ -58,12 +58,39 @@ pub struct ApplicationPlan {
     pub changes: Vec<ObjectGroup>,
     /// Why removals would wait for a confirmation.
     pub held: Option<String>,
-    /// What cannot be carried out: cluster or step, and why.
-    pub refused: Vec<(String, String)>,
+    /// What else cannot be carried out than steps that their overrides stop.
+    pub refused: Vec<Stop>,
     /// How dangerous it is.
     pub risk: Risk,
     /// Goes into the digests of what Secrets hold.
     pub salt: String,
+}
+
+/// What is not carried out, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// What.
+    pub of: Stopped,
+    /// Why, and what to do about it.
+    pub why: String,
+}
+
+/// What can be stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stopped {
+    /// A step: nothing of it is carried out.
+    Step(String),
+    /// A cluster: it keeps what it has.
+    Cluster(String),
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::Step(step) => write!(f, "step {step}"),
+            Stopped::Cluster(cluster) => write!(f, "cluster {cluster}"),
+        }
+    }
 }
 
 /// One Bundle.
@@ -211,7 +238,7 @@ pub fn plan(
     let compared = compare(&foreseen, dispatched, &salt);
     let fleet = snapshot.fleet();
     let risk = risk::judge(&bundles, &compared, &foreseen, &fleet);
-    let refused = refused(&foreseen, &fleet);
+    let refused = refused(&foreseen);
     Ok(ApplicationPlan {
         namespace: proposal.namespace.to_owned(),
         name: proposal.name.to_owned(),
@@ -239,6 +266,7 @@ fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
             action: match wanted.todo {
                 Todo::Nothing => Action::Keep,
                 Todo::Create | Todo::AwaitRemoval => Action::Add,
+                Todo::AwaitTurn => Action::Change,
                 Todo::Replace => Action::Change,
             },
             content: Some(Content {
@@ -285,7 +313,9 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
         let held = foreseen.observed.get(cluster).unwrap_or(&none);
         let comparison = match foreseen.plan.targets.get(cluster) {
             Some(Target::Bundles(wanted)) => differ.compare(held, wanted),
-            Some(Target::Untouched | Target::Vanished { .. } | Target::Refused(_)) => continue,
+            Some(
+                Target::Untouched | Target::Vanished { .. } | Target::Loading { .. } | Target::Refused(_),
+            ) => continue,
             Some(Target::Nothing) | None => differ.compare(held, &[]),
         };
         compared.insert(cluster.clone(), comparison);
@@ -294,34 +324,20 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
     compared
 }
 
-/// What cannot be carried out, and names in rules that no cluster has.
-fn refused(foreseen: &Foreseen, fleet: &[Arc<ClusterFacts>]) -> Vec<(String, String)> {
-    let steps = foreseen
-        .refused
-        .iter()
-        .map(|(step, why)| (format!("step {step}"), why.clone()));
-    let clusters = foreseen
-        .plan
-        .targets
-        .iter()
-        .filter_map(|(cluster, target)| match target {
-            Target::Refused(refusal) => Some((format!("cluster {cluster}"), refusal.to_string())),
-            _ => None,
-        });
-    let mut refused: Vec<_> = steps.chain(clusters).collect();
-    for (step, deploy) in foreseen.valid.placing() {
-        for (index, rule) in deploy.placement.placement.iter().enumerate() {
-            let named = rule.clusters.iter().flatten().chain(rule.weights.keys());
-            let is_unknown = |name: &&String| fleet.binary_search_by(|facts| facts.name.cmp(name)).is_err();
-            let unknown: BTreeSet<&String> = named.filter(is_unknown).collect();
-            refused.extend(unknown.into_iter().map(|name| {
-                let why = format!(
-                    "rule {} names cluster {name}, which is not there",
-                    rule.name_or_index(index)
-                );
-                (format!("step {}", step.name), why)
-            }));
-        }
-    }
-    refused
+/// What cannot be carried out, by step and by cluster. Names of clusters that are not there stop nothing: the reasons of
+/// the decision name them.
+fn refused(foreseen: &Foreseen) -> Vec<Stop> {
+    let steps = foreseen.refused.iter().map(|(step, why)| Stop {
+        of: Stopped::Step(step.clone()),
+        why: why.clone(),
+    });
+    let targets = foreseen.plan.targets.iter();
+    let clusters = targets.filter_map(|(cluster, target)| match target {
+        Target::Refused(refusal) => Some(Stop {
+            of: Stopped::Cluster(cluster.clone()),
+            why: refusal.to_string(),
+        }),
+        _ => None,
+    });
+    steps.chain(clusters).collect()
 }

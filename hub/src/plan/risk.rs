@@ -4,7 +4,7 @@ use super::{
     Action, BundlePlan,
     cluster::{Comparison, ObjectChange},
 };
-use crate::{application::Foreseen, placement::ClusterFacts};
+use crate::{application::Foreseen, placement::ClusterFacts, words};
 use roundhouse_api::names::label;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -151,6 +151,10 @@ pub fn judge(
     risk
 }
 
+fn number(count: usize) -> String {
+    words::thousands(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
 fn weigh(
     risk: &mut Risk,
     running: u64,
@@ -180,11 +184,15 @@ fn weigh(
         match count == all && all > 1 {
             true => raise(
                 Level::High,
-                format!("restarts pods on every cluster of {name} ({all})"),
+                format!("restarts pods on every cluster of {name} ({})", number(all)),
             ),
             false => raise(
                 Level::Medium,
-                format!("restarts pods on {count} of {all} clusters of {name}"),
+                format!(
+                    "restarts pods on {} of {} clusters of {name}",
+                    number(count),
+                    number(all)
+                ),
             ),
         }
     }
@@ -193,7 +201,7 @@ fn weigh(
         let clusters = if lost == 1 {
             "1 cluster loses".to_owned()
         } else {
-            format!("{lost} clusters lose")
+            format!("{} clusters lose", number(lost))
         };
         raise(Level::High, format!("{clusters} the application"));
     }
@@ -204,7 +212,7 @@ fn weigh(
         } else {
             Level::Medium
         };
-        raise(level, format!("stops {stopped} pods"));
+        raise(level, format!("stops {}", words::count(stopped, "pod", "pods")));
     }
     let removed = |change: &&ObjectChange| change.action == Action::Destroy && change.replicas.is_none();
     let objects = compared
@@ -213,7 +221,10 @@ fn weigh(
         .filter(removed)
         .count();
     if objects > 0 {
-        raise(Level::Medium, format!("removes {objects} objects"));
+        raise(
+            Level::Medium,
+            format!("removes {}", words::counted(objects, "object")),
+        );
     }
     risk.reasons.retain(|reason| !reason.is_empty());
 }

@@ -1,6 +1,7 @@
 //! What each rule gets, now and then: the lines of a placement table.
 
 use super::ApplicationPlan;
+use crate::words;
 use roundhouse_api::{
     decision::{Assignment, DecisionSpec, Unplaced, WorkloadDecision, WorkloadRef},
     placement::{Operator, PlacementSpec, Rule},
@@ -188,30 +189,17 @@ pub fn selector_of(rule: &Rule) -> String {
         parts.extend(selector.match_expressions.iter().map(|requirement| {
             let key = &requirement.key;
             match &requirement.operator {
-                Operator::In(values) => format!("{key} in ({})", listed(values)),
-                Operator::NotIn(values) => format!("{key} not in ({})", listed(values)),
+                Operator::In(values) => format!("{key} in ({})", words::listed(values, MAX_NAMES)),
+                Operator::NotIn(values) => format!("{key} not in ({})", words::listed(values, MAX_NAMES)),
                 Operator::Exists => key.clone(),
                 Operator::DoesNotExist => format!("!{key}"),
             }
         }));
     }
     let named = rule.clusters.iter();
-    parts.extend(named.map(|names| format!("clusters {}", listed(names))));
+    parts.extend(named.map(|names| format!("clusters {}", words::listed(names, MAX_NAMES))));
     if parts.is_empty() {
         return "every cluster".to_owned();
     }
     parts.join(", ")
-}
-
-fn listed(names: &[String]) -> String {
-    let mut text = names
-        .iter()
-        .take(MAX_NAMES)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > MAX_NAMES {
-        text.push_str(&format!(", … and {} more", names.len() - MAX_NAMES));
-    }
-    text
 }

@@ -1,7 +1,8 @@
-//! `webservice` and `worker`: the Deployment and Service that KubeVela's definitions of these names render.
+//! `webservice` and `worker`: the Deployment and Service that KubeVela's definitions of these names render; and the pod
+//! template that all types with one container share.
 
 use roundhouse_api::{
-    application::{WebservicePort, WebserviceProperties, WorkerProperties},
+    application::{ExposeType, WebservicePort, WebserviceProperties, WorkerProperties},
     names::label,
 };
 use serde_json::{Map, Value, json};
@@ -10,23 +11,9 @@ use std::collections::BTreeMap;
 /// A Deployment, and a Service if a port is exposed.
 pub(super) fn webservice(name: &str, properties: &WebserviceProperties) -> Vec<Value> {
     let mut manifests = vec![deployment(name, &properties.worker, &properties.ports)];
-    let exposed: Vec<Value> = properties
-        .ports
-        .iter()
-        .filter(|p| p.expose)
-        .map(service_port)
-        .collect();
+    let exposed: Vec<&WebservicePort> = properties.ports.iter().filter(|port| port.expose).collect();
     if !exposed.is_empty() {
-        manifests.push(json!({
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name},
-            "spec": {
-                "type": properties.expose_type.as_str(),
-                "selector": selector(name),
-                "ports": exposed,
-            },
-        }));
+        manifests.push(service(name, properties.expose_type, &selector(name), &exposed));
     }
     manifests
 }
@@ -36,25 +23,51 @@ pub(super) fn worker(name: &str, properties: &WorkerProperties) -> Value {
     deployment(name, properties, &[])
 }
 
+/// A Service of this name.
+pub(super) fn service(name: &str, type_: ExposeType, selector: &Value, ports: &[&WebservicePort]) -> Value {
+    let ports: Vec<Value> = ports.iter().map(|port| service_port(port)).collect();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"type": type_.as_str(), "selector": selector, "ports": ports},
+    })
+}
+
 fn deployment(name: &str, properties: &WorkerProperties, ports: &[WebservicePort]) -> Value {
-    let mut pod_labels = properties.labels.clone();
-    pod_labels.insert(label::COMPONENT.to_owned(), name.to_owned());
-    let mut metadata = object(json!({"name": name}));
-    set_map(&mut metadata, "labels", &properties.labels);
-    set_map(&mut metadata, "annotations", &properties.annotations);
-    let mut pod_metadata = Map::new();
-    set_map(&mut pod_metadata, "labels", &pod_labels);
-    set_map(&mut pod_metadata, "annotations", &properties.annotations);
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata,
+        "metadata": metadata(name, properties),
         "spec": {
             "replicas": properties.replicas.unwrap_or(1),
             "selector": {"matchLabels": selector(name)},
-            "template": {"metadata": pod_metadata, "spec": pod(name, properties, ports)},
+            "template": template(name, properties, ports),
         },
     })
+}
+
+/// Metadata of a workload.
+pub(super) fn metadata(name: &str, properties: &WorkerProperties) -> Map<String, Value> {
+    let mut metadata = object(json!({"name": name}));
+    set_map(&mut metadata, "labels", &properties.labels);
+    set_map(&mut metadata, "annotations", &properties.annotations);
+    metadata
+}
+
+/// Metadata of what a workload makes: Jobs and pods.
+pub(super) fn template_metadata(name: &str, properties: &WorkerProperties) -> Map<String, Value> {
+    let mut labels = properties.labels.clone();
+    labels.insert(label::COMPONENT.to_owned(), name.to_owned());
+    let mut metadata = Map::new();
+    set_map(&mut metadata, "labels", &labels);
+    set_map(&mut metadata, "annotations", &properties.annotations);
+    metadata
+}
+
+/// The pod template.
+pub(super) fn template(name: &str, properties: &WorkerProperties, ports: &[WebservicePort]) -> Value {
+    json!({"metadata": template_metadata(name, properties), "spec": pod(name, properties, ports)})
 }
 
 fn pod(name: &str, properties: &WorkerProperties, ports: &[WebservicePort]) -> Map<String, Value> {
@@ -147,7 +160,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-fn set_map(target: &mut Map<String, Value>, field: &str, entries: &BTreeMap<String, String>) {
+pub(super) fn set_map(target: &mut Map<String, Value>, field: &str, entries: &BTreeMap<String, String>) {
     if !entries.is_empty() {
         target.insert(field.to_owned(), json!(entries));
     }

@@ -1,8 +1,8 @@
-//! Components -> manifests; pure.
+//! Components and their traits -> manifests; pure.
 //!
 //! | step | function |
 //! | --- | --- |
-//! | components to manifests | [`render`] |
+//! | components to manifests, their traits merged into the workload | [`render`] |
 //! | components that differ for the clusters of a step | [`variants()`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
 //! | which of them are divided | [`workloads`], [`replica_count`], [`ReplicaPaths`] |
@@ -10,11 +10,13 @@
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
 mod container;
+mod job;
 mod metadata;
 mod record;
 mod replica_paths;
 mod replicas;
 mod stamps;
+mod traits;
 mod variants;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
@@ -59,7 +61,10 @@ fn render_components(namespace: &str, app: &str, components: &[ValidComponent]) 
             ComponentKind::Objects(properties) => properties.objects.clone(),
             ComponentKind::Webservice(properties) => container::webservice(name, properties),
             ComponentKind::Worker(properties) => vec![container::worker(name, properties)],
+            ComponentKind::Task(properties) => vec![job::task(name, properties)],
+            ComponentKind::CronTask(properties) => vec![job::cron_task(name, properties)],
         };
+        traits::apply(name, &component.traits, &mut manifests);
         for manifest in &mut manifests {
             let origin = metadata::Origin {
                 namespace,

@@ -1,5 +1,9 @@
 //! Rendering, end to end over the module: one test per promise.
 
+mod accepted;
+mod properties;
+mod traits;
+
 use super::*;
 use roundhouse_api::{application::validate, hash};
 use serde_json::json;

@@ -5,6 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::application::{StepPhase, StepReason, StepStatus, SuspendProperties, WaitFor};
 use std::collections::BTreeMap;
 
+mod flows;
+
 fn t0() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
 }

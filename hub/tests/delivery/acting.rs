@@ -4,7 +4,10 @@ use crate::world::{World, region, web};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use roundhouse_api::application::{ApplicationPhase, ApplicationStatus, StepPhase};
-use roundhouse_hub::action::{Executor, Job, Outcome};
+use roundhouse_hub::{
+    action::{Executor, Job, Outcome},
+    application::ApplicationOptions,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -41,6 +44,14 @@ impl Executor for Told {
             }
         })
     }
+}
+
+async fn world(told: &Told) -> World {
+    let options = ApplicationOptions {
+        executor: Some(Arc::new(told.clone())),
+        ..ApplicationOptions::default()
+    };
+    World::with_options(&[("c1", "east")], options).await
 }
 
 /// What a webhook comes to that expects 2xx.
@@ -82,7 +93,7 @@ fn named(phases: [StepPhase; 4]) -> Vec<(String, StepPhase)> {
 async fn a_response_code_of_200_picks_the_deployment() {
     use StepPhase::{Skipped, Succeeded};
     let told = Told::new(|_| Some(answered(200)));
-    let world = World::with_executor(&[("c1", "east")], told.clone()).await;
+    let world = world(&told).await;
     world.apply("web", codes("nginx:1")).await;
     let status = world.until_phase("web", ApplicationPhase::Running).await;
     assert_eq!(phases(&status), named([Succeeded, Succeeded, Skipped, Skipped]));
@@ -98,7 +109,7 @@ async fn a_response_code_of_400_picks_the_notification() {
             _ => Outcome::Done { output: json!({}) },
         })
     });
-    let world = World::with_executor(&[("c1", "east")], told.clone()).await;
+    let world = world(&told).await;
     world.apply("web", codes("nginx:1")).await;
     let status = world.until_phase("web", ApplicationPhase::WorkflowFailed).await;
     assert_eq!(phases(&status), named([Failed, Skipped, Succeeded, Skipped]));
@@ -121,7 +132,7 @@ async fn a_response_code_of_400_picks_the_notification() {
 #[tokio::test(start_paused = true)]
 async fn a_response_code_of_500_picks_the_rollback() {
     let told = Told::new(|job| Some(answered(if job.revision == "web-v2" { 500 } else { 200 })));
-    let world = World::with_executor(&[("c1", "east")], told.clone()).await;
+    let world = world(&told).await;
     world.apply("web", codes("nginx:1")).await;
     world.until_phase("web", ApplicationPhase::Running).await;
     world.apply("web", codes("nginx:2")).await;
@@ -141,7 +152,7 @@ async fn a_response_code_of_500_picks_the_rollback() {
 #[tokio::test(start_paused = true)]
 async fn a_webhook_that_never_answers_holds_up_its_own_application_only() {
     let told = Told::new(|job| (job.application.name != "stuck").then(|| answered(200)));
-    let world = World::with_executor(&[("c1", "east")], told.clone()).await;
+    let world = world(&told).await;
     let spec = || {
         json!({"components": web("nginx:1"), "workflow": {"steps": [
             {"name": "call", "type": "webhook", "properties": {"url": "https://gate.example"}},
@@ -162,7 +173,7 @@ async fn a_webhook_that_never_answers_holds_up_its_own_application_only() {
 #[tokio::test(start_paused = true)]
 async fn many_webhooks_of_one_application_leave_room_for_others() {
     let told = Told::new(|job| (job.application.name != "stuck").then(|| answered(200)));
-    let world = World::with_executor(&[("c1", "east")], told.clone()).await;
+    let world = world(&told).await;
     let calls: Vec<Value> = (0..40)
         .map(|n| json!({"name": format!("call-{n}"), "type": "webhook", "properties": {"url": "https://gate.example"}}))
         .collect();

@@ -9,8 +9,8 @@ use kube::{
 };
 use parking_lot::Mutex;
 use roundhouse_api::bundle::{
-    Bundle, BundlePhase, BundleStatus, Counts, ManifestCondition, ResourceMeta, ResourceStatus,
-    WorkloadStatus,
+    Bundle, BundlePhase, BundleStatus, Counts, FeedbackValue, FieldValue, FieldValueType, ManifestCondition,
+    ResourceMeta, ResourceStatus, StatusFeedback, WorkloadStatus,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -34,6 +34,8 @@ pub(crate) enum Script {
 pub(crate) struct Agents {
     client: Client,
     scripts: Arc<Mutex<BTreeMap<String, Script>>>,
+    /// What objects of a cluster say when they are asked: cluster and name of the value -> the value.
+    said: Arc<Mutex<BTreeMap<(String, String), String>>>,
 }
 
 impl Agents {
@@ -42,6 +44,7 @@ impl Agents {
         let agents = Agents {
             client: client.clone(),
             scripts: Arc::default(),
+            said: Arc::default(),
         };
         let following = agents.clone();
         tokio::spawn(async move {
@@ -62,6 +65,23 @@ impl Agents {
     /// Gives a cluster's agent another script, and lets it act on what is there.
     pub(crate) async fn script(&self, cluster: &str, script: Script) {
         self.scripts.lock().insert(cluster.to_owned(), script);
+        self.act_on_all(cluster).await;
+    }
+
+    /// An object of a cluster says this for a value of that name from now on.
+    pub(crate) async fn say(&self, cluster: &str, name: &str, value: &str) {
+        let key = (cluster.to_owned(), name.to_owned());
+        self.said.lock().insert(key, value.to_owned());
+        self.act_on_all(cluster).await;
+    }
+
+    /// Nothing is said for that value any more.
+    pub(crate) async fn silence(&self, cluster: &str, name: &str) {
+        self.said.lock().remove(&(cluster.to_owned(), name.to_owned()));
+        self.act_on_all(cluster).await;
+    }
+
+    async fn act_on_all(&self, cluster: &str) {
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
         for bundle in bundles.list(&Default::default()).await.unwrap() {
             self.act(&bundle).await;
@@ -72,9 +92,13 @@ impl Agents {
         let namespace = bundle.namespace().unwrap();
         let cluster = namespace.strip_prefix("cluster-").unwrap();
         let script = self.scripts.lock().get(cluster).copied().unwrap_or(Script::Ready);
-        let Some(status) = report(bundle, script) else {
+        let Some(mut status) = report(bundle, script) else {
             return;
         };
+        let said = feedback(bundle, cluster, &self.said.lock());
+        if !said.is_empty() && status.phase == Some(BundlePhase::Ready) {
+            status.resource_status.get_or_insert_default().manifests = said;
+        }
         if bundle.status.as_ref() == Some(&status) {
             return;
         }
@@ -90,6 +114,53 @@ impl Agents {
             Err(error) => panic!("an agent cannot report: {error}"),
         }
     }
+}
+
+/// What the objects of a bundle say that its feedback rules ask for.
+fn feedback(
+    bundle: &Bundle,
+    cluster: &str,
+    said: &BTreeMap<(String, String), String>,
+) -> Vec<ManifestCondition> {
+    let text = |manifest: &serde_json::Value, pointer: &str| {
+        let text = manifest.pointer(pointer).and_then(serde_json::Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let mut all = Vec::new();
+    for config in &bundle.spec.manifest_configs {
+        let asked = config.feedback_rules.iter().flat_map(|rule| &rule.json_paths);
+        let values: Vec<FeedbackValue> = asked
+            .filter_map(|path| {
+                let value = said.get(&(cluster.to_owned(), path.name.clone()))?;
+                Some(FeedbackValue {
+                    name: path.name.clone(),
+                    field_value: FieldValue {
+                        type_: FieldValueType::String,
+                        string: Some(value.clone()),
+                        ..FieldValue::default()
+                    },
+                })
+            })
+            .collect();
+        let manifests = bundle.spec.workload.manifests.iter().enumerate();
+        let named = manifests.filter(|(_, m)| text(m, "/metadata/name") == config.resource_identifier.name);
+        for (ordinal, manifest) in named.filter(|_| !values.is_empty()) {
+            all.push(ManifestCondition {
+                resource_meta: ResourceMeta {
+                    ordinal: u32::try_from(ordinal).unwrap(),
+                    kind: text(manifest, "/kind"),
+                    namespace: text(manifest, "/metadata/namespace"),
+                    name: text(manifest, "/metadata/name"),
+                    ..ResourceMeta::default()
+                },
+                status_feedback: Some(StatusFeedback {
+                    values: values.clone(),
+                }),
+                ..ManifestCondition::default()
+            });
+        }
+    }
+    all
 }
 
 fn refused(generation: Option<i64>) -> Condition {

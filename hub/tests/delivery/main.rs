@@ -27,3 +27,5 @@ mod seed;
 mod start;
 mod steps;
 mod tenancy;
+mod traits;
+mod workflow;

@@ -50,6 +50,14 @@ impl Clock for TestClock {
     }
 }
 
+const FIVE: [(&str, &str); 5] = [
+    ("c1", "east"),
+    ("c2", "east"),
+    ("c3", "east"),
+    ("c4", "west"),
+    ("c5", "west"),
+];
+
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) client: Client,
@@ -65,16 +73,16 @@ impl World {
         World::with_options(clusters, ApplicationOptions::default()).await
     }
 
-    /// The same, with an executor for the steps that act.
-    pub(crate) async fn with_executor(clusters: &[(&str, &str)], executor: impl Executor) -> World {
+    /// Five clusters as [`World::five`], and a hub whose steps act through `executor`.
+    pub(crate) async fn with_executor(executor: Arc<dyn Executor>) -> World {
         let options = ApplicationOptions {
-            executor: Some(Arc::new(executor)),
+            executor: Some(executor),
             ..ApplicationOptions::default()
         };
-        World::with_options(clusters, options).await
+        World::with_options(&FIVE, options).await
     }
 
-    /// The same, with settings of the application controller.
+    /// A hub over the given clusters, with settings of its application controller.
     pub(crate) async fn with_options(clusters: &[(&str, &str)], options: ApplicationOptions) -> World {
         let clock = TestClock::shared();
         let server = {
@@ -104,14 +112,7 @@ impl World {
 
     /// East c1, c2, c3 and west c4, c5.
     pub(crate) async fn five() -> World {
-        World::new(&[
-            ("c1", "east"),
-            ("c2", "east"),
-            ("c3", "east"),
-            ("c4", "west"),
-            ("c5", "west"),
-        ])
-        .await
+        World::new(&FIVE).await
     }
 
     pub(crate) fn start_hub(&mut self) {
@@ -266,6 +267,18 @@ impl World {
     pub(crate) async fn bundle(&self, cluster: &str, app: &str) -> Option<Bundle> {
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
         bundles.get_opt(&format!("default.{app}")).await.unwrap()
+    }
+
+    /// Takes a Bundle away as nobody should: without its finalizers.
+    pub(crate) async fn remove_bundle(&self, cluster: &str, app: &str) {
+        let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        let name = format!("default.{app}");
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        bundles
+            .patch(&name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        bundles.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) async fn decision(&self, name: &str) -> Option<Decision> {

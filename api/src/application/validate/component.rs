@@ -3,6 +3,7 @@
 use super::{
     container,
     node::{Node, Object, Shape},
+    task, traits,
 };
 use crate::application::{ComponentKind, ObjectsProperties, ValidComponent};
 use crate::bundle::MAX_MANIFEST_BYTES;
@@ -10,12 +11,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const COMPONENT: Shape = Shape {
-    known: &["name", "type", "properties"],
+    known: &["name", "type", "properties", "traits"],
     refused: &[
-        (
-            "traits",
-            "traits are not supported yet: write their effect into the properties",
-        ),
         (
             "dependsOn",
             "dependsOn is not supported yet: use several applications or steps",
@@ -39,11 +36,9 @@ const OBJECTS: Shape = Shape {
 };
 
 /// Component types that are built in.
-pub(super) const TYPES: [&str; 3] = ["k8s-objects", "webservice", "worker"];
+pub(super) const TYPES: [&str; 5] = ["k8s-objects", "webservice", "worker", "task", "cron-task"];
 /// Component types that KubeVela's users know.
-const KNOWN_ELSEWHERE: [&str; 11] = [
-    "task",
-    "cron-task",
+const KNOWN_ELSEWHERE: [&str; 9] = [
     "daemon",
     "statefulset",
     "statefulservice",
@@ -85,7 +80,10 @@ pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Vali
     let name = component
         .required("name", "give the component a name")
         .and_then(|node| super::name(&node, "component name", names));
-    let type_node = component.required("type", "use one of k8s-objects, webservice, worker")?;
+    let type_node = component.required(
+        "type",
+        "use one of k8s-objects, webservice, worker, task, cron-task",
+    )?;
     let type_ = type_node.string()?;
     if !TYPES.contains(&type_) {
         super::refuse_type(&type_node, type_, &TYPES, &KNOWN_ELSEWHERE);
@@ -95,6 +93,8 @@ pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Vali
     let kind = match type_ {
         "k8s-objects" => ComponentKind::Objects(objects(&properties)?),
         "webservice" => ComponentKind::Webservice(Box::new(container::webservice(&properties)?)),
+        "task" => ComponentKind::Task(Box::new(task::task(&properties)?)),
+        "cron-task" => ComponentKind::CronTask(Box::new(task::cron_task(&properties)?)),
         _ => ComponentKind::Worker(Box::new(container::worker(&properties)?)),
     };
     if let (ComponentKind::Webservice(properties), Some(name)) = (&kind, name)
@@ -106,9 +106,14 @@ pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<Vali
             "{name:?} also names a Service, whose name has to start with a letter"
         ));
     }
+    let traits = match (component.optional("traits"), name) {
+        (Some(node), Some(name)) => traits::read_all(&node, name, &kind),
+        _ => Vec::new(),
+    };
     Some(ValidComponent {
         name: name?.to_owned(),
         kind,
+        traits,
     })
 }
 

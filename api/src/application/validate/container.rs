@@ -1,7 +1,7 @@
-//! The properties of `webservice` and `worker`, with the names and meanings that KubeVela's users know.
+//! The properties of `webservice` and `worker`, and what other types have of them, with the names and meanings that KubeVela's users know.
 
 use super::{
-    kubernetes,
+    kubernetes, metadata,
     node::{Node, Object, Shape},
     quantity::is_quantity,
     volumes,
@@ -10,12 +10,10 @@ use crate::application::{
     ExposeType, ImagePullPolicy, Protocol, WebservicePort, WebserviceProperties, WorkerProperties,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Replicas are an `int32` in Kubernetes.
 pub(super) const MAX_REPLICAS: u32 = 2_147_483_647;
-/// Keys under this prefix are ours.
-const OUR_PREFIX: &str = "app.oam.dev/";
 const NO_PORTS: &str = "a worker has no ports: use the type webservice";
 const NO_REVISION_LABEL: &str = "addRevisionLabel is not supported: a label that changes with every revision restarts \
                                  the pods; revisions are labelled on the workload";
@@ -67,8 +65,9 @@ const WEBSERVICE: Shape = Shape {
         "imagePullPolicy",
         "imagePullSecrets",
         "hostAliases",
+        "addRevisionLabel",
     ],
-    refused: &[("addRevisionLabel", NO_REVISION_LABEL)],
+    refused: &[],
 };
 const PORT: Shape = Shape {
     known: &["port", "containerPort", "name", "protocol", "expose", "nodePort"],
@@ -93,6 +92,13 @@ pub(super) fn webservice(properties: &Node<'_>) -> Option<WebserviceProperties> 
             ])
         })
         .unwrap_or_default();
+    // KubeVela's default, written out.
+    if let Some(node) = object
+        .optional("addRevisionLabel")
+        .filter(|node| *node.value != Value::Bool(false))
+    {
+        node.refuse(NO_REVISION_LABEL);
+    }
     let mut ports = ports(&object, expose_type);
     if let Some(node) = object.optional("port") {
         let port = port_number(&node);
@@ -113,7 +119,7 @@ pub(super) fn webservice(properties: &Node<'_>) -> Option<WebserviceProperties> 
     })
 }
 
-fn common(object: &Object<'_>) -> WorkerProperties {
+pub(super) fn common(object: &Object<'_>) -> WorkerProperties {
     let (volumes, volume_mounts) = volumes::read(object);
     let image = object.required("image", "name a container image");
     WorkerProperties {
@@ -130,8 +136,8 @@ fn common(object: &Object<'_>) -> WorkerProperties {
         volume_mounts,
         liveness_probe: probe(object, "livenessProbe"),
         readiness_probe: probe(object, "readinessProbe"),
-        labels: metadata(object, "labels"),
-        annotations: metadata(object, "annotations"),
+        labels: metadata::labels(object, "labels"),
+        annotations: metadata::annotations(object, "annotations"),
         image_pull_policy: object.optional("imagePullPolicy").and_then(|node| {
             node.word(&[
                 ("Always", ImagePullPolicy::Always),
@@ -144,7 +150,7 @@ fn common(object: &Object<'_>) -> WorkerProperties {
     }
 }
 
-fn strings(object: &Object<'_>, name: &str) -> Vec<String> {
+pub(super) fn strings(object: &Object<'_>, name: &str) -> Vec<String> {
     object
         .optional(name)
         .and_then(|node| node.strings())
@@ -164,7 +170,7 @@ pub(super) fn checked(entries: &[Node<'_>], schema: &Value) -> Vec<Value> {
     entries.iter().map(|entry| entry.value.clone()).collect()
 }
 
-fn env(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn env(object: &Object<'_>) -> Vec<Value> {
     let entries = object.list("env");
     let mut names = BTreeSet::new();
     for entry in &entries {
@@ -181,7 +187,7 @@ fn env(object: &Object<'_>) -> Vec<Value> {
     checked(&entries, &kubernetes::ENV)
 }
 
-fn quantity(object: &Object<'_>, name: &str) -> Option<String> {
+pub(super) fn quantity(object: &Object<'_>, name: &str) -> Option<String> {
     let node = object.optional(name)?;
     let text = node.string()?;
     if !is_quantity(text) {
@@ -193,28 +199,13 @@ fn quantity(object: &Object<'_>, name: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn probe(object: &Object<'_>, name: &str) -> Option<Value> {
+pub(super) fn probe(object: &Object<'_>, name: &str) -> Option<Value> {
     let node = object.optional(name)?;
     kubernetes::check(&node, &kubernetes::PROBE);
     Some(node.value.clone())
 }
 
-fn metadata(object: &Object<'_>, name: &str) -> BTreeMap<String, String> {
-    let entries = object.optional(name).and_then(|node| node.entries());
-    let mut map = BTreeMap::new();
-    for (key, node) in entries.unwrap_or_default() {
-        if key.starts_with(OUR_PREFIX) {
-            node.refuse(format!(
-                "keys under {OUR_PREFIX:?} are written by the hub: choose another"
-            ));
-        } else if let Some(value) = node.string() {
-            map.insert(key.to_owned(), value.to_owned());
-        }
-    }
-    map
-}
-
-fn port_number(node: &Node<'_>) -> Option<u16> {
+pub(super) fn port_number(node: &Node<'_>) -> Option<u16> {
     node.integer(1, 65_535).and_then(|port| u16::try_from(port).ok())
 }
 
@@ -277,7 +268,7 @@ fn port(node: &Node<'_>, expose_type: ExposeType) -> Option<WebservicePort> {
 }
 
 /// KubeVela's default: `port-80`, `port-53-udp`.
-fn default_name(port: u16, protocol: Protocol) -> String {
+pub(super) fn default_name(port: u16, protocol: Protocol) -> String {
     match protocol {
         Protocol::Tcp => format!("port-{port}"),
         Protocol::Udp => format!("port-{port}-udp"),
@@ -286,7 +277,7 @@ fn default_name(port: u16, protocol: Protocol) -> String {
 }
 
 /// Kubernetes wants an IANA service name (RFC 6335): at most 15 characters, one of them a letter.
-fn port_name(node: &Node<'_>) -> Option<String> {
+pub(super) fn port_name(node: &Node<'_>) -> Option<String> {
     let name = node.string()?;
     let legal = crate::names::check_dns_label("port name", name, 15).is_ok()
         && name.bytes().any(|b| b.is_ascii_lowercase())

@@ -66,8 +66,8 @@ fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, 
     let Some(entries) = properties.entries() else {
         return Vec::new();
     };
-    for (key, value) in entries {
-        if key == "replicas" {
+    for (key, value) in &entries {
+        if *key == "replicas" {
             value.refuse(
                 "replicas cannot be overridden, because the placement divides them: set replicas of the component, and shares or perCluster bounds in the placement",
             );
@@ -103,6 +103,13 @@ fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, 
                 "component {name:?} is of type k8s-objects, whose list of manifests would be replaced whole: use overrides of a placement, whose target names one manifest"
             ));
             continue;
+        }
+        if its_type == "task"
+            && let Some((_, count)) = entries.iter().find(|(key, _)| *key == "count")
+        {
+            count.refuse(
+                "count cannot be overridden, because the placement divides it: set count of the component, and shares or perCluster bounds in the placement",
+            );
         }
         selected.push((name.to_owned(), component));
     }

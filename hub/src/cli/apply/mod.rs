@@ -3,8 +3,8 @@
 mod send;
 
 use super::{
-    Failure, documents,
-    plan::{client, saved},
+    Failure, documents, hub,
+    plan::saved,
     proposals::{self, Proposed},
     snapshot,
 };
@@ -55,7 +55,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         None => (proposals::read(&args.files, args.namespace.as_deref())?, None),
     };
-    let client = client(args.kubeconfig.as_deref()).await?;
+    let client = hub::connect(args.kubeconfig.as_deref()).await?;
     if let Some((file, plan)) = &plan {
         check(&client, file, plan, &proposed).await?;
     }

@@ -3,8 +3,9 @@
 use super::stale;
 use crate::cli::{
     Failure,
+    hub::unreadable,
     proposals::Proposed,
-    snapshot::{ABSENT, state_of, unreadable},
+    snapshot::{ABSENT, state_of},
     terminal,
 };
 use kube::{Api, Client, Error, ResourceExt, api::PostParams, core::DynamicObject};

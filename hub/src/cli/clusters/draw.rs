@@ -3,7 +3,7 @@
 use super::view::ClusterView;
 use crate::{
     cli::{columns, format::Format},
-    explain::words,
+    words,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

@@ -1,6 +1,6 @@
 //! What is said of a cluster.
 
-use crate::{explain::words, fleet::Load};
+use crate::{fleet::Load, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use roundhouse_api::{

@@ -39,9 +39,12 @@ mod tests {
     use super::*;
     use roundhouse_api::application::validate;
 
+    /// Not applied by the demo.
+    const TRAITS: &str = include_str!("../../../../e2e/samples/04-traits.yaml");
+
     #[test]
     fn every_sample_is_valid() {
-        for yaml in [SEED].iter().chain(&OTHERS) {
+        for yaml in [SEED, TRAITS].iter().chain(&OTHERS) {
             let application = read(yaml).unwrap();
             let spec = serde_json::to_value(&application.spec).unwrap();
             let valid = validate(&spec).unwrap_or_else(|violations| panic!("{violations:?}"));

@@ -1,6 +1,7 @@
 //! Values, owners and objects as text in one line. What comes from a cluster may hold anything: control characters are
 //! written as escapes, so that no value moves the cursor.
 
+use crate::cli::columns::plain;
 use roundhouse_agent::preview::{ObjectPreview, Owner, Shown, Verdict};
 
 /// Characters of a value in a table or tree that is not wide.
@@ -29,19 +30,6 @@ fn reads_as_text(text: &str) -> bool {
         && text.trim() == text
         && text != "-"
         && serde_json::from_str::<serde_json::Value>(text).is_err()
-}
-
-/// Without control characters.
-pub(super) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            out.extend(character.escape_default());
-        } else {
-            out.push(character);
-        }
-    }
-    out
 }
 
 /// The managers of a field; `long` with how and when they wrote.

@@ -1,6 +1,6 @@
 //! `roundhouse diff`: what the next pass of a cluster's agent would do with an application, field by field.
 
-mod hub;
+mod dispatched;
 mod line;
 mod structured;
 mod table;
@@ -8,9 +8,7 @@ mod table;
 mod tests;
 mod tree;
 
-use super::{Failure, kubeconfig, terminal};
-use clap::ValueEnum;
-use kube::Client;
+use super::{Failure, format::Format, hub, terminal};
 use roundhouse_agent::preview::{Preview, PreviewError, Setting, preview};
 use roundhouse_api::names::ClusterName;
 use std::{path::PathBuf, process::ExitCode};
@@ -49,15 +47,6 @@ pub(super) struct Args {
     detailed_exitcode: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Wide,
-    Tree,
-    Json,
-    Yaml,
-}
-
 /// What is compared.
 #[derive(Debug, Clone)]
 struct Subject {
@@ -72,9 +61,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         application: args.application,
         cluster: args.cluster,
     };
-    let hub = client(args.kubeconfig.as_deref()).await?;
-    let member = client(Some(&args.member_kubeconfig)).await?;
-    let found = hub::find(&hub, &subject).await?;
+    let hub = hub::connect(args.kubeconfig.as_deref()).await?;
+    let member = hub::connect(Some(&args.member_kubeconfig)).await?;
+    let found = dispatched::find(&hub, &subject).await?;
     if found.apply_once.is_none() {
         eprintln!(
             "the agent of {} has not reported its apply-once mode; bundles that do not say are compared as with off",
@@ -89,12 +78,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let previewed = preview(member, &setting, found.parts).await;
     let preview = previewed.map_err(|error| no_preview(error, &subject, &args.member_kubeconfig))?;
     let color = terminal::color_on_stdout();
-    let text = match args.output {
-        Format::Table => table::draw(&preview, table::Width::Fitting, color),
-        Format::Wide => table::draw(&preview, table::Width::Whole, color),
-        Format::Tree => tree::draw(&preview, &subject, color),
-        Format::Json => structured::json(&preview, &subject)?,
-        Format::Yaml => structured::yaml(&preview, &subject)?,
+    let text = match args.output.structured(|| structured::value(&preview, &subject))? {
+        Some(text) => text,
+        None => match args.output {
+            Format::Tree => tree::draw(&preview, &subject, color),
+            Format::Wide => table::draw(&preview, table::Width::Whole, color),
+            _ => table::draw(&preview, table::Width::Fitting, color),
+        },
     };
     terminal::print(&text)?;
     eprintln!("{}", summary(&preview, &subject));
@@ -108,16 +98,6 @@ fn exit_code(preview: &Preview, detailed: bool) -> ExitCode {
     } else {
         ExitCode::from(DIFFERENT)
     }
-}
-
-async fn client(file: Option<&std::path::Path>) -> Result<Client, Failure> {
-    let config = kubeconfig::config(file).await?;
-    Client::try_from(config).map_err(|error| {
-        let name = file.map_or_else(|| "the kubeconfig".to_owned(), |file| file.display().to_string());
-        Failure::new("E-KUBECONFIG", format!("{name} cannot be used"))
-            .because(error)
-            .advise("kubectl with this kubeconfig, to see what it says")
-    })
 }
 
 /// The one line on stderr.

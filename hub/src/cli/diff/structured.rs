@@ -1,19 +1,8 @@
 //! The differences as JSON or YAML: all objects, those without a difference too.
 
 use super::Subject;
-use crate::cli::Failure;
 use roundhouse_agent::preview::{Difference, ObjectPreview, Owner, Preview, Shown};
 use serde_json::{Map, Value, json};
-
-pub(super) fn json(preview: &Preview, subject: &Subject) -> Result<String, Failure> {
-    let text = serde_json::to_string_pretty(&value(preview, subject)).map_err(not_printable)?;
-    Ok(text + "\n")
-}
-
-pub(super) fn yaml(preview: &Preview, subject: &Subject) -> Result<String, Failure> {
-    let text = serde_saphyr::to_string(&value(preview, subject)).map_err(not_printable)?;
-    Ok(text.trim_end().to_owned() + "\n")
-}
 
 /// Values of Secrets are `{"sha256": …}`, ones that were not kept `{"notKept": true}`; what is absent has no field.
 pub(super) fn value(preview: &Preview, subject: &Subject) -> Value {
@@ -86,10 +75,4 @@ fn owner(owner: &Owner) -> Value {
         }
     }
     out
-}
-
-fn not_printable(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::new("E-OUTPUT", "the differences could not be printed")
-        .because(error)
-        .advise("another output format, such as -o table")
 }

@@ -1,6 +1,7 @@
 //! The differences as a table, and what is said of objects as a whole in lines behind it.
 
 use super::line;
+use crate::cli::columns::plain;
 use comfy_table::{ContentArrangement, Table, presets};
 use roundhouse_agent::preview::{Preview, Verdict};
 
@@ -36,7 +37,7 @@ pub(super) fn draw(preview: &Preview, width: Width, color: bool) -> String {
             table.add_row([
                 difference.verdict.word().to_owned(),
                 line::object(object),
-                line::plain(&difference.path),
+                plain(&difference.path),
                 line::value(difference.last_applied.as_ref(), limit),
                 line::value(difference.live.as_ref(), limit),
                 line::value(difference.desired.as_ref(), limit),
@@ -64,7 +65,7 @@ pub(super) fn draw(preview: &Preview, width: Width, color: bool) -> String {
         }
     }
     for held in &preview.held {
-        let message = line::plain(&held.message);
+        let message = plain(&held.message);
         out.push_str(&format!(
             "Bundle {}: held ({}): {message}\n",
             held.bundle, held.reason

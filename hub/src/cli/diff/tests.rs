@@ -10,6 +10,11 @@ fn subject() -> Subject {
     }
 }
 
+fn structured_as(format: Format, preview: &Preview) -> String {
+    let text = format.structured(|| structured::value(preview, &subject()));
+    text.unwrap().unwrap()
+}
+
 fn object(group: &str, kind: &str, name: &str, action: Action) -> ObjectPreview {
     ObjectPreview {
         bundle: "default.web".into(),
@@ -135,7 +140,7 @@ fn what_a_reader_sees() {
     insta::assert_snapshot!("table", table::draw(&preview, table::Width::Fitting, false));
     insta::assert_snapshot!("wide", table::draw(&preview, table::Width::Whole, false));
     insta::assert_snapshot!("tree", tree::draw(&preview, &subject(), false));
-    insta::assert_snapshot!("yaml", structured::yaml(&preview, &subject()).unwrap());
+    insta::assert_snapshot!("yaml", structured_as(Format::Yaml, &preview));
     assert_eq!(
         summary(&preview, &subject()),
         "default/web on east-1: 7 objects, 6 to look at, 5 differences"
@@ -172,9 +177,9 @@ fn when_all_is_well_it_is_short() {
 
 #[test]
 fn yaml_and_json_say_the_same() {
-    let json: Value = serde_json::from_str(&structured::json(&sample(), &subject()).unwrap()).unwrap();
+    let json: Value = serde_json::from_str(&structured_as(Format::Json, &sample())).unwrap();
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    let yaml = structured::yaml(&sample(), &subject()).unwrap();
+    let yaml = structured_as(Format::Yaml, &sample());
     assert_eq!(
         serde_saphyr::from_str_with_options::<Value>(&yaml, options).unwrap(),
         json

@@ -1,6 +1,7 @@
 //! The differences as a tree: objects, and below each of them its fields.
 
 use super::{Subject, line};
+use crate::cli::columns::plain;
 use roundhouse_agent::preview::{Difference, Preview};
 use std::fmt::Write as _;
 
@@ -27,7 +28,7 @@ pub(super) fn draw(preview: &Preview, subject: &Subject, color: bool) -> String 
     };
     for held in &preview.held {
         let (here, _) = branch();
-        let message = line::plain(&held.message);
+        let message = plain(&held.message);
         let _ = writeln!(
             out,
             "{here} Bundle {}: held ({}): {message}",
@@ -46,7 +47,7 @@ pub(super) fn draw(preview: &Preview, subject: &Subject, color: bool) -> String 
                 ("├─", "│  ")
             };
             let verdict = line::painted(difference.verdict.word(), difference.verdict, color);
-            let _ = writeln!(out, "{below}{fork} {verdict} {}", line::plain(&difference.path));
+            let _ = writeln!(out, "{below}{fork} {verdict} {}", plain(&difference.path));
             let _ = writeln!(out, "{below}{under}   {}", states(difference));
         }
     }

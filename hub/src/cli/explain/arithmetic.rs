@@ -3,7 +3,8 @@
 use super::Subject;
 use crate::{
     cli::{columns, format::Format},
-    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency, holding, words},
+    explain::{Arithmetic, InForce, RowArithmetic, RuleArithmetic, arithmetic, by_frequency},
+    words,
 };
 use std::fmt::Write as _;
 
@@ -28,8 +29,10 @@ pub(super) fn draw(subject: &Subject, format: Format) -> String {
 fn draw_step(out: &mut String, subject: &Subject, decided: &InForce, format: Format) {
     let decision = &decided.decision;
     let members = u64::try_from(decision.clusters.len()).unwrap_or(u64::MAX);
-    let held = subject.held.get(&decision.step).map(holding).unwrap_or_default();
+    let held = subject.held.get(&decision.step);
+    let held = held.map(|(hold, _)| hold.lines()).unwrap_or_default();
     let note = match decided.stored {
+        _ if subject.unresolved => "; held: this is what was decided before, and it stays in force",
         _ if !held.is_empty() => {
             "; held: what was decided before stays in force, and this comes once it is mended"
         }

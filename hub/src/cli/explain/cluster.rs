@@ -3,8 +3,9 @@
 use super::{Subject, Verdict};
 use crate::{
     cli::{columns, format::Format},
-    explain::{Aim, Condition, Consequence, Flip, Kept, Mark, Reason, words},
+    explain::{Aim, Condition, Consequence, Kept, Mark, Reason},
     placement::NotChosen,
+    words,
 };
 use std::fmt::Write as _;
 
@@ -97,8 +98,9 @@ fn kept_in_words(kept: &Kept) -> String {
         Kept { replicas: 0, .. } => "it keeps the objects as they are".to_owned(),
         Kept { replicas, .. } => format!("it keeps {}", words::count(*replicas, "replica", "replicas")),
     };
-    let errors: Vec<String> = kept.errors.iter().map(|error| columns::plain(error)).collect();
-    format!("{keeps} until this is mended: {}", errors.join("; "))
+    let lines = kept.hold.lines();
+    let lines: Vec<String> = lines.iter().map(|line| columns::plain(line)).collect();
+    format!("{keeps} until this is mended: {}", lines.join("; "))
 }
 
 fn zero_in_words(code: &str) -> &str {
@@ -151,7 +153,7 @@ fn conditions(out: &mut String, verdict: &Verdict, format: Format) {
         };
         let found = match condition.found.is_empty() {
             true => "not evaluated".to_owned(),
-            false => condition.found.clone(),
+            false => columns::plain(&condition.found),
         };
         let decisive = if condition.decisive { "← decisive" } else { "" };
         vec![
@@ -208,19 +210,16 @@ fn ways(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, f
     };
     for (at, flip) in search.flips.iter().take(limit).enumerate() {
         let lead = if at == 0 { title } else { "or" };
-        let all = flip
-            .changes
-            .iter()
-            .map(|change| subject.source.words(change, &subject.setting, cluster));
-        let all = all.collect::<Vec<_>>().join(", and ");
+        let advice = subject.source.advice(&flip.changes, &subject.setting, cluster);
+        let all: Vec<&str> = advice.iter().map(|advice| advice.words.as_str()).collect();
         let _ = writeln!(
             out,
             "  {lead}: {} ({})",
-            columns::plain(&all),
+            columns::plain(&all.join(", and ")),
             consequence(&flip.consequence)
         );
-        for command in commands(subject, cluster, flip) {
-            let _ = writeln!(out, "    {}", columns::plain(&command));
+        for command in advice.iter().filter_map(|advice| advice.command.as_ref()) {
+            let _ = writeln!(out, "    {}", columns::plain(command));
         }
     }
     if search.flips.len() > limit {
@@ -229,12 +228,6 @@ fn ways(out: &mut String, subject: &Subject, cluster: &str, verdict: &Verdict, f
     if !search.complete {
         let _ = writeln!(out, "  not every change was tried: there may be a smaller one");
     }
-}
-
-fn commands(subject: &Subject, cluster: &str, flip: &Flip) -> Vec<String> {
-    let all = flip.changes.iter();
-    all.filter_map(|change| subject.source.command(change, &subject.setting, cluster))
-        .collect()
 }
 
 /// `would move +7 here; c118 −4, c119 −3`.

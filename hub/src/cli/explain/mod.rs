@@ -8,7 +8,7 @@ mod structured;
 mod tests;
 
 use super::{Failure, format::Format, hub, terminal};
-use crate::explain::{self, Aim, Kept, Reason, Search, Setting, Source, StepAnswer};
+use crate::explain::{self, Aim, Hold, Kept, Reason, Search, Setting, Source, StepAnswer};
 use roundhouse_api::{decision::DecisionSpec, names::ClusterName};
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
@@ -53,10 +53,24 @@ pub(super) struct Subject {
     pub(super) source: Source,
     /// What is decided, in the order of the steps.
     pub(super) decisions: Vec<explain::InForce>,
-    /// What stays in force of the steps whose overrides cannot be applied, by step.
-    pub(super) held: BTreeMap<String, DecisionSpec>,
+    /// The steps that are held, by name: why, and what stays in force.
+    pub(super) held: BTreeMap<String, (Hold, DecisionSpec)>,
+    /// Whether nothing can be placed at all: what is said is what was decided before.
+    pub(super) unresolved: bool,
+    /// The clusters that are to lose the application and have not yet.
+    pub(super) leaving: BTreeMap<String, Leaving>,
     /// Places of the steps that are explained.
     pub(super) steps: Vec<usize>,
+}
+
+/// What of an application is still on a cluster that is to lose it.
+pub(super) struct Leaving {
+    /// The step that placed it there.
+    pub(super) step: String,
+    /// Replicas that its Bundles ask for.
+    pub(super) replicas: u64,
+    /// Why it is still there.
+    pub(super) hold: Hold,
 }
 
 /// What is said of one cluster in one step.
@@ -64,7 +78,7 @@ pub(super) struct Verdict {
     pub(super) answer: StepAnswer,
     /// What is looked for.
     pub(super) aim: Aim,
-    /// What the cluster keeps if the step is held.
+    /// What the cluster keeps if the step, or the cluster in it, is held.
     pub(super) kept: Option<Kept>,
     /// What was found; `None` where nobody asked: another step places the cluster, or the step is held and nothing that
     /// placement answers is carried out.
@@ -95,7 +109,16 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Explains a cluster.
 fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
     let setting = &subject.setting;
-    let answers = explain::conditions(setting, &setting.place(), cluster).ok_or_else(|| {
+    let answers = match subject.unresolved {
+        true => setting.cluster(cluster).map(|_| {
+            let decisions = subject.decisions.iter();
+            decisions
+                .map(|decided| explain::as_decided(&decided.decision, cluster))
+                .collect()
+        }),
+        false => explain::conditions(setting, &setting.place(), cluster),
+    };
+    let answers: Vec<StepAnswer> = answers.ok_or_else(|| {
         let names: Vec<String> = setting
             .inventory
             .clusters()
@@ -118,11 +141,17 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
             let for_others = !one_step
                 && placed_somewhere
                 && answer.reason == Reason::NotChosen(crate::placement::NotChosen::NotMatched);
-            let kept = subject
-                .held
-                .get(&answer.step)
-                .and_then(|decision| explain::hold(&mut answer, decision, cluster));
-            let asked = kept.is_none() && (placed || !for_others);
+            let kept = kept(subject, step, &answer, cluster);
+            if let Some(kept) = &kept {
+                kept.decides(&mut answer);
+            }
+            // How to keep a cluster that is to lose the application; otherwise nothing that placement answers is
+            // carried out where something is held.
+            let may_flip = match kept.as_ref().map(|kept| &kept.hold) {
+                None | Some(Hold::Removal(_) | Hold::RemovalOutOfReach) => true,
+                Some(Hold::Overrides(_) | Hold::Placement(_) | Hold::OutOfReach) => false,
+            };
+            let asked = may_flip && (placed || !for_others);
             Verdict {
                 kept,
                 search: asked
@@ -133,4 +162,29 @@ fn verdicts(subject: &Subject, cluster: &str) -> Result<Vec<Verdict>, Failure> {
             }
         })
         .collect())
+}
+
+/// What holds a step, or the cluster in it.
+fn kept(subject: &Subject, step: usize, answer: &StepAnswer, cluster: &str) -> Option<Kept> {
+    if let Some((hold, decision)) = subject.held.get(&answer.step) {
+        return Some(Kept::of(hold.clone(), decision, cluster));
+    }
+    let setting = &subject.setting;
+    if answer.reason.is_placed() {
+        let facts = setting.cluster(cluster)?;
+        // A cluster out of reach is placed only where it holds something.
+        return (facts.joined && !facts.reachable).then(|| Kept {
+            hold: Hold::OutOfReach,
+            placed: true,
+            replicas: answer.replicas(),
+        });
+    }
+    let leaving = subject.leaving.get(cluster)?;
+    let knows = setting.steps.iter().any(|step| step.name == leaving.step);
+    let is_it = answer.step == leaving.step || !knows && step == 0;
+    is_it.then(|| Kept {
+        hold: leaving.hold.clone(),
+        placed: true,
+        replicas: leaving.replicas,
+    })
 }

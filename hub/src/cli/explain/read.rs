@@ -1,19 +1,27 @@
 //! The application, the fleet and what was decided before: from a hub, or from files.
 
-use super::{Args, Subject};
+use super::{Args, Leaving, Subject};
 use crate::{
-    application::{Proposal, Snapshot, Unforeseen, foresee},
+    application::{Foreseen, Proposal, Snapshot, Unforeseen, foresee},
     cli::{
         Failure, documents, hub, inventory,
         plan::last_taint,
         proposals::{self, Kind, Proposed},
     },
-    explain::{Setting, Source, in_force},
+    dispatch::{Observed, removal::is_refused},
+    explain::{Hold, InForce, Setting, Source, holding, in_force},
     render,
 };
 use jiff::Timestamp;
-use roundhouse_api::clock::{Clock, SystemClock};
+use roundhouse_api::{
+    application::validate,
+    clock::{Clock, SystemClock},
+    decision::DecisionSpec,
+    names::label,
+    placement::{PlacementSpec, Rule},
+};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -40,7 +48,9 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
         }
         None => {
             let client = hub::connect(args.kubeconfig.as_deref()).await?;
-            (hub::read_decided(&client).await?, SystemClock.now())
+            let known = hub::read_decided(&client).await?;
+            hub::read_own(&client, &known.snapshot, &args.namespace, &args.application).await?;
+            (known, SystemClock.now())
         }
     };
     let spec = match args.files.is_empty() {
@@ -88,36 +98,152 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
         name,
         spec,
     };
-    let foreseen = foresee(snapshot, &proposal, now).map_err(|why| refused(args, why))?;
-    let valid = foreseen.valid;
     let stored = snapshot.decisions(namespace, name);
+    let foreseen = match foresee(snapshot, &proposal, now) {
+        Ok(foreseen) => foreseen,
+        // What was decided before stays in force.
+        Err(Unforeseen::Unresolved(why)) if !stored.is_empty() => {
+            return waiting(args, spec, snapshot, &why.to_string(), now);
+        }
+        Err(why) => return Err(refused(args, why)),
+    };
+    let leaving = leaving(&foreseen, snapshot);
+    let valid = foreseen.valid;
     let mut rendered = render::render(namespace, name, &valid);
     rendered.replica_paths = foreseen.replica_paths;
     let workloads = render::workloads(&rendered);
-    let title = format!("{namespace}/{name}");
-    let setting = Setting::of(title, &valid, workloads, snapshot.fleet(), &stored, now);
-    let names: Vec<String> = setting.steps.iter().map(|step| step.name.clone()).collect();
-    let steps = match &args.step {
-        None => (0..names.len()).collect(),
-        Some(wanted) => match names.iter().position(|name| name == wanted) {
-            Some(step) => vec![step],
-            None => {
-                let what = format!("application {namespace}/{name} has no placing step {wanted}");
-                return Err(Failure::new("E-STEP", what)
-                    .because(format!("its placing steps are {}", hub::listed(&names)))
-                    .advise("--step with one of them"));
-            }
-        },
-    };
+    let setting = Setting::of(
+        format!("{namespace}/{name}"),
+        &foreseen.revision,
+        &valid,
+        workloads,
+        snapshot.fleet(),
+        &stored,
+        now,
+    );
     let decided = foreseen.decisions.into_iter().map(|decision| decision.spec);
     let held = decided.filter(|decision| !decision.override_errors.is_empty());
+    let held = held.map(|decision| {
+        let hold = Hold::Overrides(holding(&decision));
+        (decision.step.clone(), (hold, decision))
+    });
     Ok(Subject {
-        held: held.map(|decision| (decision.step.clone(), decision)).collect(),
+        held: held.collect(),
+        unresolved: false,
+        leaving,
         source: Source::of(namespace, name, spec, &valid, &rendered.replica_paths),
         decisions: in_force(setting.place(), &stored),
-        steps,
+        steps: steps(args, &setting)?,
         setting,
     })
+}
+
+/// The places of the steps that are asked for.
+fn steps(args: &Args, setting: &Setting) -> Result<Vec<usize>, Failure> {
+    let names: Vec<String> = setting.steps.iter().map(|step| step.name.clone()).collect();
+    let Some(wanted) = &args.step else {
+        return Ok((0..names.len()).collect());
+    };
+    match names.iter().position(|name| name == wanted) {
+        Some(step) => Ok(vec![step]),
+        None => {
+            let (namespace, name) = (&args.namespace, &args.application);
+            let what = format!("application {namespace}/{name} has no placing step {wanted}");
+            Err(Failure::new("E-STEP", what)
+                .because(format!("its placing steps are {}", hub::listed(&names)))
+                .advise("--step with one of them"))
+        }
+    }
+}
+
+/// An application whose Placements cannot be used: every step keeps what was decided before.
+fn waiting(
+    args: &Args,
+    spec: &Value,
+    snapshot: &Snapshot,
+    why: &str,
+    now: Timestamp,
+) -> Result<Subject, Failure> {
+    let (namespace, name) = (args.namespace.as_str(), args.application.as_str());
+    let valid = validate(spec).map_err(|violations| refused(args, Unforeseen::Refused(violations)))?;
+    let stored = snapshot.decisions(namespace, name);
+    let title = format!("{namespace}/{name}");
+    let mut setting = Setting::of(title, "", &valid, Vec::new(), snapshot.fleet(), &stored, now);
+    let mut held = BTreeMap::new();
+    let mut decisions = Vec::new();
+    for step in &mut setting.steps {
+        let decision = stored.get(&step.name).map(|decision| decision.spec.clone());
+        let decision = decision.unwrap_or_else(|| DecisionSpec {
+            step: step.name.clone(),
+            ..DecisionSpec::default()
+        });
+        step.spec = PlacementSpec {
+            placement: rules_of(&decision),
+            ..PlacementSpec::default()
+        };
+        decisions.push(InForce::kept(&decision));
+        held.insert(step.name.clone(), (Hold::Placement(why.to_owned()), decision));
+    }
+    Ok(Subject {
+        held,
+        unresolved: true,
+        leaving: BTreeMap::new(),
+        source: Source::default(),
+        decisions,
+        steps: steps(args, &setting)?,
+        setting,
+    })
+}
+
+/// The rules of a decision by name: what they say otherwise is not known.
+fn rules_of(decision: &DecisionSpec) -> Vec<Rule> {
+    let rules = decision
+        .workloads
+        .first()
+        .into_iter()
+        .flat_map(|first| &first.rules);
+    let named = rules.filter_map(|total| total.rule.clone());
+    let rule = |name| Rule {
+        name: Some(name),
+        ..Rule::default()
+    };
+    named.map(rule).collect()
+}
+
+/// The clusters that are to lose the application, and what keeps it there.
+fn leaving(foreseen: &Foreseen, snapshot: &Snapshot) -> BTreeMap<String, Leaving> {
+    let goes = |bundle: &Observed| {
+        let surplus = foreseen.plan.surplus.iter();
+        surplus
+            .clone()
+            .any(|(namespace, name)| (namespace, name) == (&bundle.namespace, &bundle.name))
+    };
+    let fleet = snapshot.fleet();
+    let is_out_of_reach = |cluster: &str| {
+        let facts = fleet.iter().find(|facts| facts.name == cluster);
+        facts.is_some_and(|facts| facts.joined && !facts.reachable)
+    };
+    let observed = foreseen.observed.iter();
+    let losing = observed.filter(|(_, bundles)| bundles.iter().all(goes));
+    losing
+        .filter_map(|(cluster, bundles)| {
+            let first = bundles.first()?;
+            let waits = bundles
+                .iter()
+                .any(|bundle| bundle.spec.deletion.is_none() || is_refused(bundle));
+            let hold = match foreseen.held.as_ref().filter(|_| waits) {
+                Some(why) => Hold::Removal(why.clone()),
+                None if is_out_of_reach(cluster) => Hold::RemovalOutOfReach,
+                None => return None,
+            };
+            let leaving = Leaving {
+                step: first.labels.get(label::STEP).cloned().unwrap_or_default(),
+                replicas: bundles.iter().map(|bundle| bundle.replicas).sum(),
+                hold,
+            };
+            Some((cluster.clone(), leaving))
+        })
+        .collect()
 }
 
 fn no_application(args: &Args, there: &[(String, String)]) -> Failure {

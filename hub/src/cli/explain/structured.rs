@@ -1,9 +1,12 @@
 //! The same as JSON or YAML.
 
 use super::{Subject, Verdict};
-use crate::explain::{
-    Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
-    by_frequency, holding, words,
+use crate::{
+    explain::{
+        Aim, Arithmetic, Condition, Consequence, Flip, Mark, Reason, RuleArithmetic, arithmetic as of,
+        by_frequency,
+    },
+    words,
 };
 use serde_json::{Value, json};
 
@@ -16,7 +19,7 @@ pub(super) fn arithmetic(subject: &Subject) -> Value {
     let steps = steps.map(|decided| {
         let decision = &decided.decision;
         let workloads = of(&subject.setting, decision);
-        let held = subject.held.get(&decision.step).map(holding);
+        let held = subject.held.get(&decision.step).map(|(hold, _)| hold.lines());
         json!({
             "step": decision.step,
             "stored": decided.stored,
@@ -95,7 +98,8 @@ pub(super) fn cluster(subject: &Subject, cluster: &str, verdicts: &[Verdict]) ->
             "reason": verdict.kept.as_ref().map_or(answer.reason.code(), |_| "Held"),
             "detail": detail,
             "replicas": verdict.kept.as_ref().map_or_else(|| answer.replicas(), |kept| kept.replicas),
-            "held": verdict.kept.as_ref().map(|kept| &kept.errors),
+            "held": verdict.kept.as_ref().map(|kept| kept.hold.lines()),
+            "heldBy": verdict.kept.as_ref().map(|kept| kept.hold.about()),
             "decisive": decisive.map(condition),
             "conditions": answer.conditions.iter().map(condition).collect::<Vec<_>>(),
             "flips": flips,
@@ -124,13 +128,10 @@ fn condition(condition: &Condition) -> Value {
 }
 
 fn flip(subject: &Subject, cluster: &str, flip: &Flip) -> Value {
-    let changes = flip.changes.iter().map(|change| {
-        json!({
-            "kind": change.kind(),
-            "what": subject.source.words(change, &subject.setting, cluster),
-            "command": subject.source.command(change, &subject.setting, cluster),
-        })
-    });
+    let advice = subject.source.advice(&flip.changes, &subject.setting, cluster);
+    let changes = advice
+        .iter()
+        .map(|advice| json!({"kind": advice.kind, "what": advice.words, "command": advice.command}));
     let Consequence {
         here,
         others,

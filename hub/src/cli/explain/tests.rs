@@ -1,5 +1,10 @@
 //! What people read, and what programs read.
 
+mod flips;
+mod hands;
+mod holds;
+mod random;
+
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
 use crate::{
     application::Snapshot,

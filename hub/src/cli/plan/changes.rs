@@ -1,11 +1,15 @@
 //! The changes part of a table: object by object, equal changes together.
 
-use super::screen::{Screen, counted, cut, listed, more, number};
-use crate::plan::{
-    Action, ApplicationPlan,
-    change::{FieldChange, Shown},
-    cluster::ObjectId,
-    group::{ObjectGroup, Variant},
+use super::screen::{Screen, cut, listed};
+use crate::{
+    cli::columns::plain,
+    plan::{
+        Action, ApplicationPlan,
+        change::{FieldChange, Shown},
+        cluster::ObjectId,
+        group::{ObjectGroup, Variant},
+    },
+    words::{counted, more, thousands},
 };
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -26,7 +30,7 @@ pub(super) fn draw(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
         (Action::Destroy, counts.destroy),
     ];
     let bundles = bundles.map(|(action, count)| {
-        let text = format!("{} {}", action.sign(), number(count as u64));
+        let text = format!("{} {}", action.sign(), thousands(count as u64));
         if count > 0 {
             screen.of_action(action, &text)
         } else {
@@ -93,9 +97,11 @@ fn of_variant(out: &mut String, group: &ObjectGroup, variant: &Variant, screen: 
             .iter()
             .filter(|(_, counts)| counts.is_some_and(|(b, a)| b != a));
         let moved: Vec<String> = moved
-            .filter_map(|(name, counts)| counts.map(|(b, a)| format!("{name} {b} → {a}")))
+            .filter_map(|(name, counts)| {
+                counts.map(|(b, a)| format!("{name} {} → {}", thousands(b), thousands(a)))
+            })
             .collect();
-        let start = format!("        replicas  {} → {}", number(before), number(after));
+        let start = format!("        replicas  {} → {}", thousands(before), thousands(after));
         let width = screen
             .width
             .map(|width| width.saturating_sub(start.chars().count() + 2));
@@ -112,7 +118,7 @@ fn of_variant(out: &mut String, group: &ObjectGroup, variant: &Variant, screen: 
 fn shifted(out: &mut String, variant: &Variant, screen: &Screen) {
     let moved = variant.clusters.iter().filter_map(|(name, counts)| {
         let (before, after) = (*counts)?;
-        (before != after).then(|| format!("{name} {before} → {after}"))
+        (before != after).then(|| format!("{name} {} → {}", thousands(before), thousands(after)))
     });
     let moved: Vec<String> = moved.collect();
     if !moved.is_empty() {
@@ -172,16 +178,4 @@ fn value(shown: &Shown) -> String {
 fn is_word(text: &str) -> bool {
     let is_plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
     !text.is_empty() && text != "-" && is_plain && serde_json::from_str::<Value>(text).is_err()
-}
-
-/// Without control characters: no value moves the cursor.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.is_control() {
-            true => out.extend(character.escape_default()),
-            false => out.push(character),
-        }
-    }
-    out
 }

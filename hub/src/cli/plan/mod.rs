@@ -12,7 +12,9 @@ mod tests;
 mod tree;
 
 use super::{
-    Failure, documents, inventory, kubeconfig,
+    Failure, documents,
+    format::Format,
+    hub, inventory,
     proposals::{self, Kind, Proposed},
     snapshot::{self, Seen},
     terminal,
@@ -20,16 +22,19 @@ use super::{
 use crate::{
     application::{Proposal, Unforeseen},
     placement::error_line,
-    plan::{self, ApplicationPlan, Counts},
+    plan::{self, ApplicationPlan, Counts, Stopped},
+    words,
 };
-use clap::ValueEnum;
 use jiff::Timestamp;
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::Cluster,
 };
 use screen::Screen;
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 /// Exit status with `--detailed-exitcode` when a cluster would change.
 const CHANGES: u8 = 2;
@@ -54,7 +59,7 @@ pub(super) struct Args {
     /// Namespace of Applications that name none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Save the plan, for `roundhouse apply P`. The file holds the Applications as they were written, their Secrets too:
+    /// Save the plan, for `roundhouse apply P`; one that is stopped anywhere is not saved. The file holds the Applications as they were written, their Secrets too:
     /// only its owner can read it
     #[arg(long, value_name = "P")]
     out: Option<PathBuf>,
@@ -62,21 +67,12 @@ pub(super) struct Args {
     /// the last taint was added
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
-    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if overrides stop a step
+    /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if a step or a cluster is stopped
     #[arg(long)]
     detailed_exitcode: bool,
     /// Output format; wide is a table that leaves nothing out
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Wide,
-    Tree,
-    Json,
-    Yaml,
 }
 
 /// Everything that is drawn.
@@ -115,8 +111,8 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             (offline(&clusters), Against::Nothing, now)
         }
         None => {
-            let client = client(args.kubeconfig.as_deref()).await?;
-            let seen = snapshot::read(&client, &proposed).await?;
+            let seen = of_hub(args.kubeconfig.as_deref(), &proposed).await;
+            let seen = seen.map_err(|failure| failure.or_try("--inventory F to plan without a hub"))?;
             (
                 seen,
                 Against::Bundles,
@@ -141,14 +137,17 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Json => structured::json(&drawn)?,
         Format::Yaml => structured::yaml(&drawn)?,
     }
-    if let Some(file) = &args.out {
-        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
-        let file = file.display();
-        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
-    }
     let faults = faults(&drawn);
     for fault in &faults {
         eprintln!("{fault}");
+    }
+    if let Some(file) = &args.out {
+        if !faults.is_empty() {
+            return Err(not_saved(file, faults.len()));
+        }
+        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
+        let file = file.display();
+        eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
     }
     Ok(match args.detailed_exitcode && !drawn.counts().is_empty() {
         _ if !faults.is_empty() => ExitCode::FAILURE,
@@ -157,7 +156,12 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What is wrong with overrides: the steps of such overrides are not carried out.
+async fn of_hub(kubeconfig: Option<&Path>, proposed: &[Proposed]) -> Result<Seen, Failure> {
+    let client = hub::connect(kubeconfig).await?;
+    snapshot::read(&client, proposed).await
+}
+
+/// What is not carried out, and why.
 fn faults(drawn: &Drawn) -> Vec<Failure> {
     let mut faults = Vec::new();
     for plan in &drawn.applications {
@@ -169,8 +173,32 @@ fn faults(drawn: &Drawn) -> Vec<Failure> {
                     .advise("mending the override: until then nothing of the step is carried out")
             }));
         }
+        faults.extend(plan.refused.iter().map(|stop| {
+            let keeps = match &stop.of {
+                Stopped::Step(_) => "until then nothing of the step is carried out",
+                Stopped::Cluster(_) => "until then the cluster keeps what it has",
+            };
+            Failure::new("E-STOPPED", format!("{}: {} is stopped", plan.title(), stop.of))
+                .because(stop.why.clone())
+                .advise(format!("what the cause names: {keeps}"))
+        }));
     }
     faults
+}
+
+/// A plan that would not be carried out in full is no plan to apply.
+fn not_saved(file: &Path, stops: usize) -> Failure {
+    let earlier = match file.exists() {
+        true => "; what was there before is as it was",
+        false => "",
+    };
+    let file = file.display();
+    Failure::new("E-STOPPED", format!("the plan was not saved to {file}{earlier}"))
+        .because(format!(
+            "it would not be carried out in full: {} above",
+            words::counted(stops, "error")
+        ))
+        .advise("mending what is named there; roundhouse plan without --out, to look at the rest")
 }
 
 /// A fleet on which nothing runs.
@@ -248,16 +276,4 @@ fn nothing_to_plan(against: Against) -> Failure {
         Against::Bundles => failure.because("the files hold none, and none on the hub refers to them"),
     }
     .advise("-f with the file of an Application too")
-}
-
-/// A client of the hub.
-pub(super) async fn client(file: Option<&std::path::Path>) -> Result<kube::Client, Failure> {
-    let config = kubeconfig::config(file).await?;
-    kube::Client::try_from(config).map_err(|error| {
-        Failure::new("E-KUBECONFIG", "the kubeconfig cannot be used")
-            .because(error)
-            .advise(
-                "kubectl with this kubeconfig, to see what it says; or --inventory F to plan without a hub",
-            )
-    })
 }

@@ -1,15 +1,15 @@
 //! The placement part of a table: what each rule gets, now and then.
 
 use super::{
-    screen::{Screen, counted, listed, number},
+    screen::{Screen, listed},
     steps,
 };
 use crate::{
-    cli::plan::screen::more,
     plan::{
         ApplicationPlan,
         rows::{Row, rows},
     },
+    words::{counted, more, thousands},
 };
 use roundhouse_api::decision::Assignment;
 use std::fmt::Write as _;
@@ -53,6 +53,9 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
     let rows: Vec<&Row> = rows.collect();
     let mut cells: Vec<[String; 6]> =
         vec![["PLACEMENT", "SHARE", "NOW", "NEW", "Δ", "NOTE"].map(str::to_owned)];
+    let names = rows.iter().filter(|row| !row.selector.is_empty());
+    let names = names.filter_map(|row| row.rule.as_ref());
+    let name_width = names.map(|name| name.chars().count()).max().unwrap_or(0);
     let mut last = None;
     for row in &rows {
         let head = (&row.workload, row.replicas);
@@ -61,7 +64,7 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
             let workload = &row.workload;
             let title = format!(
                 "{} × {} {}/{}",
-                number(u64::from(row.replicas)),
+                thousands(row.replicas),
                 workload.kind,
                 workload.namespace,
                 workload.name
@@ -75,7 +78,7 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
                 String::new(),
             ]);
         }
-        cells.push(cells_of(row));
+        cells.push(cells_of(row, name_width));
     }
     if rows.is_empty() {
         return;
@@ -125,8 +128,9 @@ fn table<'r>(out: &mut String, rows: impl Iterator<Item = &'r Row>, screen: &Scr
     }
 }
 
-fn cells_of(row: &Row) -> [String; 6] {
-    let now = row.now.map_or_else(|| "-".to_owned(), number);
+/// The cells of a rule; selectors stand under one another behind names of that width.
+fn cells_of(row: &Row, name_width: usize) -> [String; 6] {
+    let now = row.now.map_or_else(|| "-".to_owned(), thousands);
     let delta = match row.now {
         None => String::new(),
         Some(now) => signed(row.new, now),
@@ -134,13 +138,13 @@ fn cells_of(row: &Row) -> [String; 6] {
     let name = match &row.rule {
         None => "not placed".to_owned(),
         Some(rule) if row.selector.is_empty() => rule.clone(),
-        Some(rule) => format!("{rule}  {}", row.selector),
+        Some(rule) => format!("{rule:name_width$}  {}", row.selector),
     };
     [
         name,
         row.share.clone(),
         now,
-        number(row.new),
+        thousands(row.new),
         delta,
         String::new(),
     ]
@@ -150,8 +154,8 @@ fn cells_of(row: &Row) -> [String; 6] {
 fn signed(new: u64, now: u64) -> String {
     match new.cmp(&now) {
         std::cmp::Ordering::Equal => "0".to_owned(),
-        std::cmp::Ordering::Greater => format!("+{}", number(new - now)),
-        std::cmp::Ordering::Less => format!("-{}", number(now - new)),
+        std::cmp::Ordering::Greater => format!("+{}", thousands(new - now)),
+        std::cmp::Ordering::Less => format!("-{}", thousands(now - new)),
     }
 }
 
@@ -163,13 +167,7 @@ fn note(row: &Row, width: Option<usize>) -> String {
     let mut parts: Vec<String> = row
         .unplaced
         .iter()
-        .map(|unplaced| {
-            format!(
-                "{} not placed: {}",
-                number(u64::from(unplaced.count)),
-                unplaced.reason
-            )
-        })
+        .map(|unplaced| format!("{} not placed: {}", thousands(unplaced.count), unplaced.reason))
         .collect();
     let holding = row.holding();
     if holding == 0 {
@@ -182,7 +180,7 @@ fn note(row: &Row, width: Option<usize>) -> String {
     let start = format!("{}: ", counted(holding, "cluster"));
     let holders = row.clusters.iter().filter(|cluster| cluster.replicas > 0);
     let names: Vec<String> = holders
-        .map(|cluster| format!("{} {}", cluster.name, cluster.replicas))
+        .map(|cluster| format!("{} {}", cluster.name, thousands(cluster.replicas)))
         .collect();
     let before: usize = parts.iter().map(|part| part.chars().count() + 2).sum();
     let left = width.map(|width| width.saturating_sub(before + start.chars().count()));
@@ -201,21 +199,29 @@ fn spread(clusters: &[Assignment]) -> Option<String> {
         .map(|cluster| cluster.replicas)
         .filter(|count| *count > 0);
     let (least, most) = (counts.clone().min()?, counts.max()?);
+    let (few, many) = (thousands(least), thousands(most));
     Some(match least == most {
-        true => format!("{least} each"),
-        false => format!("{least} to {most}"),
+        true => format!("{few} each"),
+        false => format!("{few} to {many}"),
     })
 }
 
+/// `4,000,000` or `7/3`: exact.
+fn exact(quota: &str) -> String {
+    let parts = quota.split('/');
+    let parts = parts.map(|part| part.parse::<u128>().map_or_else(|_| part.to_owned(), thousands));
+    parts.collect::<Vec<_>>().join("/")
+}
+
 fn of_cluster(out: &mut String, cluster: &Assignment) {
-    let mut line = format!("      {}  {}", cluster.name, cluster.replicas);
+    let mut line = format!("      {}  {}", cluster.name, thousands(cluster.replicas));
     if let Some(previous) = cluster.previous.filter(|previous| *previous != cluster.replicas) {
-        let _ = write!(line, " (was {previous})");
+        let _ = write!(line, " (was {})", thousands(previous));
     }
     for (name, value) in [
-        ("quota", &cluster.quota),
-        ("bound", &cluster.bound),
-        ("tie", &cluster.tie),
+        ("quota", cluster.quota.as_deref().map(exact).as_deref()),
+        ("bound", cluster.bound.as_deref()),
+        ("tie", cluster.tie.as_deref()),
     ] {
         if let Some(value) = value {
             let _ = write!(line, "  {name} {value}");
@@ -233,7 +239,7 @@ fn of_decision(out: &mut String, plan: &ApplicationPlan, step: &str, screen: &Sc
     if !decision.excluded.is_empty() {
         let reasons = decision.excluded.iter();
         let reasons: Vec<String> = reasons
-            .map(|e| format!("{} {}", number(u64::from(e.count)), e.reason))
+            .map(|e| format!("{} {}", thousands(e.count), e.reason))
             .collect();
         let _ = writeln!(out, "    clusters not chosen: {}", reasons.join(", "));
     }

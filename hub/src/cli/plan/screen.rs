@@ -1,6 +1,10 @@
 //! What it is drawn on: how wide, with which colours, and how much may be left out.
 
-use crate::{cli::terminal, plan::Action, plan::risk::Level};
+use crate::{
+    cli::terminal,
+    plan::{Action, risk::Level},
+    words::more,
+};
 
 /// Columns where nobody says how many there are: a pipe, a file, a log.
 const COLUMNS: usize = 110;
@@ -104,32 +108,6 @@ pub(super) fn listed(entries: &[String], width: Option<usize>) -> String {
     text
 }
 
-/// `… and 3 more`.
-pub(super) fn more(count: usize) -> String {
-    format!("… and {count} more")
-}
-
-/// `7`, `1,234,567`.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 cluster`, `1,000 clusters`.
-pub(super) fn counted(count: usize, one: &str) -> String {
-    match count {
-        1 => format!("1 {one}"),
-        count => format!("{} {one}s", number(count as u64)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,14 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_in_groups() {
-        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(number(n), text);
-        }
-        assert_eq!(
-            (counted(1, "cluster"), counted(1000, "cluster")),
-            ("1 cluster".into(), "1,000 clusters".into())
-        );
+    fn a_text_that_is_cut_says_so() {
         assert_eq!(
             (cut("abcdef", 6), cut("abcdef", 4)),
             ("abcdef".to_owned(), "abc…".to_owned())

@@ -1,6 +1,6 @@
 //! A plan as JSON or YAML: complete, and the same bytes for the same input.
 //!
-//! `decisions` and `bundles` are always there; `stopped` where a step is not carried out because of its overrides. Against a
+//! `decisions` and `bundles` are always there; `stopped` where a step or a cluster is not carried out. Against a
 //! hub there are also `comparedWith`, `changes` and `summary`. With several applications every entry names its
 //! `application`; entries of `stopped` always do. Entries are written one after the other: memory does not grow
 //! with the number of clusters.
@@ -9,7 +9,7 @@ use super::{Against, Drawn};
 use crate::{
     cli::{Failure, terminal},
     plan::{
-        ApplicationPlan, BundlePlan,
+        ApplicationPlan, BundlePlan, Stop, Stopped,
         change::{self, FieldChange, Shown},
         group::{ObjectGroup, Variant},
     },
@@ -172,10 +172,18 @@ impl Serialize for Bundle<'_> {
     }
 }
 
-/// The steps that are not carried out, with all that is wrong with their overrides.
+/// What is not carried out: steps with all that is wrong with their overrides, and steps and clusters for another reason.
 fn stopped(plan: &ApplicationPlan) -> impl Iterator<Item = Value> {
     let of_step = |spec: &DecisionSpec| json!({"application": plan.title(), "step": spec.step, "errors": spec.override_errors});
-    plan.stopped().map(of_step)
+    let otherwise = |stop: &Stop| match &stop.of {
+        Stopped::Step(step) => json!({"application": plan.title(), "step": step, "why": stop.why}),
+        Stopped::Cluster(cluster) => {
+            json!({"application": plan.title(), "cluster": cluster, "why": stop.why})
+        }
+    };
+    plan.stopped()
+        .map(of_step)
+        .chain(plan.refused.iter().map(otherwise))
 }
 
 fn of_application(plan: &ApplicationPlan) -> Value {
@@ -194,7 +202,7 @@ fn of_application(plan: &ApplicationPlan) -> Value {
         "bundles": bundles.collect::<Vec<_>>(),
         "objects": plan.changes.iter().map(of_object).collect::<Vec<_>>(),
         "removalsHeld": plan.held,
-        "stopped": plan.refused.iter().map(|(what, why)| json!({"what": what, "why": why})).collect::<Vec<_>>(),
+        "stopped": plan.refused.iter().map(|stop| json!({"what": stop.of.to_string(), "why": stop.why})).collect::<Vec<_>>(),
         "risk": {
             "level": risk.level.word(),
             "reasons": risk.reasons,
@@ -253,4 +261,10 @@ fn of_field(field: &FieldChange) -> Value {
 #[cfg(test)]
 pub(super) fn bytes(drawn: &Drawn) -> Vec<u8> {
     serde_json::to_vec_pretty(&Document(drawn)).unwrap()
+}
+
+/// The bytes of the YAML.
+#[cfg(test)]
+pub(super) fn yaml_bytes(drawn: &Drawn) -> Vec<u8> {
+    serde_saphyr::to_string(&Document(drawn)).unwrap().into_bytes()
 }

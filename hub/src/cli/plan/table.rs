@@ -2,9 +2,12 @@
 
 use super::{
     Against, Drawn, changes, placement,
-    screen::{Screen, counted, listed, number},
+    screen::{Screen, listed},
 };
-use crate::plan::{ApplicationPlan, risk::Risk};
+use crate::{
+    plan::{ApplicationPlan, risk::Risk},
+    words::{count, counted, thousands},
+};
 use std::fmt::Write as _;
 
 /// Draws it.
@@ -61,31 +64,35 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
     let regions: Vec<String> = regions
         .map(|(region, (touched, all))| {
             let region = if region.is_empty() { "no region" } else { region };
-            format!("{region} {} of {}", number(*touched as u64), number(*all as u64))
+            format!(
+                "{region} {} of {}",
+                thousands(*touched as u64),
+                thousands(*all as u64)
+            )
         })
         .collect();
     let mut touched = format!(
         "{} of {} touched",
-        number(risk.clusters as u64),
-        number(all as u64)
+        thousands(risk.clusters as u64),
+        thousands(all as u64)
     );
     if !regions.is_empty() {
         let _ = write!(touched, ": {}", listed(&regions, width));
     }
     let mut lines = vec![("clusters", touched)];
-    if let Some((step, count)) = &risk.at_once {
+    if let Some((step, clusters)) = &risk.at_once {
         lines.push((
             "at once",
-            format!("at most {}, in step {step}", counted(*count, "cluster")),
+            format!("at most {}, in step {step}", counted(*clusters, "cluster")),
         ));
     }
     lines.push((
         "pods",
         format!(
             "{} restarted, {} started, {} stopped",
-            number(risk.restarted),
-            number(risk.started),
-            number(risk.stopped)
+            thousands(risk.restarted),
+            thousands(risk.started),
+            thousands(risk.stopped)
         ),
     ));
     let removals = match risk.losing.as_slice() {
@@ -104,16 +111,13 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
     if risk.unplaced > 0 {
         lines.push((
             "unplaced",
-            format!(
-                "{} without a place",
-                counted(usize::try_from(risk.unplaced).unwrap_or(usize::MAX), "replica")
-            ),
+            format!("{} without a place", count(risk.unplaced, "replica", "replicas")),
         ));
     }
     lines.extend(
         plan.refused
             .iter()
-            .map(|(what, why)| ("stopped", format!("{what}: {why}"))),
+            .map(|stop| ("stopped", format!("{}: {}", stop.of, stop.why))),
     );
     lines
 }
@@ -127,8 +131,8 @@ pub(super) fn summary(drawn: &Drawn) -> String {
     let counts = drawn.counts();
     format!(
         "Plan: {} to add, {} to change, {} to destroy.",
-        number(counts.add as u64),
-        number(counts.change as u64),
-        number(counts.destroy as u64)
+        thousands(counts.add as u64),
+        thousands(counts.change as u64),
+        thousands(counts.destroy as u64)
     )
 }

@@ -1,6 +1,7 @@
 //! Plans as people and programs read them.
 
 mod order;
+mod outputs;
 
 use super::{
     Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, run, screen::Screen, structured,
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
 const REGIONS: &str = include_str!("../../../../e2e/samples/03-regions.yaml");
+const TRAITS: &str = include_str!("../../../../e2e/samples/04-traits.yaml");
 const FLEET: &str = include_str!("../../../../e2e/samples/policies/fleet.yaml");
 
 const SCREEN: Screen = Screen {
@@ -273,9 +275,9 @@ fn rules_without_a_cluster_in_another_order_are_the_same_bytes() {
 
 #[test]
 fn a_rule_whose_clusters_get_nothing_says_how_many_they_are() {
-    let text = app_text(10, &[(0, 0)], false);
-    let fleet: String = (0..3).map(|n| cluster_text(n, 0, 0, false, false)).collect();
-    let text = table::draw(&planned(&text, &fleet), &SCREEN);
+    let text = "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {name: w}\nspec:\n  components: [{name: w, type: worker, properties: {image: a, replicas: 10}}]\n  workflow: {steps: [{name: s, type: deploy, properties: {placement: [{replicas: \"0%\"}]}}]}\n";
+    let fleet: String = (0..3).map(|n| format!("- metadata: {{name: c{n}}}\n")).collect();
+    let text = table::draw(&planned(text, &fleet), &SCREEN);
     assert!(text.contains("3 clusters, 0 each"), "{text}");
     assert!(!text.contains("no cluster\n"), "{text}");
 }
@@ -297,6 +299,20 @@ fn against_a_hub_the_same_again_changes_nothing() {
         text.contains("no cluster changes") && text.ends_with("Plan: 0 to add, 0 to change, 0 to destroy.\n"),
         "{text}"
     );
+}
+
+#[test]
+fn traits_are_planned_as_what_they_make_of_the_workload() {
+    let hub = delivered(TRAITS, FLEET);
+    let plan = |changed: &str| table::draw(&drawn(changed, &hub, Against::Bundles), &SCREEN);
+    let scaled = plan(&TRAITS.replace("replicas: 6", "replicas: 10"));
+    insta::assert_snapshot!("traits_scaled_table", scaled);
+    assert!(scaled.contains("0 restarted"), "{scaled}");
+    let changed = TRAITS
+        .replace("team: orders", "team: shop")
+        .replace("LEVEL: info", "LEVEL: debug")
+        .replace("name: tail", "name: follow");
+    insta::assert_snapshot!("traits_changed_table", plan(&changed));
 }
 
 const SECRET: &str = "      - apiVersion: v1

@@ -1,14 +1,12 @@
 //! A plan as a tree: steps, rules, clusters, each with what becomes of its bundle.
 
-use super::{
-    Drawn,
-    screen::{Screen, more, number},
-    steps::condition,
-    table,
-};
-use crate::plan::{
-    Action, ApplicationPlan,
-    rows::{Row, rows},
+use super::{Drawn, screen::Screen, steps::condition, table};
+use crate::{
+    plan::{
+        Action, ApplicationPlan,
+        rows::{Row, rows},
+    },
+    words::{more, thousands},
 };
 use roundhouse_api::application::{StepKind, ValidStep};
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -98,7 +96,7 @@ fn steps(plan: &ApplicationPlan, screen: &Screen) -> Vec<Node> {
     nodes.extend(
         plan.refused
             .iter()
-            .map(|(what, why)| Node::leaf(format!("stopped: {what}: {why}"))),
+            .map(|stop| Node::leaf(format!("stopped: {}: {}", stop.of, stop.why))),
     );
     nodes
 }
@@ -130,7 +128,7 @@ fn workloads<'r>(
             Some((_, workload)) => workload.below.push(node),
             None => {
                 let workload = &row.workload;
-                let replicas = number(u64::from(row.replicas));
+                let replicas = thousands(row.replicas);
                 let text = format!(
                     "{replicas} × {} {}/{}",
                     workload.kind, workload.namespace, workload.name
@@ -145,11 +143,11 @@ fn workloads<'r>(
 
 fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
     let Some(name) = &row.rule else {
-        return Node::leaf(format!("{} not placed: no rule claims them", number(row.new)));
+        return Node::leaf(format!("{} not placed: no rule claims them", thousands(row.new)));
     };
     let share = match row.share.as_str() {
-        "each" => format!("each {}", row.replicas),
-        share => format!("{share} = {}", number(row.new)),
+        "each" => format!("each {}", thousands(row.replicas)),
+        share => format!("{share} = {}", thousands(row.new)),
     };
     let mut clusters: Vec<_> = row.clusters.iter().collect();
     let action_of = |name: &str| actions.get(name).copied().unwrap_or(Action::Keep);
@@ -161,9 +159,14 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         .take(shown)
         .map(|cluster| {
             let action = action_of(&cluster.name);
-            let mut text = format!("{} {}  {}", action.sign(), cluster.name, cluster.replicas);
+            let mut text = format!(
+                "{} {}  {}",
+                action.sign(),
+                cluster.name,
+                thousands(cluster.replicas)
+            );
             if let Some(previous) = cluster.previous.filter(|previous| *previous != cluster.replicas) {
-                let _ = write!(text, " (was {previous})");
+                let _ = write!(text, " (was {})", thousands(previous));
             }
             Node::leaf(screen.of_action(action, text.trim_start()))
         })
@@ -174,14 +177,14 @@ fn rule(row: &Row, actions: &BTreeMap<&str, Action>, screen: &Screen) -> Node {
         let text = format!(
             "{} with {} replicas (-o wide)",
             more(clusters.len() - shown),
-            number(replicas)
+            thousands(replicas)
         );
         below.push(Node::leaf(text));
     }
     below.extend(row.unplaced.iter().map(|unplaced| {
         Node::leaf(format!(
             "{} not placed: {}",
-            number(u64::from(unplaced.count)),
+            thousands(unplaced.count),
             unplaced.reason
         ))
     }));

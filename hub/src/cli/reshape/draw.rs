@@ -3,8 +3,8 @@
 use super::Radius;
 use crate::{
     cli::{columns, format::Format},
-    explain::words,
     fleet::{ApplicationImpact, Moved},
+    words,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -174,16 +174,11 @@ fn sum(applications: &[ApplicationImpact]) -> String {
 }
 
 fn listed(names: &[String]) -> String {
-    let mut text = names
-        .iter()
-        .take(MAX_NAMES)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    if names.len() > MAX_NAMES {
-        let _ = write!(text, ", … and {} more (-o json)", names.len() - MAX_NAMES);
+    let text = words::listed(names, MAX_NAMES);
+    match names.len() > MAX_NAMES {
+        true => text + " (-o json)",
+        false => text,
     }
-    text
 }
 
 fn count(number: usize) -> u64 {

@@ -1,6 +1,6 @@
 //! Labels and taints as `kubectl label` and `kubectl taint` take them.
 
-use crate::{cli::Failure, explain::words};
+use crate::{cli::Failure, words};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{

@@ -30,6 +30,9 @@ const MANAGER: &str = "roundhouse";
 /// How a cluster is changed.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
+    /// The cluster
+    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
+    pub(super) cluster: ClusterName,
     /// Go ahead without asking
     #[arg(short, long)]
     pub(super) yes: bool,
@@ -44,13 +47,16 @@ pub(super) struct Options {
     pub(super) kubeconfig: Option<PathBuf>,
 }
 
+/// What an edit of a cluster did, a line each.
+pub(super) type Edited = Result<Vec<String>, Failure>;
+
 /// Changes a cluster as `edit` does, which says what it did, a line each: prints what would move, asks, and writes with
 /// the resourceVersion that was looked at as a precondition.
 pub(super) async fn change(
-    name: &ClusterName,
     options: &Options,
-    edit: impl FnOnce(&mut Cluster, Timestamp) -> Result<Vec<String>, Failure>,
+    edit: impl FnOnce(&mut Cluster, Timestamp) -> Edited,
 ) -> Result<ExitCode, Failure> {
+    let name = &options.cluster;
     let client = hub::connect(options.kubeconfig.as_deref()).await?;
     let known = hub::read(&client).await?;
     let Some(before) = known

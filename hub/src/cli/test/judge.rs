@@ -207,7 +207,11 @@ fn expectable(plans: &[ApplicationPlan]) -> Expect {
             errors.map(|error| format!("{}: step {}: {}", plan.title(), spec.step, error_line(error)))
         })
     });
-    let stopped: Vec<String> = stopped.collect();
+    let otherwise = plans.iter().flat_map(|plan| {
+        let stops = plan.refused.iter();
+        stops.map(|stop| format!("{}: {}: {}", plan.title(), stop.of, stop.why))
+    });
+    let stopped: Vec<String> = stopped.chain(otherwise).collect();
     for plan in plans {
         let application = several.then(|| plan.title());
         for decision in &plan.decisions {
@@ -296,7 +300,7 @@ pub(super) fn compare(case: &Case, actual: &Actual) -> Option<String> {
                         parts.iter().flatten().filter(|part| !is_said(part)).collect();
                     if parts.is_none() || !missing.is_empty() {
                         text.extend(missing.iter().map(|part| format!("- {part}\n")));
-                        text.push_str("the plan is stopped by overrides:\n");
+                        text.push_str("the plan is stopped:\n");
                         text.extend(stopped.iter().map(|line| format!("+ {line}\n")));
                     }
                 }

@@ -99,7 +99,7 @@ fn a_step_that_its_overrides_stop_is_an_error_of_the_plan() {
     assert_eq!(of("expect: {errors: [\"step s: overrides[0]\"]}"), None);
     assert_eq!(of("expect: {errors: [\"overrides[0]\"], placements: []}"), None);
     let other = of("expect: {errors: [\"overrides[1]\"]}").unwrap();
-    let start = "- overrides[1]\nthe plan is stopped by overrides:\n+ default/w: step s: overrides[0] of ";
+    let start = "- overrides[1]\nthe plan is stopped:\n+ default/w: step s: overrides[0] of ";
     assert!(other.starts_with(start), "{other}");
     for expect in [
         "expect: {placements: []}",
@@ -108,7 +108,7 @@ fn a_step_that_its_overrides_stop_is_an_error_of_the_plan() {
     ] {
         let text = of(expect).unwrap_or_else(|| panic!("{expect} passed"));
         assert!(
-            text.starts_with("the plan is stopped by overrides:\n+ default/w: step s: "),
+            text.starts_with("the plan is stopped:\n+ default/w: step s: "),
             "{text}"
         );
     }

@@ -1,7 +1,10 @@
 //! The arithmetic, as it is read off a decision.
 
 use super::fixture::{cluster, facing, setting, settled};
-use crate::explain::{arithmetic, by_frequency, words};
+use crate::{
+    explain::{arithmetic, by_frequency},
+    words,
+};
 use serde_json::json;
 
 #[test]

@@ -133,6 +133,7 @@ fn what_a_placement_says_is_changed_there() {
     resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
     let setting = Setting::of(
         "shop/web".to_owned(),
+        "web-v1",
         &valid,
         Vec::new(),
         vec![cluster("c1", "").into()],
@@ -171,7 +172,7 @@ fn a_count_is_written_where_its_kind_has_it() {
     let pointers: Vec<_> = source
         .replicas
         .iter()
-        .map(|(key, at)| (key.kind.as_str(), at.as_str()))
+        .map(|counted| (counted.workload.kind.as_str(), counted.pointer.as_str()))
         .collect();
     assert_eq!(
         pointers,
@@ -182,10 +183,98 @@ fn a_count_is_written_where_its_kind_has_it() {
         ]
     );
     let change = Change::Replicas {
-        workload: source.replicas[0].0.clone(),
+        workload: source.replicas[0].workload.clone(),
         replicas: 1,
     };
     let setting = setting(&[], 10, [cluster("c1", "")]);
     let words = source.words(&change, &setting, "c1");
     assert_eq!(words, "1 replica of Server default/x (now 0)");
+}
+
+#[test]
+fn what_is_done_one_after_the_other_adds_up() {
+    let spec = spec();
+    let east = spec["workflow"]["steps"][0]["properties"].clone();
+    let gpu = |effect| taint("gpu", "", effect);
+    let setting = setting(&[("east", east)], 10, [cluster("c1", "")]);
+    let source = Source::of(
+        "shop",
+        "checkout",
+        &spec,
+        &validate(&spec).unwrap(),
+        &ReplicaPaths::default(),
+    );
+    let tolerate = |effect| Change::Tolerate {
+        step: 0,
+        taint: gpu(effect),
+    };
+    let changes = [
+        tolerate(TaintEffect::NoSchedule),
+        tolerate(TaintEffect::NoExecute),
+        Change::Min { rule: (0, 0), min: 1 },
+        Change::Max { rule: (0, 0), max: 2 },
+    ];
+    let advice = source.advice(&changes, &setting, "c1");
+    let paths: Vec<Value> = advice
+        .iter()
+        .map(|advice| {
+            let patch = advice
+                .command
+                .as_ref()
+                .unwrap()
+                .split('\'')
+                .nth(1)
+                .unwrap()
+                .to_owned();
+            serde_json::from_str::<Value>(&patch).unwrap()[0]["path"].take()
+        })
+        .collect();
+    let at = "/spec/workflow/steps/0/properties";
+    assert_eq!(
+        paths,
+        [
+            format!("{at}/tolerations"),
+            format!("{at}/tolerations/-"),
+            format!("{at}/placement/0/perCluster"),
+            format!("{at}/placement/0/perCluster/max"),
+        ]
+    );
+}
+
+#[test]
+fn the_number_of_a_scaler_is_changed_in_the_trait() {
+    let workload = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": {
+            "template": {"spec": {"containers": [{"name": "a"}]}}}})
+    };
+    let scaler = json!({"type": "scaler", "properties": {"replicas": 3}});
+    let labels = json!({"type": "labels", "properties": {"a": "b"}});
+    let spec = json!({"components": [
+        {"name": "web", "type": "worker", "properties": {"image": "x"}, "traits": [labels, scaler]},
+        {"name": "db", "type": "k8s-objects", "properties": {"objects": [{"kind": "ConfigMap"}, workload("pg")]}, "traits": [scaler]},
+        {"name": "one", "type": "worker", "properties": {"image": "x"}, "traits": [{"type": "scaler"}]},
+        {"name": "run", "type": "task", "properties": {"image": "x"}}],
+        "workflow": {"steps": [{"type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
+    let valid = validate(&spec).unwrap();
+    let source = Source::of("default", "all", &spec, &valid, &ReplicaPaths::default());
+    let pointers: Vec<_> = source
+        .replicas
+        .iter()
+        .map(|c| {
+            (
+                c.workload.kind.as_str(),
+                c.workload.name.as_str(),
+                c.pointer.as_str(),
+            )
+        })
+        .collect();
+    // A scaler without properties has no field to change.
+    assert_eq!(
+        pointers,
+        [
+            ("Deployment", "web", "/components/0/traits/1/properties/replicas"),
+            ("StatefulSet", "pg", "/components/1/traits/0/properties/replicas"),
+            ("Job", "run", "/components/3/properties/count"),
+        ]
+    );
 }

@@ -11,6 +11,7 @@ mod known;
 mod messages;
 mod overriding;
 mod past;
+mod refusals;
 mod seen;
 mod weighing;
 mod whole;
@@ -43,5 +44,6 @@ pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::
         inventory: case.clusters.into_iter().collect(),
         previous: case.previous,
         now: case.now,
+        ..crate::explain::Setting::default()
     })
 }

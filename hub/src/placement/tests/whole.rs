@@ -177,9 +177,10 @@ proptest! {
         for (index, workload) in case.workloads.iter().enumerate() {
             for spec in &specs {
                 let rows = &spec.workloads[index].clusters;
-                for (cluster, share) in shares(&[Layer::of(true, spec)]) {
+                for (cluster, share) in &shares(&[Layer::of(true, spec)]) {
                     let own = |duplicate: bool| {
-                        rows.iter().filter(move |row| row.name == cluster && row.duplicate == duplicate).map(|row| row.replicas)
+                        let own = rows.iter().filter(move |row| row.name == *cluster && row.duplicate == duplicate);
+                        own.map(|row| row.replicas)
                     };
                     let runs = own(false).sum::<u32>().max(own(true).max().unwrap_or(0));
                     prop_assert_eq!(share.replicas[&workload.key].replicas, runs);

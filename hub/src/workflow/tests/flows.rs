@@ -135,8 +135,14 @@ fn group(steps: &[Value]) -> Value {
 
 #[test]
 fn the_steps_of_a_group_run_side_by_side_and_it_is_done_when_all_are() {
-    let mut flow = Flow::new(&json!([group(&[region("east"), region("west")]), region("north")]));
-    assert_eq!(flow.settle(), "RunningWorkflow group:running(east:running west:running) north:pending");
+    let mut flow = Flow::new(&json!([
+        group(&[region("east"), region("west")]),
+        region("north")
+    ]));
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow group:running(east:running west:running) north:pending"
+    );
     assert_eq!(
         flow.clusters("west", &[Ready]),
         "RunningWorkflow group:running(east:running west:succeeded) north:pending"
@@ -155,10 +161,20 @@ fn the_steps_of_a_group_run_side_by_side_and_it_is_done_when_all_are() {
 fn a_group_step_by_step_and_dependencies_in_it() {
     let steps = [region("a"), region("b")];
     let mut flow = Flow::new(&json!([with(group(&steps), "mode", json!("StepByStep"))]));
-    assert_eq!(flow.settle(), "RunningWorkflow group:running(a:running b:pending)");
-    let steps = [with(region("a"), "dependsOn", json!(["b"])), region("b"), region("c")];
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow group:running(a:running b:pending)"
+    );
+    let steps = [
+        with(region("a"), "dependsOn", json!(["b"])),
+        region("b"),
+        region("c"),
+    ];
     let mut flow = Flow::new(&json!([group(&steps)]));
-    assert_eq!(flow.settle(), "RunningWorkflow group:running(a:pending b:running c:running)");
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow group:running(a:pending b:running c:running)"
+    );
     assert_eq!(
         flow.clusters("b", &[Ready]),
         "RunningWorkflow group:running(a:running b:succeeded c:running)"
@@ -173,7 +189,10 @@ fn a_step_with_dependencies_does_not_wait_for_those_listed_before_it() {
         with(region("c"), "dependsOn", json!(["a"])),
         region("d"),
     ]));
-    assert_eq!(flow.settle(), "RunningWorkflow a:running b:pending c:pending d:pending");
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow a:running b:pending c:pending d:pending"
+    );
     assert_eq!(
         flow.clusters("a", &[Ready]),
         "RunningWorkflow a:succeeded b:running c:running d:pending"
@@ -225,8 +244,15 @@ fn always_runs_after_a_failure_and_so_does_what_asks_for_it() {
         flow.settle(),
         "WorkflowFailed deploy-app:failed/Action skipped:skipped always:succeeded if-failed:succeeded if-not:skipped mad:skipped"
     );
-    assert_eq!(flow.message("if-not"), "if: !status.deploy-app.failed does not hold");
-    assert!(flow.message("mad").starts_with("if: inputs[\"context.x\"].y: "), "{}", flow.message("mad"));
+    assert_eq!(
+        flow.message("if-not"),
+        "if: !status.deploy-app.failed does not hold"
+    );
+    assert!(
+        flow.message("mad").starts_with("if: inputs[\"context.x\"].y: "),
+        "{}",
+        flow.message("mad")
+    );
 }
 
 #[test]
@@ -241,17 +267,27 @@ fn a_step_that_takes_too_long_fails_and_later_ones_can_tell() {
     assert_eq!(flow.after(89), "RunningWorkflow east:running told:pending");
     assert_eq!(flow.wakes(), Some(1), "its end comes before the next look");
     assert_eq!(flow.after(1), "WorkflowFailed east:failed/Timeout told:succeeded");
-    assert_eq!(flow.message("east"), "not done within 90 s: waiting for 1 of 1 clusters: c0 (Applied)");
+    assert_eq!(
+        flow.message("east"),
+        "not done within 90 s: waiting for 1 of 1 clusters: c0 (Applied)"
+    );
 }
 
 #[test]
 fn the_time_of_a_group_ends_its_steps() {
     let mut flow = Flow::new(&json!([with(
-        group(&[region("a"), with(region("b"), "dependsOn", json!(["a"])), json!({"name": "s", "type": "suspend"})]),
+        group(&[
+            region("a"),
+            with(region("b"), "dependsOn", json!(["a"])),
+            json!({"name": "s", "type": "suspend"})
+        ]),
         "timeout",
         json!("10s")
     )]));
-    assert_eq!(flow.settle(), "WorkflowSuspending group:running(a:running b:pending s:suspending)");
+    assert_eq!(
+        flow.settle(),
+        "WorkflowSuspending group:running(a:running b:pending s:suspending)"
+    );
     assert_eq!(
         flow.after(10),
         "WorkflowFailed group:failed/Timeout(a:failed/Timeout b:skipped s:failed/Timeout)"
@@ -271,19 +307,27 @@ fn a_suspension_ends_after_its_time_also_beside_others() {
     assert_eq!(flow.wakes(), Some(1));
     assert_eq!(flow.after(1), "RunningWorkflow s:succeeded east:running");
     // A person is quicker.
-    let mut flow = Flow::new(&json!([{"name": "s", "type": "suspend", "properties": {"duration": "1h"}}, region("east")]));
+    let mut flow = Flow::new(
+        &json!([{"name": "s", "type": "suspend", "properties": {"duration": "1h"}}, region("east")]),
+    );
     flow.settle();
     flow.workflow().suspend = false;
     assert_eq!(flow.settle(), "RunningWorkflow s:succeeded east:running");
     // Steps beside it go on.
-    let mut flow = Flow::new(&json!([group(&[region("a"), json!({"name": "s", "type": "suspend"})]), region("b")]));
+    let mut flow = Flow::new(&json!([
+        group(&[region("a"), json!({"name": "s", "type": "suspend"})]),
+        region("b")
+    ]));
     flow.settle();
     assert_eq!(
         flow.clusters("a", &[Ready]),
         "WorkflowSuspending group:running(a:succeeded s:suspending) b:pending"
     );
     flow.workflow().suspend = false;
-    assert_eq!(flow.settle(), "RunningWorkflow group:succeeded(a:succeeded s:succeeded) b:running");
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow group:succeeded(a:succeeded s:succeeded) b:running"
+    );
 }
 
 #[test]
@@ -294,16 +338,32 @@ fn a_person_pauses_all_steps_and_their_time_goes_on() {
     ])]));
     flow.settle();
     flow.workflow().suspend = true;
-    assert_eq!(flow.settle(), "WorkflowSuspending group:running(a:suspending b:suspending)");
-    assert_eq!(flow.clusters("a", &[Ready]), "WorkflowSuspending group:running(a:suspending b:suspending)");
-    assert_eq!(flow.after(60), "WorkflowSuspending group:running(a:suspending b:failed/Timeout)");
+    assert_eq!(
+        flow.settle(),
+        "WorkflowSuspending group:running(a:suspending b:suspending)"
+    );
+    assert_eq!(
+        flow.clusters("a", &[Ready]),
+        "WorkflowSuspending group:running(a:suspending b:suspending)"
+    );
+    assert_eq!(
+        flow.after(60),
+        "WorkflowSuspending group:running(a:suspending b:failed/Timeout)"
+    );
     flow.workflow().suspend = false;
-    assert_eq!(flow.settle(), "WorkflowFailed group:failed/Timeout(a:succeeded b:failed/Timeout)");
+    assert_eq!(
+        flow.settle(),
+        "WorkflowFailed group:failed/Timeout(a:succeeded b:failed/Timeout)"
+    );
 }
 
 #[test]
 fn terminate_ends_groups_too() {
-    let mut flow = Flow::new(&json!([region("x"), group(&[region("a"), with(region("b"), "dependsOn", json!(["a"]))]), region("y")]));
+    let mut flow = Flow::new(&json!([
+        region("x"),
+        group(&[region("a"), with(region("b"), "dependsOn", json!(["a"]))]),
+        region("y")
+    ]));
     flow.clusters("x", &[Ready]);
     flow.workflow().terminated = true;
     assert_eq!(
@@ -333,27 +393,49 @@ fn break_ends_the_run_and_fail_fails_it() {
 #[test]
 fn a_request_is_asked_for_until_its_outcome_is_there_and_picks_the_next_step() {
     for (code, expected) in [
-        (200, "RunningWorkflow request:succeeded handle-200:running handle-400:pending"),
-        (400, "WorkflowFailed request:succeeded handle-200:skipped handle-400:failed/Action"),
-        (500, "Running request:succeeded handle-200:skipped handle-400:skipped"),
+        (
+            200,
+            "RunningWorkflow request:succeeded handle-200:running handle-400:pending",
+        ),
+        (
+            400,
+            "WorkflowFailed request:succeeded handle-200:skipped handle-400:failed/Action",
+        ),
+        (
+            500,
+            "Running request:succeeded handle-200:skipped handle-400:skipped",
+        ),
     ] {
         let mut flow = Flow::new(&json!([
             {"name": "request", "type": "webhook", "properties": {"url": "https://x"}},
             with(with(region("east"), "name", json!("handle-200")), "if", json!("request.output.responseCode == 200")),
             {"name": "handle-400", "type": "fail", "if": "request.output.responseCode == 400"},
         ]));
-        assert_eq!(flow.settle(), "RunningWorkflow request:running handle-200:pending handle-400:pending");
+        assert_eq!(
+            flow.settle(),
+            "RunningWorkflow request:running handle-200:pending handle-400:pending"
+        );
         let asked = [("request".to_owned(), 1, json!({"url": "https://x"}))];
         assert_eq!(flow.acts(), asked);
         flow.after(3600);
         assert_eq!(flow.acts(), asked, "the same execution");
         // What came of another one is no evidence.
         let output = json!({"responseCode": code, "body": "x".repeat(100_000)});
-        flow.came("request", 2, Outcome::Done { output: output.clone() });
+        flow.came(
+            "request",
+            2,
+            Outcome::Done {
+                output: output.clone(),
+            },
+        );
         assert_eq!(flow.acts(), asked);
         assert_eq!(flow.came("request", 1, Outcome::Done { output }), expected);
         let state = workflow(&flow.status).step("request").unwrap();
-        assert_eq!(state.output, Some(json!({"responseCode": code})), "only what is named is kept");
+        assert_eq!(
+            state.output,
+            Some(json!({"responseCode": code})),
+            "only what is named is kept"
+        );
     }
 }
 
@@ -379,8 +461,14 @@ fn an_execution_that_fails_is_repeated_ten_times_with_a_number_of_its_own() {
         }
     }
     assert_eq!(waits, [1, 1, 1, 1, 1, 1, 3, 6, 12, 25]);
-    assert_eq!(flow.shown(), "WorkflowFailed ask:failed/FailedAfterRetries told:succeeded");
-    assert_eq!(workflow(&flow.status).message.as_deref(), Some(TERMINATED_BY_FAILURE));
+    assert_eq!(
+        flow.shown(),
+        "WorkflowFailed ask:failed/FailedAfterRetries told:succeeded"
+    );
+    assert_eq!(
+        workflow(&flow.status).message.as_deref(),
+        Some(TERMINATED_BY_FAILURE)
+    );
     assert_eq!(flow.message("ask"), "503 Service Unavailable");
 }
 
@@ -393,12 +481,27 @@ fn what_is_not_done_yet_is_looked_at_again() {
             {"from": "context.appName", "parameterKey": "headers[\"x-app\"]"}], "properties": {"method": "POST"}},
     ]));
     flow.settle();
-    flow.came("read", 1, Outcome::Waiting { message: "no such ConfigMap".to_owned() });
-    assert_eq!((flow.message("read").as_str(), flow.wakes()), ("no such ConfigMap", Some(1)));
+    flow.came(
+        "read",
+        1,
+        Outcome::Waiting {
+            message: "no such ConfigMap".to_owned(),
+        },
+    );
+    assert_eq!(
+        (flow.message("read").as_str(), flow.wakes()),
+        ("no such ConfigMap", Some(1))
+    );
     flow.after(1);
     assert_eq!(flow.acts()[0].1, 2);
     assert_eq!(
-        flow.came("read", 2, Outcome::Done { output: json!({"data": {"url": "https://y"}}) }),
+        flow.came(
+            "read",
+            2,
+            Outcome::Done {
+                output: json!({"data": {"url": "https://y"}})
+            }
+        ),
         "RunningWorkflow read:succeeded tell:running"
     );
     let expected = json!({"method": "POST", "url": "https://y", "headers": {"x-app": "app"}});
@@ -414,18 +517,36 @@ fn an_output_that_is_not_there_fails_its_step_and_an_input_that_is_missing_the_o
     let mut flow = Flow::new(&json!([read, take]));
     flow.settle();
     assert_eq!(
-        flow.came("read", 1, Outcome::Done { output: json!({"data": {}}) }),
+        flow.came(
+            "read",
+            1,
+            Outcome::Done {
+                output: json!({"data": {}})
+            }
+        ),
         "WorkflowFailed read:failed/Output take:failed/Input"
     );
-    assert!(flow.message("read").starts_with("output \"url\": output.data.url: "), "{}", flow.message("read"));
-    assert_eq!(flow.message("take"), "input from \"url\": there is no output \"url\": step read failed");
+    assert!(
+        flow.message("read")
+            .starts_with("output \"url\": output.data.url: "),
+        "{}",
+        flow.message("read")
+    );
+    assert_eq!(
+        flow.message("take"),
+        "input from \"url\": there is no output \"url\": step read failed"
+    );
     // What is refused once its inputs are in.
     let mut flow = Flow::new(&json!([
         {"name": "give", "type": "export", "properties": {"value": 7}, "outputs": [{"name": "seven", "valueFrom": "output"}]},
         {"name": "take", "type": "request", "properties": {"url": "x"}, "inputs": [{"from": "seven", "parameterKey": "url.x"}]},
     ]));
     assert_eq!(flow.settle(), "WorkflowFailed give:succeeded take:failed/Input");
-    assert!(flow.message("take").contains("cannot be put in: url.x"), "{}", flow.message("take"));
+    assert!(
+        flow.message("take").contains("cannot be put in: url.x"),
+        "{}",
+        flow.message("take")
+    );
 }
 
 #[test]
@@ -435,7 +556,10 @@ fn values_are_bounded_by_name() {
         {"name": "big", "type": "export", "properties": {"value": "x".repeat(70_000)}, "outputs": [{"name": "b", "valueFrom": "output"}]},
         region("east"),
     ]));
-    assert_eq!(flow.settle(), "WorkflowFailed small:succeeded big:failed/Output east:skipped");
+    assert_eq!(
+        flow.settle(),
+        "WorkflowFailed small:succeeded big:failed/Output east:skipped"
+    );
     assert_eq!(
         flow.message("big"),
         "the values of this run weigh 71004 bytes, more than 65536: 70002 of step big, 1002 of step small; give only what \
@@ -457,15 +581,38 @@ fn a_step_waits_for_a_part_of_its_clusters_when_all_is_dispatched() {
         flow.message("east"),
         "waiting until 75% of the clusters are ready: 2 of 4 are; waiting for 2 of 4 clusters: c2 (Applied), c3 (Failed)"
     );
-    assert_eq!(flow.clusters("east", &[Ready, Ready, Ready, Dispatching]), "RunningWorkflow east:running");
-    assert_eq!(flow.clusters("east", &[]), "RunningWorkflow east:running", "of no clusters none is ready");
-    assert_eq!(flow.clusters("east", &[Ready, Ready, Ready, Failed]), "Unhealthy east:succeeded");
+    assert_eq!(
+        flow.clusters("east", &[Ready, Ready, Ready, Dispatching]),
+        "RunningWorkflow east:running"
+    );
+    assert_eq!(
+        flow.clusters("east", &[]),
+        "RunningWorkflow east:running",
+        "of no clusters none is ready"
+    );
+    assert_eq!(
+        flow.clusters("east", &[Ready, Ready, Ready, Failed]),
+        "Unhealthy east:succeeded"
+    );
     let mut flow = wait(json!("fleet.ready >= 2 && fleet.unreachable < 2"));
-    assert_eq!(flow.clusters("east", &[Ready, Ready, Unreachable, Unreachable]), "RunningWorkflow east:running");
-    assert_eq!(flow.clusters("east", &[Ready, Ready, Unreachable, Applied]), "Unhealthy east:succeeded");
+    assert_eq!(
+        flow.clusters("east", &[Ready, Ready, Unreachable, Unreachable]),
+        "RunningWorkflow east:running"
+    );
+    assert_eq!(
+        flow.clusters("east", &[Ready, Ready, Unreachable, Applied]),
+        "Unhealthy east:succeeded"
+    );
     let mut flow = wait(json!("fleet.red >= 2"));
-    assert_eq!(flow.clusters("east", &[Ready]), "RunningWorkflow east:failed/Execute");
-    assert!(flow.message("east").starts_with("until: fleet.red >= 2: "), "{}", flow.message("east"));
+    assert_eq!(
+        flow.clusters("east", &[Ready]),
+        "RunningWorkflow east:failed/Execute"
+    );
+    assert!(
+        flow.message("east").starts_with("until: fleet.red >= 2: "),
+        "{}",
+        flow.message("east")
+    );
 }
 
 #[test]
@@ -477,9 +624,18 @@ fn a_wait_step_looks_at_the_clusters_of_the_steps_before_it() {
         {"name": "w", "type": "wait", "properties": {"until": {"ready": "100%"}}},
         {"name": "s", "type": "suspend"},
     ]));
-    assert_eq!(flow.clusters("east", &[Applied, Ready]), "RunningWorkflow east:succeeded w:running s:pending");
-    assert_eq!(flow.message("w"), "waiting until 100% of the clusters are ready: 1 of 2 are");
-    assert_eq!(flow.clusters("east", &[Ready, Ready]), "WorkflowSuspending east:succeeded w:succeeded s:suspending");
+    assert_eq!(
+        flow.clusters("east", &[Applied, Ready]),
+        "RunningWorkflow east:succeeded w:running s:pending"
+    );
+    assert_eq!(
+        flow.message("w"),
+        "waiting until 100% of the clusters are ready: 1 of 2 are"
+    );
+    assert_eq!(
+        flow.clusters("east", &[Ready, Ready]),
+        "WorkflowSuspending east:succeeded w:succeeded s:suspending"
+    );
 }
 
 #[test]
@@ -487,12 +643,18 @@ fn only_more_failed_clusters_than_allowed_fail_a_step() {
     let mut step = region("east");
     step["properties"]["maxFailedClusters"] = json!(1);
     let mut flow = Flow::new(&json!([step, region("west")]));
-    assert_eq!(flow.clusters("east", &[Ready, Failed, Unreachable]), "RunningWorkflow east:running west:pending");
+    assert_eq!(
+        flow.clusters("east", &[Ready, Failed, Unreachable]),
+        "RunningWorkflow east:running west:pending"
+    );
     assert_eq!(
         flow.clusters("east", &[Ready, Failed, Failed, Unreachable]),
         "WorkflowFailed east:failed/Action west:skipped"
     );
-    assert_eq!(flow.message("east"), "2 clusters failed, more than maxFailedClusters 1: c1 (Failed), c2 (Failed)");
+    assert_eq!(
+        flow.message("east"),
+        "2 clusters failed, more than maxFailedClusters 1: c1 (Failed), c2 (Failed)"
+    );
 }
 
 #[test]
@@ -503,11 +665,18 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
         {"name": "f", "type": "fail", "if": "inputs.code == 1", "inputs": [{"from": "code"}]},
     ]));
     flow.settle();
-    flow.came("ask", 1, Outcome::Done { output: json!({"code": 1}) });
+    flow.came(
+        "ask",
+        1,
+        Outcome::Done {
+            output: json!({"code": 1}),
+        },
+    );
     for step in ["a", "b", "c"] {
         flow.clusters(step, &[Ready]);
     }
-    let ended = "WorkflowFailed ask:succeeded group:succeeded(a:succeeded b:succeeded c:succeeded) f:failed/Action";
+    let ended =
+        "WorkflowFailed ask:succeeded group:succeeded(a:succeeded b:succeeded c:succeeded) f:failed/Action";
     assert_eq!(flow.shown(), ended);
     let start = flow.workflow().start_time.clone();
     // A step of a group, and what comes behind.
@@ -534,24 +703,35 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
     flow.settle();
     flow.workflow().restart_from = Some("g".to_owned());
     assert_eq!(flow.settle(), "WorkflowFailed f:failed/Action east:skipped");
-    assert_eq!(flow.workflow().message.as_deref(), Some("restartFrom: there is no step named \"g\""));
+    assert_eq!(
+        flow.workflow().message.as_deref(),
+        Some("restartFrom: there is no step named \"g\"")
+    );
 }
 
 #[test]
 fn a_rollback_goes_to_the_last_revision_that_was_delivered_whole() {
     let rollback = |to: Option<&str>| {
-        let mut flow = Flow::new(&json!([{"name": "back", "type": "rollback", "properties": {"to": to}}, region("east")]));
+        let mut flow = Flow::new(
+            &json!([{"name": "back", "type": "rollback", "properties": {"to": to}}, region("east")]),
+        );
         flow.evidence.delivered = Some("app-v1".to_owned());
         flow.evidence.revisions = ["app-v1", "app-v2"].map(str::to_owned).into();
         flow
     };
     let mut flow = rollback(None);
     assert_eq!(flow.settle(), "RunningWorkflow back:running east:pending");
-    let effect = Effect::RollBack { revision: "app-v1".to_owned() };
+    let effect = Effect::RollBack {
+        revision: "app-v1".to_owned(),
+    };
     assert!(flow.effects.contains(&effect), "{:?}", flow.effects);
     for (to, delivered, says) in [
         (None, None, "no revision was delivered whole yet"),
-        (Some("app-v2"), Some("app-v1"), "is the one that is being delivered"),
+        (
+            Some("app-v2"),
+            Some("app-v1"),
+            "is the one that is being delivered",
+        ),
         (Some("app-v7"), Some("app-v1"), "there is no revision app-v7"),
     ] {
         let mut flow = rollback(to);
@@ -569,15 +749,26 @@ fn a_value_of_a_component_is_waited_for_and_put_into_another() {
         {"name": "app", "type": "apply-component", "inputs": [{"from": "connSecret", "parameterKey": "patch.valueFrom.field"}],
             "properties": {"name": "web", "patch": {"to": {"field": "spec.containers[0].name"}}}},
     ]));
-    assert_eq!(flow.clusters("db", &[Ready, Ready]), "RunningWorkflow db:running app:pending");
-    assert_eq!(flow.message("db"), "waiting for output \"connSecret\": no cluster has reported");
+    assert_eq!(
+        flow.clusters("db", &[Ready, Ready]),
+        "RunningWorkflow db:running app:pending"
+    );
+    assert_eq!(
+        flow.message("db"),
+        "waiting for output \"connSecret\": no cluster has reported"
+    );
     for (evidence, message) in [
         (
-            OutputEvidence::Missing { clusters: vec!["c1".to_owned()] },
+            OutputEvidence::Missing {
+                clusters: vec!["c1".to_owned()],
+            },
             "waiting for output \"connSecret\": no value from c1",
         ),
         (
-            OutputEvidence::Differs { one: "c0".to_owned(), other: "c1".to_owned() },
+            OutputEvidence::Differs {
+                one: "c0".to_owned(),
+                other: "c1".to_owned(),
+            },
             "waiting for output \"connSecret\": clusters c0 and c1 report different values, and they have to agree",
         ),
     ] {
@@ -593,7 +784,10 @@ fn a_value_of_a_component_is_waited_for_and_put_into_another() {
     let ResolvedChange::Field(field, value) = &resolved["app"][0].change else {
         panic!("{resolved:?}");
     };
-    assert_eq!((field.as_str(), value), ("spec.containers[0].name", &json!("secret-1")));
+    assert_eq!(
+        (field.as_str(), value),
+        ("spec.containers[0].name", &json!("secret-1"))
+    );
     // What the cluster says later changes nothing that was settled.
     let other = OutputEvidence::Agreed(json!("secret-2"));
     flow.evidence.outputs.insert("connSecret".to_owned(), other);
@@ -611,7 +805,13 @@ fn an_exported_patch_is_for_the_steps_behind_it() {
     ]));
     flow.clusters("east", &[Ready]);
     let resolved = patches(&flow.spec, flow.status.workflow.as_ref());
-    let keys: BTreeMap<_, _> = resolved.iter().map(|(step, patches)| (step.as_str(), patches.len())).collect();
+    let keys: BTreeMap<_, _> = resolved
+        .iter()
+        .map(|(step, patches)| (step.as_str(), patches.len()))
+        .collect();
     assert_eq!(keys, BTreeMap::from([("west", 1)]));
-    assert_eq!(resolved["west"][0].change, ResolvedChange::Merge(json!({"spec": {"paused": true}})));
+    assert_eq!(
+        resolved["west"][0].change,
+        ResolvedChange::Merge(json!({"spec": {"paused": true}}))
+    );
 }

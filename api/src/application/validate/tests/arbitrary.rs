@@ -12,7 +12,8 @@ fn word() -> impl Strategy<Value = String> {
             "components", "policies", "workflow", "steps", "name", "type", "properties", "placement", "replicas", "weights",
             "clusters", "clusterSelector", "matchLabels", "matchExpressions", "key", "operator", "values", "perCluster",
             "min", "max", "image", "env", "ports", "port", "volumes", "volumeMounts", "mountPath", "objects", "kind",
-            "webservice", "worker", "k8s-objects", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
+            "webservice", "worker", "k8s-objects", "task", "cron-task", "schedule", "count", "traits", "scaler", "labels", "sidecar",
+            "expose", "resource", "requests", "cpu", "node-selector", "containerName", "unset", "spec", "template", "containers", "deploy", "suspend", "apply-once", "enable", "70%", "101%", "In", "Hold",
             "remainder", "tolerations", "maxClusters", "livenessProbe", "httpGet", "pvc", "configMap", "items", "wait",
             "topology", "override", "placementRef", "clusterLabelSelector", "clusterSelector", "allowEmpty", "rules", "selector", "strategy", "path", "affect", "componentNames", "spec.replicas", "onUpdate", "*",
             "if", "always", "timeout", "1h", "dependsOn", "inputs", "outputs", "from", "parameterKey", "valueFrom", "output.a",
@@ -50,7 +51,20 @@ fn rich() -> Value {
             "livenessProbe": {"httpGet": {"path": "/", "port": 80}}}},
         {"name": "w", "type": "worker", "properties": {"image": "busybox", "cmd": ["sleep"], "volumeMounts": {
             "configMap": [{"name": "c", "mountPath": "/c", "cmName": "c", "items": [{"key": "k", "path": "p"}]}]}}},
-        {"name": "o", "type": "k8s-objects", "properties": {"objects": [{"apiVersion": "v1", "kind": "ConfigMap"}]}},
+        {"name": "o", "type": "k8s-objects", "properties": {"objects": [{"apiVersion": "v1", "kind": "ConfigMap"},
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "o"}, "spec": {
+                "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+                    "spec": {"containers": [{"name": "o", "env": [{"name": "A", "value": "1"}]}], "volumes": [{"name": "v"}]}}}}]},
+            "traits": [{"type": "scaler", "properties": {"replicas": 2}},
+                {"type": "labels", "properties": {"c": "d", "e": null}},
+                {"type": "expose", "properties": {"ports": [{"port": 80}]}},
+                {"type": "env", "properties": {"containers": [{"containerName": "o", "env": {"A": "2"}, "unset": ["B"]}]}},
+                {"type": "resource", "properties": {"requests": {"cpu": 1}}},
+                {"type": "sidecar", "properties": {"name": "log", "image": "l", "volumes": [{"name": "v", "path": "/v"}]}},
+                {"type": "node-selector", "properties": {"disk": "ssd"}}]},
+        {"name": "t", "type": "task", "properties": {"image": "x", "count": 2},
+            "traits": [{"type": "annotations", "properties": {"a": "b"}}]},
+        {"name": "c", "type": "cron-task", "properties": {"image": "x", "schedule": "0 1-3 * * mon"}},
     ]);
     spec["workflow"]["steps"] = json!([
         {"name": "a", "type": "deploy", "properties": {"wait": "applied", "maxClusters": 3,
@@ -151,9 +165,14 @@ proptest! {
         let mut all = Vec::new();
         places(&rich(), "", &mut all);
         // Manifests and maps with free keys take any field; what an override changes is judged in its component.
-        let open = ["/labels", "/weights", "/clusterLabelSelector", "/5/properties", "/7/properties", "/9/properties/value",
+        let open = ["/labels", "/weights", "/clusterLabelSelector", "/env", "/5/properties", "/7/properties", "/9/properties/value",
             "/9/properties/value/spec"];
+        // Labels, annotations and labels of nodes are the properties of their traits.
+        let keys = ["/components/2/traits/1/properties", "/components/2/traits/6/properties", "/components/3/traits/0/properties"];
         let closed = |p: &String| {
+            if keys.contains(&p.as_str()) {
+                return false;
+            }
             let changed = p.starts_with("/policies") && p.ends_with("/components/0/properties");
             !p.contains("/objects/") && !changed && !open.iter().any(|end| p.ends_with(end))
         };

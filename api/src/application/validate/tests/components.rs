@@ -78,15 +78,15 @@ fn components() {
         ),
         (
             "/components/0/type",
-            json!("task"),
+            json!("statefulset"),
             "spec.components[0].type: ",
-            "\"task\" is not supported yet: use one of k8s-objects",
+            "\"statefulset\" is not supported yet: use one of k8s-objects, webservice, worker, task, cron-task",
         ),
         (
             "/components/0/type",
-            json!("cron-task"),
+            json!("daemon"),
             "spec.components[0].type: ",
-            "\"cron-task\" is not supported yet",
+            "\"daemon\" is not supported yet",
         ),
         (
             "/components/0/properties",
@@ -104,13 +104,13 @@ fn components() {
             "/components/0/trait",
             json!([]),
             "spec.components[0].trait: ",
-            "unknown field",
+            "unknown field: did you mean \"traits\"?",
         ),
         (
             "/components/0/traits",
-            json!([{"type": "scaler"}]),
+            json!({"type": "scaler"}),
             "spec.components[0].traits: ",
-            "traits are not supported yet",
+            "expected a list, found a map",
         ),
         (
             "/components/0/dependsOn",

@@ -9,7 +9,9 @@ mod placements;
 mod policies;
 mod rules;
 mod steps;
+mod tasks;
 mod topology;
+mod traits;
 
 use super::validate;
 use serde_json::{Value, json};
@@ -64,7 +66,7 @@ fn every_violation_is_named_in_the_order_of_the_document() {
         "extra": 1,
         "components": [
             {"name": "Web", "type": "webservice", "properties": {"imge": "nginx", "cpu": "lots", "ports": [{"port": 0}]}},
-            {"name": "db", "type": "worker", "traits": [{"type": "scaler"}], "properties": {"image": 5, "env": [{"nam": "A"}]}},
+            {"name": "db", "type": "worker", "dependsOn": ["Web"], "traits": [{"type": "scalr"}], "properties": {"image": 5, "env": [{"nam": "A"}]}},
         ],
         "policies": [{"name": "p", "type": "replication"}],
         "workflow": {"steps": [
@@ -80,10 +82,11 @@ fn every_violation_is_named_in_the_order_of_the_document() {
             "spec.components[0].properties.image",
             "spec.components[0].properties.imge",
             "spec.components[0].properties.ports[0].port",
+            "spec.components[1].dependsOn",
             "spec.components[1].properties.env[0].nam",
             "spec.components[1].properties.env[0].name",
             "spec.components[1].properties.image",
-            "spec.components[1].traits",
+            "spec.components[1].traits[0].type",
             "spec.extra",
             "spec.policies[0].type",
             "spec.workflow.steps[0].properties.placement[0].replicas",
@@ -105,7 +108,7 @@ fn a_typing_mistake_gets_a_suggestion() {
         refused(&spec),
         [
             "spec.components[0].type: unknown type \"webservce\": did you mean \"webservice\"? known here: k8s-objects, \
-             webservice, worker",
+             webservice, worker, task, cron-task",
             "spec.components[1].properties.image: is required: name a container image",
             "spec.components[1].properties.imge: unknown field: did you mean \"image\"? known here: image, cmd, args, env, \
              cpu, memory, replicas, volumes, volumeMounts, livenessProbe, readinessProbe, labels, annotations, \

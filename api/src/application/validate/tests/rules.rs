@@ -607,6 +607,10 @@ fn placements_word_for_word() {
             rule("replicas", json!(-1)),
             ".placement[0].replicas: -1 is not a replica count: use an integer from 0 to 2147483647".to_owned(),
         ),
+        (
+            rule("replicas", json!(10.0)),
+            ".placement[0].replicas: 10.0 is not a replica count: use an integer from 0 to 2147483647".to_owned(),
+        ),
         (rule("weights", json!({"C1": 1})), format!(".placement[0].weights.C1: cluster name \"C1\" {dns}")),
         (
             rule("weights", json!({"c1": -1})),

@@ -1,269 +1,28 @@
-//! What is asked of a cluster, in the order in which it is asked, and the one thing that decides.
-//!
-//! Architecture invariant: the reason is the placement's own ([`standing`](crate::placement::standing), and the rows of
-//! the decision); here it is only found among the conditions.
+//! Every condition in its order, with the placement's own reason found among them.
 
-use super::{Setting, change::is_the_hubs, words};
-use crate::placement::{ClusterFacts, Eligibility, NotChosen, Standing, StepDecision, eligibility};
-use jiff::Timestamp;
-use roundhouse_api::{
-    decision::WorkloadRef,
-    placement::{PlacementSpec, Rule, Taint, TaintEffect},
+use super::{Condition, Mark, Reason, Required, Share, required, tolerates};
+use crate::{
+    explain::change::is_the_hubs,
+    placement::{ClusterFacts, NotChosen, Standing, StepDecision},
+    words,
 };
+use jiff::Timestamp;
+use roundhouse_api::placement::{PlacementSpec, Taint, TaintEffect};
 
 /// Values of a topology that a condition names.
 const GROUPS: usize = 5;
 
-/// How a condition turned out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// It holds.
-    Holds,
-    /// It does not.
-    Fails,
-    /// What came before has decided.
-    NotAsked,
-}
-
-/// One condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
-    /// How it turned out.
-    pub mark: Mark,
-    /// Whether it is the one reason.
-    pub decisive: bool,
-    /// What it is about: `clusters`, `clusterSelector`, `accepted`, `joined`, `taint`, `reachable`, `maxClusters`, `spread`,
-    /// `capacity`, `share`, `overrides`.
-    pub about: &'static str,
-    /// The rule that asks; absent for what the step asks.
-    pub rule: Option<String>,
-    /// What is asked for.
-    pub asks: String,
-    /// What there is.
-    pub found: String,
-}
-
-/// Why a cluster has what it has of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// It has replicas.
-    Placed,
-    /// There is nothing to divide, and it gets the objects.
-    Member,
-    /// The step does not choose it.
-    NotChosen(NotChosen),
-    /// The step chooses it, and its share is 0, for this reason: a bound of the decision's rows (`Capacity`, `Max`,
-    /// `ZeroWeight`, `NoAdditional`), `NothingAsked` (the workload asks for no replica), `RuleGetsNothing` (the rule's
-    /// total is 0), or `Arithmetic` (every seat went to a larger claim).
-    ZeroShare(&'static str),
-}
-
-impl Reason {
-    /// A word for programs.
-    pub fn code(self) -> &'static str {
-        match self {
-            Reason::Placed => "Placed",
-            Reason::Member => "Member",
-            Reason::NotChosen(reason) => reason.as_str(),
-            Reason::ZeroShare(_) => "ZeroShare",
-        }
-    }
-
-    /// Whether the cluster gets something.
-    pub fn is_placed(self) -> bool {
-        matches!(self, Reason::Placed | Reason::Member)
-    }
-}
-
-/// What one rule gives the cluster of one workload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Share {
-    /// The workload.
-    pub workload: WorkloadRef,
-    /// The rule.
-    pub rule: String,
-    /// Replicas.
-    pub replicas: u32,
-    /// What the rule divides.
-    pub total: u32,
-    /// Exact share as a reduced fraction; absent for duplicates.
-    pub quota: Option<String>,
-    /// The bound that held.
-    pub bound: Option<String>,
-    /// What settled a tie.
-    pub tie: Option<String>,
-}
-
-/// How a cluster fares in one step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepAnswer {
-    /// Step name.
-    pub step: String,
-    /// The reason.
-    pub reason: Reason,
-    /// Every condition, in order.
-    pub conditions: Vec<Condition>,
-    /// What it gets, by workload and rule.
-    pub shares: Vec<Share>,
-}
-
-impl StepAnswer {
-    /// Replicas that it gets of the step, over all workloads and rules.
-    pub fn replicas(&self) -> u64 {
-        self.shares.iter().map(|share| u64::from(share.replicas)).sum()
-    }
-}
-
-/// How a cluster fares in every step; `None` if the fleet has no such cluster. `decisions` is what placement answered.
-pub fn conditions(setting: &Setting, decisions: &[StepDecision], cluster: &str) -> Option<Vec<StepAnswer>> {
-    let facts = setting.cluster(cluster)?;
-    let standings = setting.standing(cluster)?;
-    let steps = setting.steps.iter().zip(standings).zip(decisions);
-    let answers = steps.map(|((step, standing), decision)| {
-        let asked = Asked {
-            now: setting.now,
-            facts,
-            spec: &step.spec,
-            standing,
-            shares: shares(decision, cluster),
-        };
-        let reason = asked.reason(decision);
-        StepAnswer {
-            step: step.name.clone(),
-            reason,
-            conditions: asked.conditions(reason),
-            shares: asked.shares,
-        }
-    });
-    Some(answers.collect())
-}
-
-/// Why the cluster has what it has of one step: as [`conditions`] says, without the conditions.
-pub(super) fn reason(
-    setting: &Setting,
-    decisions: &[StepDecision],
-    cluster: &str,
-    step: usize,
-) -> Option<(Reason, Standing)> {
-    let decision = decisions.get(step)?;
-    let asked = Asked {
-        now: setting.now,
-        facts: setting.cluster(cluster)?,
-        spec: &setting.steps.get(step)?.spec,
-        standing: setting.standing(cluster)?.into_iter().nth(step)?,
-        shares: shares(decision, cluster),
-    };
-    Some((asked.reason(decision), asked.standing))
-}
-
-/// The rows of a cluster.
-pub(super) fn shares(decision: &StepDecision, cluster: &str) -> Vec<Share> {
-    let mut shares = Vec::new();
-    for workload in &decision.workloads {
-        let from = workload
-            .clusters
-            .partition_point(|row| row.name.as_str() < cluster);
-        let rows = workload.clusters.iter().skip(from);
-        for row in rows.take_while(|row| row.name == cluster) {
-            let total = workload
-                .rules
-                .iter()
-                .find(|t| t.rule.as_deref() == Some(&row.rule));
-            shares.push(Share {
-                workload: workload.workload.clone(),
-                rule: row.rule.clone(),
-                replicas: row.replicas,
-                total: total.map_or(0, |total| total.total),
-                quota: row.quota.clone(),
-                bound: row.bound.clone(),
-                tie: row.tie.clone(),
-            });
-        }
-    }
-    shares
-}
-
-/// One requirement of a rule.
-pub(super) struct Required {
-    pub(super) about: &'static str,
-    pub(super) asks: String,
-    pub(super) found: String,
-    pub(super) holds: bool,
-}
-
-/// What a rule requires of a cluster to match, in order.
-pub(super) fn required(rule: &Rule, facts: &ClusterFacts) -> Vec<Required> {
-    let mut all = Vec::new();
-    if let Some(names) = &rule.clusters {
-        let holds = names.contains(&facts.name);
-        all.push(Required {
-            about: "clusters",
-            asks: listed(names),
-            found: if holds { "listed" } else { "not listed" }.to_owned(),
-            holds,
-        });
-    }
-    if let Some(selector) = &rule.cluster_selector {
-        for (key, value) in &selector.match_labels {
-            all.push(Required {
-                about: "clusterSelector",
-                asks: format!("{key}={value}"),
-                found: words::label(&facts.labels, key),
-                holds: facts.labels.get(key) == Some(value),
-            });
-        }
-        for requirement in &selector.match_expressions {
-            all.push(Required {
-                about: "clusterSelector",
-                asks: words::requirement(requirement),
-                found: words::label(&facts.labels, &requirement.key),
-                holds: requirement.matches(&facts.labels),
-            });
-        }
-    }
-    if all.is_empty() {
-        all.push(Required {
-            about: "clusterSelector",
-            asks: "every cluster".to_owned(),
-            found: facts.name.clone(),
-            holds: true,
-        });
-    }
-    all
-}
-
-fn listed(names: &[String]) -> String {
-    const NAMES: usize = 5;
-    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES {
-        text.push_str(&format!(", … and {} more", names.len() - NAMES));
-    }
-    text
-}
-
-/// Whether a taint alone would not keep a cluster away, by placement's own rule.
-pub(super) fn tolerates(spec: &PlacementSpec, taint: &Taint, now: Timestamp) -> bool {
-    let facts = ClusterFacts {
-        taints: vec![taint.clone()],
-        joined: true,
-        accepted: true,
-        reachable: true,
-        ..ClusterFacts::default()
-    };
-    eligibility(&facts, &spec.tolerations, false, now) == Eligibility::Open
-}
-
 /// All that is asked of one cluster in one step.
-struct Asked<'a> {
-    now: Timestamp,
-    facts: &'a ClusterFacts,
-    spec: &'a PlacementSpec,
-    standing: Standing,
-    shares: Vec<Share>,
+pub(super) struct Asked<'a> {
+    pub(super) now: Timestamp,
+    pub(super) facts: &'a ClusterFacts,
+    pub(super) spec: &'a PlacementSpec,
+    pub(super) standing: Standing,
+    pub(super) shares: Vec<Share>,
 }
 
 impl Asked<'_> {
-    fn reason(&self, decision: &StepDecision) -> Reason {
+    pub(super) fn reason(&self, decision: &StepDecision) -> Reason {
         if let Some(not_chosen) = self.standing.not_chosen {
             return Reason::NotChosen(not_chosen);
         }
@@ -290,7 +49,7 @@ impl Asked<'_> {
         })
     }
 
-    fn conditions(&self, reason: Reason) -> Vec<Condition> {
+    pub(super) fn conditions(&self, reason: Reason) -> Vec<Condition> {
         let mut list = Listing {
             conditions: Vec::new(),
             decided: false,

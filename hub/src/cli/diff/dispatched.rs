@@ -1,9 +1,15 @@
-//! What the hub knows: the parts of the application on the cluster, and how its agent works.
+//! What the hub dispatched: the parts of the application on the cluster, and how its agent works.
 
 use super::Subject;
-use crate::{cli::Failure, cluster};
+use crate::{
+    cli::{
+        Failure,
+        hub::{listed, no_cluster, own_labels, unreadable},
+    },
+    cluster,
+};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client, Error, ResourceExt, api::ListParams};
+use kube::{Api, Client, ResourceExt, api::ListParams};
 use roundhouse_agent::preview::Part;
 use roundhouse_api::{
     application::{ACCEPTED, Application},
@@ -12,9 +18,6 @@ use roundhouse_api::{
     condition,
     names::{AGENT_LEASE, annotation, bundle_name, label},
 };
-
-/// Names that an error lists at most.
-const NAMES: usize = 8;
 
 /// What the hub knows.
 pub(super) struct Found {
@@ -28,13 +31,7 @@ pub(super) struct Found {
 pub(super) async fn find(hub: &Client, subject: &Subject) -> Result<Found, Failure> {
     let space = subject.cluster.namespace();
     let bundles: Api<Bundle> = Api::namespaced(hub.clone(), &space);
-    let labels = format!(
-        "{}={},{}={}",
-        label::APP_NAME,
-        subject.application,
-        label::APP_NAMESPACE,
-        subject.namespace
-    );
+    let labels = own_labels(&subject.namespace, &subject.application);
     let listed = bundles.list(&ListParams::default().labels(&labels)).await;
     let mut items = listed
         .map_err(|error| unreadable("the Bundles of the cluster", error))?
@@ -111,16 +108,7 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
             .flatten()
             .map(|cluster| cluster.name_any())
             .collect();
-        let failure = Failure::new("E-CLUSTER", format!("the hub has no cluster {cluster}"));
-        return if names.is_empty() {
-            failure
-                .because("the hub has no clusters at all")
-                .advise("another --kubeconfig, of the right hub")
-        } else {
-            failure
-                .because(format!("its clusters are {}", listed(&names)))
-                .advise("--cluster with one of them")
-        };
+        return no_cluster(cluster.as_str(), &names, "--cluster with one of them");
     }
     let applications: Api<Application> = Api::namespaced(hub.clone(), namespace);
     let found = applications.get_opt(application).await;
@@ -134,11 +122,7 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
         ))
         .advise("kubectl get applications -A, and --namespace");
     }
-    let labels = format!(
-        "{}={application},{}={namespace}",
-        label::APP_NAME,
-        label::APP_NAMESPACE
-    );
+    let labels = own_labels(namespace, application);
     let bundles: Api<Bundle> = Api::all(hub.clone());
     let elsewhere = bundles
         .list_metadata(&ListParams::default().labels(&labels))
@@ -184,40 +168,9 @@ fn not_accepted(application: &Application) -> Option<String> {
     })
 }
 
-/// Names in a line; a long list says how many more there are.
-fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES {
-        text.push_str(&format!(", … and {} more", names.len() - NAMES));
-    }
-    text
-}
-
-fn unreadable(what: &str, error: Error) -> Failure {
-    let failure = Failure::new("E-HUB", format!("the hub cannot be read: {what}"));
-    let failure = match error {
-        // Its own text adds the whole answer as a debug print.
-        Error::Api(answer) => failure.because(answer.message),
-        error => failure.because(error),
-    };
-    failure.advise("kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_answer_of_the_hub_is_its_message() {
-        let answer = kube::core::Status::failure("bundles are not known here", "NotFound");
-        let failure = unreadable("the Bundles of the cluster", Error::Api(answer.boxed()));
-        assert_eq!(
-            failure.to_string(),
-            "error: the hub cannot be read: the Bundles of the cluster [E-HUB]\n\
-             cause: bundles are not known here\n\
-             try:   kubectl get bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one"
-        );
-    }
 
     #[test]
     fn an_application_that_is_not_accepted_says_why_and_an_older_verdict_does_not_count() {
@@ -243,12 +196,5 @@ mod tests {
         let mut names = vec!["default.web.10", "default.web.2", "default.web"];
         names.sort_by_key(|name| part_number(name));
         assert_eq!(names, ["default.web", "default.web.2", "default.web.10"]);
-    }
-
-    #[test]
-    fn a_long_list_says_how_many_more() {
-        let names: Vec<String> = (1..=10).map(|n| format!("c{n}")).collect();
-        assert_eq!(listed(&names), "c1, c2, c3, c4, c5, c6, c7, c8, … and 2 more");
-        assert_eq!(listed(&names[..2]), "c1, c2");
     }
 }

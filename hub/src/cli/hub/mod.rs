@@ -1,16 +1,13 @@
-//! What a hub has, read once: for the verbs that ask placement about it.
+//! The hub as the verbs see it: a client, what it has, and how it fails.
 
-use super::{Failure, kubeconfig, snapshot::pages};
-use crate::application::Snapshot;
-use kube::{
-    Api, Client, Error, ResourceExt,
-    api::{DynamicObject, ListParams},
-    core::ApiResource,
-};
-use roundhouse_api::{
-    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
-    definition::ComponentDefinition, placement::Placement, revision::ApplicationRevision,
-};
+mod reader;
+
+pub(super) use reader::Reader;
+
+use super::{Failure, kubeconfig};
+use crate::{application::Snapshot, words};
+use kube::{Api, Client, Error, ResourceExt, api::ListParams};
+use roundhouse_api::{cluster::Cluster, names::label};
 use std::{collections::BTreeSet, path::Path};
 
 /// Names that an error lists at most.
@@ -47,23 +44,36 @@ pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
 /// A list is refused; the message names the kind.
 pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
     let known = read_decided(client).await?;
-    let snapshot = &known.snapshot;
-    let revisions = Api::<ApplicationRevision>::all(client.clone());
-    pages(
-        &revisions,
-        "ApplicationRevisions",
-        &ListParams::default(),
-        |revision| snapshot.put_revision(revision),
-    )
-    .await?;
-    pages(
-        &Api::<Bundle>::all(client.clone()),
-        "Bundles",
-        &ListParams::default(),
-        |bundle| snapshot.put_bundle(bundle),
-    )
-    .await?;
+    let (hub, snapshot) = (Reader(client), &known.snapshot);
+    hub.revisions(None, None, |revision| snapshot.put_revision(revision))
+        .await?;
+    hub.bundles(None, |bundle| snapshot.put_bundle(bundle)).await?;
     Ok(known)
+}
+
+/// Reads what one application has of its own into a snapshot: its revisions and its Bundles.
+///
+/// # Errors
+/// A list is refused; the message names the kind.
+pub(super) async fn read_own(
+    client: &Client,
+    snapshot: &Snapshot,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let labels = own_labels(namespace, name);
+    let hub = Reader(client);
+    hub.revisions(Some(namespace), Some(&labels), |revision| {
+        snapshot.put_revision(revision);
+    })
+    .await?;
+    hub.bundles(Some(&labels), |bundle| snapshot.put_bundle(bundle))
+        .await
+}
+
+/// The label selector of what belongs to an application.
+pub(super) fn own_labels(namespace: &str, name: &str) -> String {
+    format!("{}={name},{}={namespace}", label::APP_NAME, label::APP_NAMESPACE)
 }
 
 /// Reads clusters, Applications, Placements and Decisions: what says where everything is meant to be.
@@ -71,60 +81,34 @@ pub(super) async fn read(client: &Client) -> Result<Known, Failure> {
 /// # Errors
 /// A list is refused; the message names the kind.
 pub(super) async fn read_decided(client: &Client) -> Result<Known, Failure> {
+    let hub = Reader(client);
     let mut known = Known::default();
-    let resource = ApiResource::erase::<Application>(&());
-    let applications: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    pages(
-        &applications,
-        "Applications",
-        &ListParams::default(),
-        |application| {
-            if application.metadata.deletion_timestamp.is_none() {
-                let namespace = application.namespace().unwrap_or_default();
-                known.applications.push((namespace, application.name_any()));
-            }
-            known.snapshot.put_application(application);
-        },
-    )
-    .await?;
-    known.applications.sort();
-    let resource = ApiResource::erase::<Placement>(&());
-    let placements: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    pages(&placements, "Placements", &ListParams::default(), |placement| {
-        known.snapshot.put_placement(placement);
+    hub.applications(None, |application| {
+        if application.metadata.deletion_timestamp.is_none() {
+            let namespace = application.namespace().unwrap_or_default();
+            known.applications.push((namespace, application.name_any()));
+        }
+        known.snapshot.put_application(application);
     })
     .await?;
-    pages(
-        &Api::<Cluster>::all(client.clone()),
-        "Clusters",
-        &ListParams::default(),
-        |cluster| {
-            known.snapshot.put_cluster(&cluster);
-            known.clusters.push(cluster);
-        },
-    )
+    known.applications.sort();
+    hub.clusters(|cluster| {
+        known.snapshot.put_cluster(&cluster);
+        known.clusters.push(cluster);
+    })
     .await?;
     known.clusters.sort_by_cached_key(ResourceExt::name_any);
     let snapshot = &known.snapshot;
-    let definitions = Api::<ComponentDefinition>::all(client.clone());
-    pages(
-        &definitions,
-        "ComponentDefinitions",
-        &ListParams::default(),
-        |definition| {
+    hub.placements(None, |placement| snapshot.put_placement(placement))
+        .await?;
+    hub.definitions(|_, definition| {
+        if let Some(definition) = definition {
             snapshot.put_definition(&definition);
-        },
-    )
+        }
+    })
     .await?;
-    pages(
-        &Api::<Decision>::all(client.clone()),
-        "Decisions",
-        &ListParams::default(),
-        |decision| {
-            snapshot.put_decision(decision);
-        },
-    )
-    .await?;
+    hub.decisions(None, |decision| snapshot.put_decision(decision))
+        .await?;
     Ok(known)
 }
 
@@ -165,11 +149,15 @@ pub(super) fn no_cluster(name: &str, there: &[String], advice: &str) -> Failure 
 
 /// Names in a line; a long list says how many more there are.
 pub(super) fn listed(names: &[String]) -> String {
-    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMES {
-        text.push_str(&format!(", … and {} more", names.len() - NAMES));
-    }
-    text
+    words::listed(names, NAMES)
+}
+
+/// The hub did not answer as it should.
+pub(super) fn unreadable(what: &str, error: Error) -> Failure {
+    let failure = Failure::new("E-HUB", format!("the hub cannot be read: {what}"));
+    refused(failure, error).advise(
+        "kubectl get clusters,applications,bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one",
+    )
 }
 
 /// A failure with what the hub says.
@@ -178,5 +166,27 @@ pub(super) fn refused(failure: Failure, error: Error) -> Failure {
         // Its own text adds the whole answer as a debug print.
         Error::Api(answer) => failure.because(answer.message),
         error => failure.because(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_the_hub_is_its_message() {
+        let answer = kube::core::Status::failure("bundles are not known here", "NotFound");
+        let failure = unreadable("Bundles", Error::Api(answer.boxed()));
+        assert_eq!(
+            failure.to_string(),
+            "error: the hub cannot be read: Bundles [E-HUB]\n\
+             cause: bundles are not known here\n\
+             try:   kubectl get clusters,applications,bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one"
+        );
+        let failure = failure.or_try("--inventory F to plan without a hub").to_string();
+        assert!(
+            failure.ends_with("if it is the wrong one; or --inventory F to plan without a hub"),
+            "{failure}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Fractions, taints, requirements and ties as people read them.
+//! Numbers, lists, fractions, taints, requirements and ties as people read them.
 
 use crate::placement::NotChosen;
 use roundhouse_api::placement::{Operator, Requirement, Taint, Toleration, TolerationOperator};
@@ -17,7 +17,7 @@ pub fn decimal(fraction: &str) -> String {
 }
 
 /// Numerator and denominator of what a decision writes.
-pub(super) fn parts(fraction: &str) -> Option<(u128, u128)> {
+pub(crate) fn parts(fraction: &str) -> Option<(u128, u128)> {
     let (over, under) = fraction.split_once('/').unwrap_or((fraction, "1"));
     let under = under.parse().ok().filter(|under| *under > 0)?;
     Some((over.parse().ok()?, under))
@@ -34,6 +34,30 @@ pub fn thousands(number: impl Into<u128>) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Names in a line, `most` of them: a longer list says how many more there are.
+pub fn listed(names: &[String], most: usize) -> String {
+    let mut text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > most {
+        let _ = write!(text, ", {}", more(names.len() - most));
+    }
+    text
+}
+
+/// `… and 3 more`.
+pub fn more(count: usize) -> String {
+    format!("… and {} more", thousands(size(count)))
+}
+
+/// A length as a number.
+fn size(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// `1 cluster`, `1,000 clusters`: of what has an s where there are several.
+pub fn counted(things: usize, one: &str) -> String {
+    count(size(things), one, &format!("{one}s"))
 }
 
 /// `+7`, `−4`, `0`.
@@ -171,12 +195,28 @@ mod tests {
     }
 
     #[test]
+    fn a_list_is_never_cut_silently() {
+        let names: Vec<String> = (1..=10).map(|n| format!("c{n}")).collect();
+        assert_eq!(listed(&names, 8), "c1, c2, c3, c4, c5, c6, c7, c8, … and 2 more");
+        assert_eq!(listed(&names, 10).matches('c').count(), 10);
+        assert_eq!(
+            (listed(&names[..2], 8), listed(&[], 8)),
+            ("c1, c2".into(), String::new())
+        );
+        assert_eq!(more(1_000), "… and 1,000 more");
+    }
+
+    #[test]
     fn numbers_have_signs_and_thousands() {
         assert_eq!(["0", "+7", "−4", "+10,000"], [0, 7, -4, 10_000].map(signed)[..]);
         assert_eq!(thousands(1_234_567_u64), "1,234,567");
         assert_eq!(
             (count(1, "a", "b"), count(2, "a", "b")),
             ("1 a".into(), "2 b".into())
+        );
+        assert_eq!(
+            (counted(1, "cluster"), counted(1000, "cluster")),
+            ("1 cluster".into(), "1,000 clusters".into())
         );
     }
 }

@@ -1,0 +1,227 @@
+//! Every state that the hub stores of the Decisions and Bundles of 01-seed, and whether replicas are conserved in each.
+
+use anyhow::{Result, ensure};
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use roundhouse_api::{bundle::Bundle, decision::Decision};
+use roundhouse_e2e::process::soon;
+use serde::de::DeserializeOwned;
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Replicas by cluster.
+type Counts = BTreeMap<String, u64>;
+
+/// One stored state.
+#[derive(Debug, Clone)]
+enum State {
+    /// What is asked for, placed and without a place, and where.
+    Decision(u64, u64, u64, Counts),
+    Bundle(String, u64),
+    /// The Bundle of a cluster is gone.
+    Gone(String),
+}
+
+/// All of them by resourceVersion: the embedded API server numbers all writes in one row.
+type Log = Arc<Mutex<BTreeMap<u64, State>>>;
+
+/// Watches from its start on.
+pub(crate) struct Conserved {
+    log: Log,
+}
+
+fn follow<K>(api: Api<K>, log: Log, state: fn(&K, bool) -> Option<State>)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    tokio::spawn(async move {
+        let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+        while let Some(event) = events.next().await {
+            let (object, there) = match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => (object, true),
+                Ok(Event::Delete(object)) => (object, false),
+                // It begins anew by itself.
+                Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+            };
+            let version = object.resource_version().and_then(|version| version.parse().ok());
+            if let (Some(version), Some(state)) = (version, state(&object, there)) {
+                log.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(version, state);
+            }
+        }
+    });
+}
+
+fn of_decision(decision: &Decision, there: bool) -> Option<State> {
+    let workload = decision.spec.workloads.first().filter(|_| there)?;
+    let mut counts = Counts::new();
+    for row in &workload.clusters {
+        *counts.entry(row.name.clone()).or_default() += u64::from(row.replicas);
+    }
+    let unplaced = workload.unplaced.iter().map(|none| u64::from(none.count)).sum();
+    Some(State::Decision(
+        workload.replicas.into(),
+        workload.placed.into(),
+        unplaced,
+        counts,
+    ))
+}
+
+fn of_bundle(bundle: &Bundle, there: bool) -> Option<State> {
+    let cluster = bundle.namespace()?.strip_prefix("cluster-")?.to_owned();
+    let manifests = bundle.spec.workload.manifests.iter();
+    let counts = manifests.filter_map(|manifest| manifest.pointer("/spec/replicas")?.as_u64());
+    Some(match there {
+        true => State::Bundle(cluster, counts.sum()),
+        false => State::Gone(cluster),
+    })
+}
+
+impl Conserved {
+    /// Watches what a hub stores from now on.
+    pub(crate) fn watch(hub: &Client) -> Conserved {
+        let log = Log::default();
+        follow(Api::<Decision>::all(hub.clone()), log.clone(), of_decision);
+        follow(Api::<Bundle>::all(hub.clone()), log.clone(), of_bundle);
+        Conserved { log }
+    }
+
+    fn states(&self) -> BTreeMap<u64, State> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the Bundles ask for exactly this, and checks every state up to then:
+    ///
+    /// - a Decision accounts for all `total` replicas, and its clusters have what it says it placed;
+    /// - a Bundle is given what the Decision gives its cluster, or one that was under way before;
+    /// - the members never ask for more than the Decision places, or one that was under way before, and never for less
+    ///   than what none of them moves.
+    ///
+    /// Returns how many states there were.
+    pub(crate) async fn settle(&self, total: u64, at: &[(&str, u64)]) -> Result<usize> {
+        let at: Counts = at
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect();
+        soon(&format!("the Bundles to ask for {at:?}"), async || {
+            let bundles = bundles(self.states().values());
+            Ok(if bundles == at { Ok(()) } else { Err(bundles) })
+        })
+        .await?;
+        let states = self.states();
+        check(&states, total)?;
+        Ok(states.len())
+    }
+}
+
+/// What the Bundles ask for after these states.
+fn bundles<'a>(states: impl Iterator<Item = &'a State>) -> Counts {
+    let mut bundles = Counts::new();
+    for state in states {
+        match state {
+            State::Bundle(cluster, count) => drop(bundles.insert(cluster.clone(), *count)),
+            State::Gone(cluster) => drop(bundles.remove(cluster)),
+            State::Decision(..) => {}
+        }
+    }
+    bundles
+}
+
+fn check(states: &BTreeMap<u64, State>, total: u64) -> Result<()> {
+    let of = |counts: &Counts, cluster: &str| counts.get(cluster).copied().unwrap_or(0);
+    let mut bundles = Counts::new();
+    // Before the first Decision nobody has anything. The last is in force; those before it may still be under way.
+    let mut decisions = vec![(0, Counts::new())];
+    for (version, state) in states {
+        match state {
+            State::Decision(replicas, placed, unplaced, counts) => {
+                let sum: u64 = counts.values().sum();
+                ensure!(
+                    *replicas == total && placed + unplaced == total && sum == *placed,
+                    "{version}: {total} replicas are not conserved: {state:?}"
+                );
+                decisions.push((*placed, counts.clone()));
+            }
+            State::Bundle(cluster, count) => {
+                let had = bundles.insert(cluster.clone(), *count);
+                // One that is to go keeps its count until it is gone.
+                let given =
+                    had == Some(*count) || decisions.iter().any(|(_, counts)| of(counts, cluster) == *count);
+                ensure!(
+                    given,
+                    "{version}: nobody gave {cluster} {count} replicas: {decisions:?}"
+                );
+            }
+            State::Gone(cluster) => drop(bundles.remove(cluster)),
+        }
+        let Some((_, members)) = decisions.last() else {
+            continue;
+        };
+        let most = decisions.iter().map(|(placed, _)| *placed).max().unwrap_or(0);
+        let asked: u64 = members.keys().map(|cluster| of(&bundles, cluster)).sum();
+        let stays = |cluster: &String| decisions.iter().map(|(_, counts)| of(counts, cluster)).min();
+        let stay: u64 = members.keys().filter_map(stays).sum();
+        ensure!(
+            (stay..=most).contains(&asked),
+            "{version}: the members ask for {asked} replicas of {most}, {stay} of which do not move: {bundles:?} {decisions:?}"
+        );
+        if members
+            .iter()
+            .all(|(cluster, count)| of(&bundles, cluster) == *count)
+        {
+            decisions.drain(..decisions.len() - 1);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_lost_or_done_twice_is_seen() {
+    let counts = |list: &[(&str, u64)]| -> Counts {
+        list.iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect()
+    };
+    let decision = |placed, list: &[(&str, u64)]| State::Decision(10, placed, 10 - placed, counts(list));
+    let bundle = |cluster: &str, count| State::Bundle(cluster.to_owned(), count);
+    let run = |states: Vec<State>| check(&(1..).zip(states).collect(), 10).map_err(|error| error.to_string());
+    let first = || vec![decision(9, &[("a", 7), ("b", 2)]), bundle("a", 7), bundle("b", 2)];
+    let and = |more: Vec<State>| run(first().into_iter().chain(more).collect());
+    let moved = || decision(9, &[("a", 4), ("b", 2), ("c", 3)]);
+    assert_eq!(and(vec![moved(), bundle("a", 4), bundle("c", 3)]), Ok(()));
+    for (states, said) in [
+        (
+            vec![decision(8, &[("a", 7), ("b", 2)])],
+            "4: 10 replicas are not conserved",
+        ),
+        (
+            vec![State::Decision(10, 9, 0, counts(&[("a", 9)]))],
+            "4: 10 replicas are not conserved",
+        ),
+        (vec![bundle("a", 5)], "4: nobody gave a 5 replicas"),
+        (
+            vec![moved(), bundle("c", 3)],
+            "5: the members ask for 12 replicas of 9",
+        ),
+        (
+            vec![State::Gone("b".to_owned())],
+            "4: the members ask for 7 replicas of 9, 9 of which do not move",
+        ),
+    ] {
+        let seen = and(states.clone());
+        assert!(
+            seen.as_ref().is_err_and(|seen| seen.starts_with(said)),
+            "{states:?}: {seen:?}"
+        );
+    }
+}

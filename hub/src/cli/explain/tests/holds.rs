@@ -1,0 +1,147 @@
+//! What keeps a cluster as it is, whatever placement answers.
+
+use super::{application, facts, hands::Hub};
+use crate::cli::{
+    explain::{arithmetic, cluster, verdicts},
+    format::Format,
+};
+use roundhouse_api::{
+    cluster::{Cluster, TAINT_UNREACHABLE},
+    placement::{Taint, TaintEffect},
+};
+use serde_json::{Value, json};
+
+const ALL: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
+
+fn hub(properties: Value) -> Hub {
+    let steps = json!([{"name": "deploy", "type": "deploy", "properties": properties}]);
+    Hub::new(
+        application(10, &steps),
+        ALL.map(|name| facts(name, &[("region", "east")])),
+    )
+}
+
+fn east() -> Value {
+    json!({"placement": [{"name": "east", "replicas": "100%", "clusterSelector": {"region": "east"}}]})
+}
+
+/// As the hub writes it down when a Lease is old.
+pub(super) fn lose_contact(cluster: &mut Cluster) {
+    let status = cluster.status.get_or_insert_default();
+    for condition in status.conditions.iter_mut().filter(|c| c.type_ == "Available") {
+        condition.status = "Unknown".to_owned();
+    }
+    status.taints.push(Taint {
+        key: TAINT_UNREACHABLE.to_owned(),
+        value: None,
+        effect: TaintEffect::NoSchedule,
+        time_added: None,
+    });
+}
+
+fn relabel(hub: Hub, names: &[&str], region: &str) -> Hub {
+    names.iter().fold(hub, |hub, name| {
+        hub.facing(name, |cluster| {
+            let labels = cluster.metadata.labels.get_or_insert_default();
+            labels.insert("region".to_owned(), region.to_owned());
+        })
+    })
+}
+
+fn shown(hub: &Hub, name: &str) -> String {
+    let subject = hub.subject().unwrap_or_else(|failure| panic!("{failure}"));
+    let verdicts = verdicts(&subject, name).unwrap();
+    cluster::draw(&subject, name, &verdicts, Format::Table, false)
+}
+
+/// `c1` keeps its two replicas: the headline, and the one condition that decides.
+fn check(hub: &Hub, headline: &str, about: &str) {
+    let text = shown(hub, "c1");
+    let expected = format!(
+        "default/checkout → c1, step deploy: HELD: it keeps 2 replicas until this is mended: {headline}"
+    );
+    assert_eq!(text.lines().next(), Some(expected.as_str()), "{text}");
+    let decisive: Vec<&str> = text.lines().filter(|line| line.ends_with("← decisive")).collect();
+    let start = format!("  ✗ {about} ");
+    assert!(
+        matches!(decisive[..], [line] if line.starts_with(&start)),
+        "{text}"
+    );
+    let step = &hub.explained("c1")[0];
+    assert_eq!(
+        (
+            &step["reason"],
+            &step["heldBy"],
+            &step["placed"],
+            &step["replicas"]
+        ),
+        (&json!("Held"), &json!(about), &json!(true), &json!(2)),
+        "{step:#}"
+    );
+    assert_eq!(step["held"], json!([headline]));
+    assert_eq!(step["decisive"]["about"], about);
+}
+
+#[test]
+fn a_placement_that_is_missing_holds_every_step() {
+    let mut hub = hub(json!({"placementRef": {"name": "gold"}}))
+        .with("gold", &east())
+        .deliver();
+    hub.placements.clear();
+    let why = "spec.workflow.steps[0].properties.placementRef: there is no Placement \"gold\" in the application's namespace: create it, or name another one; nothing is placed anew until then";
+    check(&hub, why, "placementRef");
+    // Nothing that placement would answer is known, so nothing is advised.
+    assert!(!shown(&hub, "c1").contains("  To "), "{}", shown(&hub, "c1"));
+    let text = arithmetic::draw(&hub.subject().unwrap(), Format::Table);
+    for part in [
+        "default/checkout  step deploy: 5 clusters; held: this is what was decided before, and it stays in force\n",
+        &format!("  HELD: {why}\n"),
+        "Deployment default/checkout: 10 replicas, 10 placed here, 0 unplaced",
+        "c5",
+    ] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+    // Where nothing was decided there is nothing to keep.
+    hub.decisions.clear();
+    hub.bundles.clear();
+    let failure = hub.subject().err().unwrap().to_string();
+    assert_eq!(
+        failure,
+        format!(
+            "error: application default/checkout waits for a Placement [E-UNRESOLVED]\ncause: {why}\ntry:   the Placement, in the hub or among the files of -f"
+        )
+    );
+}
+
+#[test]
+fn the_delete_budget_holds_what_is_to_go() {
+    let hub = relabel(hub(east()).deliver(), &["c1", "c2", "c3"], "west");
+    let step = &hub.explained("c1")[0];
+    let why = step["held"][0].as_str().unwrap_or_else(|| panic!("{step:#}"));
+    assert!(
+        why.contains("that is 3 of 5") && why.contains("annotate the application with"),
+        "{why}"
+    );
+    check(&hub, why, "removal");
+    // How it would stay is named, and does it.
+    assert_eq!(step["flips"]["to"], "include");
+    let kept = hub.clone().take("c1", &step["flips"]["ways"][0]);
+    assert!(kept.places("c1", 0));
+    assert_eq!(kept.explained("c1")[0]["reason"], "Placed");
+    // One cluster may go without a question.
+    let hub = relabel(hub, &["c2", "c3"], "east");
+    assert_eq!(hub.explained("c1")[0]["reason"], "NotMatched");
+}
+
+#[test]
+fn a_cluster_out_of_reach_is_held_as_it_is() {
+    let silent = hub(east()).deliver().facing("c1", lose_contact);
+    let why = "its agent is out of reach: nothing new reaches it, and nothing is taken away";
+    check(&silent, why, "reachable");
+    // One that is to go cannot be told.
+    let why = "its agent is out of reach: it removes the application once it answers again";
+    check(&relabel(silent, &["c1"], "west"), why, "reachable");
+    // One that has nothing gets nothing.
+    let empty = hub(east()).facing("c1", lose_contact);
+    assert_eq!(empty.explained("c1")[0]["reason"], "Unreachable");
+}
