@@ -330,21 +330,20 @@ mod tests {
     }
 
     #[test]
-    fn an_override_cannot_bring_in_what_the_component_may_not() {
-        let spec = json!({
-            "components": [{"name": "more", "type": "k8s-objects", "properties": {"objects": [object("v1", "ConfigMap", None)]}}],
-            "policies": [
-                {"name": "everywhere", "type": "topology", "properties": {"clusterLabelSelector": {"region": "east"}}},
-                {"name": "other", "type": "override", "properties": {"components": [
-                    {"name": "more", "properties": {"objects": [object("v1", "ConfigMap", Some("kube-system"))]}}]}}],
-            "workflow": {"steps": [{"name": "east", "type": "deploy", "properties": {"policies": ["everywhere", "other"]}}]}
-        });
-        let found = lines(&spec, &[]);
-        assert_eq!(found.len(), 1, "{found:?}");
+    fn what_a_step_delivers_instead_is_judged_too() {
+        let spec = objects(&json!([object("v1", "ConfigMap", None)]));
+        let valid = validate(&spec).unwrap();
+        let rendered = render::render("team-a", "web", &valid);
+        let mut other = rendered.clone();
+        other.components[1].manifests[0]["metadata"]["namespace"] = json!("kube-system");
+        let variants = Variants::from([("east".to_owned(), other)]);
+        let found = violations("team-a", &valid, &rendered, &variants, &AllowList::default());
+        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(
-            found[0].starts_with("spec.components[0]: ConfigMap x is in namespace \"kube-system\"")
-                && found[0].ends_with("(as step east delivers it)"),
-            "{found:?}"
+            lines[0].starts_with("spec.components[1]: ConfigMap x is in namespace \"kube-system\"")
+                && lines[0].ends_with("(as step east delivers it)"),
+            "{lines:?}"
         );
     }
 }

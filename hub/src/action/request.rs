@@ -9,7 +9,7 @@ use super::{
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use roundhouse_api::{
-    application::{Body, Endpoint, ExpectedStatus, HttpRequest, check_header},
+    application::{Body, ExpectedStatus, HttpRequest, TextSource, check_header},
     hash,
 };
 use std::time::Duration;
@@ -75,7 +75,7 @@ async fn prepare(means: &Means, job: &Job, of: &HttpRequest) -> Result<Request, 
 }
 
 /// The address of a request.
-pub(super) async fn target(means: &Means, job: &Job, url: &Endpoint) -> Result<Target, String> {
+pub(super) async fn target(means: &Means, job: &Job, url: &TextSource) -> Result<Target, String> {
     let text = source::text(means, job, url).await?;
     Target::parse(&text.value).map_err(|reason| format!("url: {} {reason}", source::title(url)))
 }
@@ -84,7 +84,7 @@ async fn head(
     means: &Means,
     job: &Job,
     name: &str,
-    value: &Endpoint,
+    value: &TextSource,
 ) -> Result<(HeaderName, HeaderValue, bool), String> {
     let text = source::text(means, job, value).await?;
     let wrong = |reason: &str| format!("header {name}: {} {reason}", source::title(value));

@@ -3,7 +3,7 @@
 use super::{Job, runner::Means};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::DynamicObject, core::ApiResource};
-use roundhouse_api::application::{Application, Endpoint, SecretKey};
+use roundhouse_api::application::{Application, SecretKey, TextSource};
 use serde_json::Value;
 
 /// A text, and whether it came out of a Secret.
@@ -16,13 +16,13 @@ pub(super) struct Text {
 ///
 /// # Errors
 /// The Secret, its key or its content is missing; the content is never shown.
-pub(super) async fn text(means: &Means, job: &Job, of: &Endpoint) -> Result<Text, String> {
+pub(super) async fn text(means: &Means, job: &Job, of: &TextSource) -> Result<Text, String> {
     match of {
-        Endpoint::Plain(text) => Ok(Text {
+        TextSource::Plain(text) => Ok(Text {
             value: text.clone(),
             secret: false,
         }),
-        Endpoint::Secret(SecretKey { name, key }) => {
+        TextSource::Secret(SecretKey { name, key }) => {
             let namespace = &job.application.namespace;
             let api: Api<Secret> = Api::namespaced(means.client.clone(), namespace);
             let title = format!("Secret {namespace}/{name}");
@@ -45,10 +45,10 @@ pub(super) async fn text(means: &Means, job: &Job, of: &Endpoint) -> Result<Text
 }
 
 /// What a text is called in a message.
-pub(super) fn title(of: &Endpoint) -> String {
+pub(super) fn title(of: &TextSource) -> String {
     match of {
-        Endpoint::Plain(_) => "it".to_owned(),
-        Endpoint::Secret(SecretKey { name, key }) => format!("the value of Secret {name}, key {key:?},"),
+        TextSource::Plain(_) => "it".to_owned(),
+        TextSource::Secret(SecretKey { name, key }) => format!("the value of Secret {name}, key {key:?},"),
     }
 }
 

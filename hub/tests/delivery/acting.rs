@@ -150,27 +150,6 @@ async fn a_response_code_of_500_picks_the_rollback() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_webhook_that_never_answers_holds_up_its_own_application_only() {
-    let told = Told::new(|job| (job.application.name != "stuck").then(|| answered(200)));
-    let world = world(&told).await;
-    let spec = || {
-        json!({"components": web("nginx:1"), "workflow": {"steps": [
-            {"name": "call", "type": "webhook", "properties": {"url": "https://gate.example"}},
-            region("east", "east", "100%")]}})
-    };
-    world.apply("stuck", spec()).await;
-    world
-        .until("stuck", "the call", async |_: &World| {
-            told.steps().contains(&"call".to_owned()).then_some(())
-        })
-        .await;
-    world.apply("web", spec()).await;
-    world.until_phase("web", ApplicationPhase::Running).await;
-    let stuck = world.status("stuck").await;
-    assert_eq!(stuck.workflow.unwrap().steps[0].phase, StepPhase::Running);
-}
-
-#[tokio::test(start_paused = true)]
 async fn many_webhooks_of_one_application_leave_room_for_others() {
     let told = Told::new(|job| (job.application.name != "stuck").then(|| answered(200)));
     let world = world(&told).await;

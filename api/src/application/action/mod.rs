@@ -9,7 +9,7 @@ mod request;
 pub use notification::{Channel, Notification};
 pub use object::{ApplyObject, HubObject};
 pub use request::{
-    Body, Endpoint, ExpectedStatus, HttpMethod, HttpRequest, REQUEST_TIMEOUT, SecretKey, StatusRange,
+    Body, ExpectedStatus, HttpMethod, HttpRequest, REQUEST_TIMEOUT, SecretKey, StatusRange, TextSource,
 };
 
 use super::validate::{self, Violation};

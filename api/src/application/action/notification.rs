@@ -1,6 +1,6 @@
 //! A message to people as a step asks for it.
 
-use super::Endpoint;
+use super::TextSource;
 use serde_json::{Map, Value};
 
 /// A message to people.
@@ -18,21 +18,21 @@ pub enum Channel {
     /// An incoming webhook of Slack.
     Slack {
         /// Its address.
-        url: Endpoint,
+        url: TextSource,
         /// The message as Slack takes it: `text`, `blocks`, `attachments`, `thread_ts`, `mrkdwn`.
         message: Map<String, Value>,
     },
     /// A webhook of a Teams workflow.
     Teams {
         /// Its address.
-        url: Endpoint,
+        url: TextSource,
         /// What it says.
         text: Option<String>,
     },
     /// A webhook that takes `{text, application, revision, step}`.
     Webhook {
         /// Its address.
-        url: Endpoint,
+        url: TextSource,
         /// What it says.
         text: Option<String>,
     },
@@ -49,7 +49,7 @@ impl Channel {
     }
 
     /// Its address.
-    pub fn url(&self) -> &Endpoint {
+    pub fn url(&self) -> &TextSource {
         match self {
             Channel::Slack { url, .. } | Channel::Teams { url, .. } | Channel::Webhook { url, .. } => url,
         }

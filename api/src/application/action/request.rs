@@ -12,9 +12,9 @@ pub struct HttpRequest {
     /// Its method.
     pub method: HttpMethod,
     /// Its address.
-    pub url: Endpoint,
+    pub url: TextSource,
     /// Headers: lower-case name and value.
-    pub headers: Vec<(String, Endpoint)>,
+    pub headers: Vec<(String, TextSource)>,
     /// What is sent.
     pub body: Body,
     /// It fails when it takes longer, redirects and answer included.
@@ -25,18 +25,18 @@ pub struct HttpRequest {
 
 /// A text that may be a secret.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum TextSource {
     /// As it is written.
     Plain(String),
     /// What a Secret of the application's namespace holds.
     Secret(SecretKey),
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for TextSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Plain(text) => text.fmt(f),
-            Endpoint::Secret(key) => key.fmt(f),
+            TextSource::Plain(text) => text.fmt(f),
+            TextSource::Secret(key) => key.fmt(f),
         }
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn body(job: &Job, channel: &Channel, text: &str) -> Value {
 mod tests {
     use super::*;
     use roundhouse_api::{
-        application::{ActionProperties, Delivery, Endpoint, WorkflowStatus},
+        application::{ActionProperties, Delivery, TextSource, WorkflowStatus},
         bundle::ApplicationRef,
     };
 
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn channels_get_what_they_take() {
-        let url = Endpoint::Plain("https://x".to_owned());
+        let url = TextSource::Plain("https://x".to_owned());
         let slack = |message: Value| Channel::Slack {
             url: url.clone(),
             message: message.as_object().cloned().unwrap(),

@@ -1,15 +1,15 @@
 //! What steps that act say in their properties.
 
-mod endpoint;
 mod notification;
 mod object;
 mod request;
+mod source;
 
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::check_url;
 pub use request::check_header;
+pub use source::check_url;
 
 use super::{
     Violation,

@@ -4,9 +4,9 @@ use super::super::{
     node::{Node, Object, Shape, shown},
     step,
 };
-use super::endpoint::{check_url, endpoint};
+use super::source::{check_url, text_source};
 use crate::application::{
-    Body, Endpoint, ExpectedStatus, HttpMethod, HttpRequest, REQUEST_TIMEOUT, StatusRange,
+    Body, ExpectedStatus, HttpMethod, HttpRequest, REQUEST_TIMEOUT, StatusRange, TextSource,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -116,10 +116,10 @@ fn read(object: &Object<'_>, method: Option<HttpMethod>, body: Body) -> Option<H
 }
 
 /// `url`.
-pub(super) fn url(object: &Object<'_>) -> Option<Endpoint> {
+pub(super) fn url(object: &Object<'_>) -> Option<TextSource> {
     let node = object.required("url", "name the address, such as https://example.org/hook")?;
-    let url = endpoint(&node)?;
-    if let Endpoint::Plain(text) = &url
+    let url = text_source(&node)?;
+    if let TextSource::Plain(text) = &url
         && let Err(reason) = check_url(text)
     {
         node.refuse(reason);
@@ -140,7 +140,7 @@ fn body(node: &Node<'_>) -> Body {
     }
 }
 
-fn headers(object: &Object<'_>) -> Option<Vec<(String, Endpoint)>> {
+fn headers(object: &Object<'_>) -> Option<Vec<(String, TextSource)>> {
     if object.optional("headers").is_some()
         && let Some(node) = object.optional("header")
     {
@@ -150,7 +150,7 @@ fn headers(object: &Object<'_>) -> Option<Vec<(String, Endpoint)>> {
     let Some(node) = object.optional("headers").or_else(|| object.optional("header")) else {
         return Some(Vec::new());
     };
-    let mut headers: Vec<(String, Endpoint)> = Vec::new();
+    let mut headers: Vec<(String, TextSource)> = Vec::new();
     let mut whole = true;
     for (name, value) in node.entries()? {
         let lower = name.to_ascii_lowercase();
@@ -164,14 +164,14 @@ fn headers(object: &Object<'_>) -> Option<Vec<(String, Endpoint)>> {
         } else if headers.iter().any(|(name, _)| *name == lower) {
             value.refuse("is given twice, in another case: keep one of them");
             whole = false;
-        } else if let Some(endpoint) = endpoint(&value) {
-            if let Endpoint::Plain(text) = &endpoint
+        } else if let Some(source) = text_source(&value) {
+            if let TextSource::Plain(text) = &source
                 && let Err(reason) = check_header(text)
             {
                 value.refuse(reason);
                 whole = false;
             }
-            headers.push((lower, endpoint));
+            headers.push((lower, source));
         } else {
             whole = false;
         }

@@ -1,8 +1,8 @@
 //! Every refusal by its exact words, and what is understood.
 
 use crate::application::{
-    ActionKind, ActionProperties, Body, Channel, Endpoint, HttpMethod, REQUEST_TIMEOUT, SecretKey,
-    StatusRange, check_header, check_url,
+    ActionKind, ActionProperties, Body, Channel, HttpMethod, REQUEST_TIMEOUT, SecretKey, StatusRange,
+    TextSource, check_header, check_url,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -317,7 +317,7 @@ fn requests_are_understood() {
     assert_eq!(plain.timeout, REQUEST_TIMEOUT);
     assert!(plain.expected.contains(204) && !plain.expected.contains(404));
     let secret = |name: &str, key: &str| {
-        Endpoint::Secret(SecretKey {
+        TextSource::Secret(SecretKey {
             name: name.to_owned(),
             key: key.to_owned(),
         })
@@ -342,7 +342,7 @@ fn requests_are_understood() {
         full.headers,
         [
             ("authorization".to_owned(), secret("s", "token")),
-            ("x-a".to_owned(), Endpoint::Plain("b".to_owned()))
+            ("x-a".to_owned(), TextSource::Plain("b".to_owned()))
         ]
     );
     assert_eq!(
@@ -382,7 +382,7 @@ fn notifications_are_understood() {
         panic!("no notification");
     };
     assert_eq!(all.text.as_deref(), Some("done"));
-    let plain = |url: &str| Endpoint::Plain(url.to_owned());
+    let plain = |url: &str| TextSource::Plain(url.to_owned());
     assert_eq!(
         all.channels,
         [

@@ -2,7 +2,7 @@
 
 use super::super::node::{Node, Shape};
 use super::object::is_name;
-use crate::application::{Endpoint, SecretKey};
+use crate::application::{SecretKey, TextSource};
 
 const SOURCE: Shape = Shape {
     known: &["value", "secretRef", "valueFrom"],
@@ -24,9 +24,9 @@ const SECRET: Shape = Shape {
 };
 
 /// A text, `{value: text}`, `{valueFrom: {secretKeyRef: {name, key}}}`, or KubeVela's `{secretRef: {name, key}}`.
-pub(super) fn endpoint(node: &Node<'_>) -> Option<Endpoint> {
+pub(super) fn text_source(node: &Node<'_>) -> Option<TextSource> {
     if !node.value.is_object() {
-        return Some(Endpoint::Plain(node.text()?.to_owned()));
+        return Some(TextSource::Plain(node.text()?.to_owned()));
     }
     let object = node.object(&SOURCE)?;
     let given: Vec<&str> = SOURCE
@@ -38,7 +38,7 @@ pub(super) fn endpoint(node: &Node<'_>) -> Option<Endpoint> {
     match given.as_slice() {
         ["value"] => {
             let value = object.optional("value")?;
-            Some(Endpoint::Plain(value.text()?.to_owned()))
+            Some(TextSource::Plain(value.text()?.to_owned()))
         }
         ["secretRef"] => secret(&object.optional("secretRef")?),
         ["valueFrom"] => {
@@ -56,7 +56,7 @@ pub(super) fn endpoint(node: &Node<'_>) -> Option<Endpoint> {
     }
 }
 
-fn secret(node: &Node<'_>) -> Option<Endpoint> {
+fn secret(node: &Node<'_>) -> Option<TextSource> {
     let object = node.object(&SECRET)?;
     let name = object.required("name", "name the Secret");
     let key = object.required("key", "name the key of the Secret");
@@ -66,7 +66,7 @@ fn secret(node: &Node<'_>) -> Option<Endpoint> {
         name_node.refuse(format!("{name:?} is no name of a Secret"));
         return None;
     }
-    Some(Endpoint::Secret(SecretKey {
+    Some(TextSource::Secret(SecretKey {
         name: name.to_owned(),
         key: key.text()?.to_owned(),
     }))
