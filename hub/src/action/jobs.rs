@@ -220,7 +220,7 @@ mod tests {
         let done = |key: &str| Outcome::Done { output: json!(key) };
         assert_eq!(
             jobs.outcomes("u", "r"),
-            BTreeMap::from([("a".to_owned(), (1, done("u/r/a/1")))])
+            BTreeMap::from([("a".to_owned(), (1, done("u/r/a")))])
         );
         start(job("u", "a", 1));
         settle().await;
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
-        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a/2")));
+        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a")));
         jobs.retain("u", "r", &BTreeMap::from([("a".to_owned(), 2)]));
         assert_eq!(jobs.outcomes("u", "r").len(), 1);
         jobs.retain("u", "later", &BTreeMap::new());

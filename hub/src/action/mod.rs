@@ -51,10 +51,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// The same for every try at this execution: a hub that was restarted runs what was under way again.
+    /// The same for every execution of the step in this run, those of a hub that was restarted included: one whose answer
+    /// was lost is not another one to who looks at it.
     pub fn idempotency_key(&self) -> String {
-        let ApplicationRef { uid, .. } = &self.application;
-        format!("{uid}/{}/{}/{}", self.run, self.step, self.attempt)
+        format!("{}/{}/{}", self.application.uid, self.run, self.step)
     }
 }
 

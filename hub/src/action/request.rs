@@ -101,10 +101,9 @@ fn json(value: &serde_json::Value) -> Result<Vec<u8>, String> {
 /// The header by which a receiver knows a repeated request (draft-ietf-httpapi-idempotency-key-header).
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The same for every try of a step in one run: a try whose answer was lost, or a hub that was restarted, makes nothing
-/// happen twice at a receiver that looks at it.
+/// What that header says for a part of a step: [`Job::idempotency_key`], without showing what it is made of.
 pub(super) fn idempotency_key(job: &Job, part: &str) -> HeaderValue {
-    let mut key = hash::sha256(format!("{}/{}/{}/{part}", job.application.uid, job.run, job.step).as_bytes());
+    let mut key = hash::sha256(format!("{}/{part}", job.idempotency_key()).as_bytes());
     key.truncate(KEY);
     HeaderValue::try_from(key).unwrap_or_else(|_| HeaderValue::from_static("0"))
 }

@@ -340,6 +340,8 @@ impl Hub {
             cache: &self.cache,
         });
         view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
+        let stored = self.cache.application(delivery.key);
+        view.evidence.delivered = stored.and_then(|app| app.status.delivered_revision.clone());
         let revisions = self.cache.revisions(delivery.key);
         view.evidence.revisions = revisions.iter().map(|revision| revision.name_any()).collect();
         view
