@@ -89,6 +89,12 @@ pub mod annotation {
     pub const HUB_ID: &str = "roundhouse.dev/hub-id";
     /// When the run that delivered an ApplicationRevision last succeeded, written by the hub on the revision.
     pub const DELIVERED: &str = "roundhouse.dev/delivered";
+    /// On a Namespace of the hub: kinds that Applications in it may contain beyond the rules of tenancy, separated by commas:
+    /// `ClusterRole.rbac.authorization.k8s.io`, `Namespace`, or `*.example.org` for all kinds of a group.
+    pub const ALLOW_KINDS: &str = "roundhouse.dev/allow-kinds";
+    /// On a Namespace of the hub: further namespaces of the members that Applications in it may have objects in, separated
+    /// by commas; `team-*` for all that begin so.
+    pub const ALLOW_NAMESPACES: &str = "roundhouse.dev/allow-namespaces";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }

@@ -17,5 +17,6 @@ pub mod plan;
 pub mod render;
 pub mod run;
 pub mod simulate;
+pub mod tenancy;
 pub mod words;
 pub mod workflow;

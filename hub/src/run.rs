@@ -1,6 +1,7 @@
 //! A running hub: its resource definitions, the application controller and the cluster controller.
 
 use crate::{
+    action::{Egress, Executor, Runner},
     application::{self, ApplicationOptions},
     cluster::{self, ClusterOptions},
 };
@@ -15,7 +16,7 @@ use roundhouse_api::{
     crds, hash,
     names::{HUB_FIELD_MANAGER, OAM_GROUP, label},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Content hash of an installed definition: it is written again only when it differs.
@@ -28,6 +29,8 @@ const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct HubOptions {
     /// Replace definitions of `core.oam.dev` that another installation (KubeVela) has made.
     pub take_over_core_oam: bool,
+    /// Where steps may send requests.
+    pub egress: Egress,
     /// Settings of the application controller.
     pub application: ApplicationOptions,
     /// Settings of the cluster controller.
@@ -81,6 +84,11 @@ pub async fn run(
         return Ok(());
     };
     installed?;
+    let mut options = options;
+    if options.application.executor.is_none() {
+        let runner = Runner::new(client.clone(), options.egress, clock.clone());
+        options.application.executor = Some(Arc::new(runner) as Arc<dyn Executor>);
+    }
     let applications = application::run(
         client.clone(),
         options.application,

@@ -15,7 +15,7 @@ mod traits;
 mod validate;
 mod workflow;
 
-pub use action::{ActionKind, ActionProperties};
+pub use action::*;
 pub use expression::{Misread, Reference, StepExpression, StepNames};
 pub use order::{cycle, order};
 pub use parameter::{ParameterKey, ParameterKeyError, Unset};
@@ -25,7 +25,9 @@ pub(crate) use resolve::{Together, above_hundred, combine, together};
 pub use status::*;
 pub use step::*;
 pub use traits::{FieldPath, Setting, TraitService, ValidTrait, merge_traits, pod_template, workload_of};
-pub use validate::{Violation, check_application_name, validate, validate_placement};
+pub use validate::{
+    Violation, check_application_name, check_header, check_url, validate, validate_placement,
+};
 pub use workflow::{Mode, Workflow, WorkflowMode, WorkflowStep};
 
 use kube::CustomResource;

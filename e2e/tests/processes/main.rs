@@ -1,6 +1,7 @@
 //! A hub, members and agents, each a process of its own, over TLS on loopback. All they know of each other is the
 //! kubeconfigs that they write.
 
+mod acting;
 mod conserved;
 mod delivery;
 mod diff;

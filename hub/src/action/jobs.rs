@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::Arc,
+    sync::{Arc, Weak},
 };
 use tokio::{
     sync::Semaphore,
@@ -16,6 +16,8 @@ use tokio::{
 
 /// Jobs that run at the same time, over all applications; others wait for their turn.
 const CONCURRENT: usize = 16;
+/// Those of one application, so that its slow ones leave room for others'.
+const OF_ONE: usize = 4;
 
 /// The application's uid, the run, the step.
 type Key = (String, String, String);
@@ -30,6 +32,8 @@ enum Progress {
 pub(crate) struct Jobs {
     executor: Arc<dyn Executor>,
     slots: Arc<Semaphore>,
+    /// By application, as long as it has jobs.
+    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
     /// By step: the execution, and how it goes.
     known: Arc<Mutex<HashMap<Key, (u32, Progress)>>>,
     /// Ends them all when the hub ends.
@@ -47,6 +51,7 @@ impl Jobs {
         Jobs {
             executor,
             slots: Arc::new(Semaphore::new(CONCURRENT)),
+            shares: Mutex::default(),
             known: Arc::default(),
             tasks: Mutex::default(),
         }
@@ -68,7 +73,9 @@ impl Jobs {
         // What is over needs no place.
         while tasks.try_join_next().is_some() {}
         let of = key.clone();
+        let share = self.share(&key.0);
         let task = tasks.spawn(async move {
+            let Ok(_share) = share.acquire().await else { return };
             let Ok(_slot) = slots.acquire().await else { return };
             // A defect of an executor must not hold the step up for good.
             let run = tokio::spawn(async move { executor.run(job).await });
@@ -82,6 +89,18 @@ impl Jobs {
             }
         });
         known.insert(key, (attempt, Progress::UnderWay(task)));
+    }
+
+    /// The places of one application.
+    fn share(&self, uid: &str) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock();
+        if let Some(share) = shares.get(uid).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(OF_ONE));
+        shares.insert(uid.to_owned(), Arc::downgrade(&share));
+        share
     }
 
     /// The outcomes of a run, by step, with the number of the execution.
@@ -201,7 +220,7 @@ mod tests {
         let done = |key: &str| Outcome::Done { output: json!(key) };
         assert_eq!(
             jobs.outcomes("u", "r"),
-            BTreeMap::from([("a".to_owned(), (1, done("u/r/a/1")))])
+            BTreeMap::from([("a".to_owned(), (1, done("u/r/a")))])
         );
         start(job("u", "a", 1));
         settle().await;
@@ -212,7 +231,7 @@ mod tests {
         assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
-        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a/2")));
+        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a")));
         jobs.retain("u", "r", &BTreeMap::from([("a".to_owned(), 2)]));
         assert_eq!(jobs.outcomes("u", "r").len(), 1);
         jobs.retain("u", "later", &BTreeMap::new());
@@ -245,12 +264,40 @@ mod tests {
         let counting = Arc::new(Counting::default());
         let jobs = Jobs::new(Arc::new(counting.clone()));
         for n in 0..CONCURRENT + 5 {
-            jobs.start(job("u", &format!("s{n}"), 1), || {});
+            jobs.start(job(&format!("u{n}"), "s", 1), || {});
         }
         settle().await;
         assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT);
         counting.go.notify_waiters();
         settle().await;
         assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT + 5);
+    }
+
+    #[tokio::test]
+    async fn one_application_leaves_room_for_others() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        for n in 0..CONCURRENT {
+            jobs.start(job("u", &format!("s{n}"), 1), || {});
+        }
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), OF_ONE);
+        jobs.start(job("other", "s", 1), || {});
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), OF_ONE + 1);
+        // Those that wait come next.
+        counting.go.notify_waiters();
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), 2 * OF_ONE + 1);
+        assert_eq!(jobs.shares.lock().len(), 2);
+        jobs.retain("u", "r", &BTreeMap::new());
+        counting.go.notify_waiters();
+        settle().await;
+        jobs.start(job("third", "s", 1), || {});
+        assert_eq!(
+            jobs.shares.lock().len(),
+            1,
+            "nothing is kept of those that are done"
+        );
     }
 }

@@ -2,10 +2,32 @@
 //!
 //! The engine decides that a job runs and what its outcome means (`workflow`); an [`Executor`] does the work, beside the
 //! passes over applications.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `jobs` | which jobs run, and what came of them |
+//! | `runner` | the hub's executor |
+//! | `request`, `notification`, `object` | what each kind of step does |
+//! | `source` | Secrets and the Application, as actions need them |
+//! | `egress` | where requests may go |
+//! | `transport` | one request and its answer, within these rules |
 
+mod egress;
 mod jobs;
+mod notification;
+mod object;
+mod request;
+mod runner;
+mod source;
+mod transport;
 
+#[cfg(test)]
+mod tests;
+
+pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
 pub(crate) use jobs::Jobs;
+pub use runner::Runner;
+pub use transport::Trust;
 
 use futures::future::BoxFuture;
 use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
@@ -29,10 +51,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// The same for every try at this execution: a hub that was restarted runs what was under way again.
+    /// The same for every execution of the step in this run, those of a hub that was restarted included: one whose answer
+    /// was lost is not another one to who looks at it.
     pub fn idempotency_key(&self) -> String {
-        let ApplicationRef { uid, .. } = &self.application;
-        format!("{uid}/{}/{}/{}", self.run, self.step, self.attempt)
+        format!("{}/{}/{}", self.application.uid, self.run, self.step)
     }
 }
 
@@ -59,6 +81,16 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// A failure without an output.
+    pub(crate) fn failed(message: impl Into<String>) -> Outcome {
+        Outcome::Failed {
+            message: message.into(),
+            output: None,
+        }
+    }
+}
+
 /// Does what jobs ask for.
 pub trait Executor: Send + Sync + 'static {
     /// Runs one job to its end. It must not take forever: a job is given up with its step, not before.
@@ -71,10 +103,7 @@ pub struct NoExecutor;
 
 impl Executor for NoExecutor {
     fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
-        let message = format!("this hub cannot run steps of type {}", job.action.kind.as_str());
-        Box::pin(std::future::ready(Outcome::Failed {
-            message,
-            output: None,
-        }))
+        let message = format!("this hub cannot run steps of type {}", job.action.kind().as_str());
+        Box::pin(std::future::ready(Outcome::failed(message)))
     }
 }

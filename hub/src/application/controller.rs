@@ -14,6 +14,7 @@ use super::{
 use crate::{
     action::{Executor, Jobs, NoExecutor},
     metrics::{Levels, Metrics},
+    tenancy::Tenancy,
     workflow::Limits,
 };
 use kube::Client;
@@ -49,8 +50,10 @@ pub struct ApplicationOptions {
     pub metrics: Metrics,
     /// Seed of the jitter in the back-off of failed passes.
     pub seed: u64,
-    /// Does the work of steps that act.
-    pub executor: Arc<dyn Executor>,
+    /// Does the work of steps that act; without one every such step fails.
+    pub executor: Option<Arc<dyn Executor>>,
+    /// What Applications may contain.
+    pub tenancy: Tenancy,
 }
 
 impl std::fmt::Debug for ApplicationOptions {
@@ -60,6 +63,7 @@ impl std::fmt::Debug for ApplicationOptions {
             .field("limits", &self.limits)
             .field("revision_limit", &self.revision_limit)
             .field("seed", &self.seed)
+            .field("tenancy", &self.tenancy)
             .finish_non_exhaustive()
     }
 }
@@ -72,7 +76,8 @@ impl Default for ApplicationOptions {
             revision_limit: DEFAULT_REVISION_LIMIT,
             metrics: Metrics::default(),
             seed: 0,
-            executor: Arc::new(NoExecutor),
+            executor: None,
+            tenancy: Tenancy::default(),
         }
     }
 }
@@ -155,7 +160,8 @@ async fn work(
         revision_limit: options.revision_limit,
         recorder,
         metrics: options.metrics.clone(),
-        jobs: Jobs::new(options.executor.clone()),
+        jobs: Jobs::new(options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor))),
+        tenancy: options.tenancy,
         queue: queue.clone(),
         written: Mutex::default(),
     });

@@ -9,6 +9,7 @@
 //! | `cache` | what the hub knows, without manifests; never goes back in time |
 //! | `queue` | which application is looked at next; one pass of an application at a time |
 //! | `pass` | one level-triggered pass over one application |
+//! | `admission` | whether the tenancy of the hub admits what an application contains |
 //! | `revisions` | which revision a spec is, and its record |
 //! | `foresee` | what a run would come to: the same functions over a snapshot, without a write |
 //! | `placements` | Placements and their status |
@@ -28,6 +29,7 @@
 //! so that a command or a new spec that came in between wins by resourceVersion.
 
 mod acting;
+mod admission;
 mod bundles;
 mod cache;
 mod controller;

@@ -6,6 +6,7 @@
 
 use super::{
     Key, acting,
+    admission::ADMIT_AGAIN,
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
@@ -22,6 +23,7 @@ use crate::{
     metrics::Metrics,
     placement::Sight,
     render::{self, Rendered},
+    tenancy::Tenancy,
     workflow::{self, Effect, Limits, Spec, Status},
 };
 use jiff::Timestamp;
@@ -29,8 +31,8 @@ use kube::{Api, Client, ResourceExt, api::PostParams};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
-        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, WorkflowStatus, resolve,
-        validate,
+        ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
+        resolve, validate,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -67,6 +69,8 @@ pub(super) struct Hub {
     pub(super) jobs: Jobs,
     /// Wakes an application whose job is over.
     pub(super) queue: Arc<Queue>,
+    /// What applications may contain.
+    pub(super) tenancy: Tenancy,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
     /// When each application's status was written last.
@@ -131,18 +135,17 @@ impl Hub {
         status.observed_generation = Some(app.generation);
         let mut valid = match validate(&spec) {
             Ok(valid) => valid,
-            Err(violations) => {
-                // What is running stays as it is.
-                status.phase = Some(ApplicationPhase::Rendering);
-                status::accepted(&mut status, &violations, app.generation, now);
-                let mut outcome = Outcome::default();
-                self.store(&app, status, true, &mut outcome).await?;
-                return Ok(outcome);
-            }
+            Err(violations) => return self.refuse(&app, status, &violations).await,
         };
-        status::accepted(&mut status, &[], app.generation, now);
         let unresolved = self.resolve(key, &app, &mut valid);
         let mut rendered = render::render(&app.namespace, &app.name, &valid);
+        let violations = self.admit(&app, &valid, &rendered).await?;
+        if !violations.is_empty() {
+            let mut outcome = self.refuse(&app, status, &violations).await?;
+            outcome.wake(ADMIT_AGAIN);
+            return Ok(outcome);
+        }
+        status::accepted(&mut status, &[], app.generation, now);
         rendered.replica_paths = self.cache.replica_paths(&app.namespace);
         let prepared = self.prepare(key, app.clone(), &mut status, &spec, valid, rendered);
         match prepared.await {
@@ -162,6 +165,20 @@ impl Hub {
                 Ok(outcome)
             }
         }
+    }
+
+    /// Says why a spec is not accepted; what is running stays as it is.
+    async fn refuse(
+        &self,
+        app: &Arc<Stored>,
+        mut status: ApplicationStatus,
+        violations: &[Violation],
+    ) -> Result<Outcome, PassError> {
+        status.phase = Some(ApplicationPhase::Rendering);
+        status::accepted(&mut status, violations, app.generation, self.clock.now());
+        let mut outcome = Outcome::default();
+        self.store(app, status, true, &mut outcome).await?;
+        Ok(outcome)
     }
 
     /// Puts the Placements in that the application refers to, and notes what its steps look at from now on: before the

@@ -9,6 +9,7 @@
 mod agents;
 mod world;
 
+mod acting;
 mod commands;
 mod deletion;
 mod events;
@@ -27,5 +28,6 @@ mod redecision;
 mod seed;
 mod start;
 mod steps;
+mod tenancy;
 mod traits;
 mod workflow;

@@ -20,8 +20,9 @@ use roundhouse_api::{
 };
 use roundhouse_apiserver::Server;
 use roundhouse_hub::{
-    action::{Executor, NoExecutor},
-    application, run,
+    action::Executor,
+    application::{self, ApplicationOptions},
+    run,
 };
 use serde_json::{Value, json};
 use std::{
@@ -62,22 +63,27 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) agents: Agents,
     pub(crate) clock: SharedClock,
-    executor: Arc<dyn Executor>,
+    options: ApplicationOptions,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl World {
     /// A hub over the given clusters, `(name, region)`, with agents that report everything ready.
     pub(crate) async fn new(clusters: &[(&str, &str)]) -> World {
-        World::made(clusters, Arc::new(NoExecutor)).await
+        World::with_options(clusters, ApplicationOptions::default()).await
     }
 
     /// Five clusters as [`World::five`], and a hub whose steps act through `executor`.
     pub(crate) async fn with_executor(executor: Arc<dyn Executor>) -> World {
-        World::made(&FIVE, executor).await
+        let options = ApplicationOptions {
+            executor: Some(executor),
+            ..ApplicationOptions::default()
+        };
+        World::with_options(&FIVE, options).await
     }
 
-    async fn made(clusters: &[(&str, &str)], executor: Arc<dyn Executor>) -> World {
+    /// A hub over the given clusters, with settings of its application controller.
+    pub(crate) async fn with_options(clusters: &[(&str, &str)], options: ApplicationOptions) -> World {
         let clock = TestClock::shared();
         let server = {
             let clock = clock.clone();
@@ -94,7 +100,7 @@ impl World {
             server,
             client,
             clock,
-            executor,
+            options,
             hub: None,
         };
         for (name, region) in clusters {
@@ -113,10 +119,7 @@ impl World {
         let stop = CancellationToken::new();
         let running = application::run(
             self.client.clone(),
-            application::ApplicationOptions {
-                executor: self.executor.clone(),
-                ..application::ApplicationOptions::default()
-            },
+            self.options.clone(),
             self.clock.clone(),
             stop.clone(),
         );

@@ -1,14 +1,14 @@
 //! What the types of steps say in their properties.
 
 use super::{
-    component,
+    action, component,
     deploy::{self, RULES},
     node::{Node, Object, Shape, choice},
     policy::Policies,
     step::{self, Scope, UNTIL_HINT},
 };
 use crate::application::{
-    ActStep, ActionKind, ActionProperties, ExportStep, ParameterKey, StepKind, SuspendProperties, WaitStep,
+    ActStep, ActionKind, ExportStep, ParameterKey, StepKind, SuspendProperties, WaitStep,
 };
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ pub(super) fn read<'a>(
         "rollback" => StepKind::Rollback {
             to: rollback(object)?,
         },
-        _ => StepKind::Act(act(type_, object, scope)?),
+        _ => StepKind::Act(act(ActionKind::of_type(type_)?, object, scope)?),
     })
 }
 
@@ -241,16 +241,17 @@ fn rollback(step: &Object<'_>) -> Option<Option<String>> {
     }
 }
 
-fn act(type_: &str, step: &Object<'_>, scope: &Scope<'_>) -> Option<ActStep> {
+fn act(kind: ActionKind, step: &Object<'_>, scope: &Scope<'_>) -> Option<ActStep> {
     let empty = json!({});
     let node = step.optional("properties");
     let properties = node.as_ref().map_or(&empty, |node| node.value);
-    match ActionProperties::read(type_, properties) {
-        Ok(action) => Some(ActStep {
-            properties: properties.clone(),
-            action: scope.keys.is_empty().then_some(action),
-        }),
-        Err(violations) => {
+    let act = |action| ActStep {
+        properties: properties.clone(),
+        action,
+    };
+    match action::read_with_paths(kind, properties) {
+        Ok(action) => Some(act(scope.keys.is_empty().then_some(action))),
+        Err(refused) => {
             // What an input brings is not there yet.
             let brought = |path: &str| {
                 let path = path
@@ -267,15 +268,14 @@ fn act(type_: &str, step: &Object<'_>, scope: &Scope<'_>) -> Option<ActStep> {
                     below(path, key) || below(key, path)
                 })
             };
-            let mut refused = false;
-            for violation in violations.iter().filter(|violation| !brought(&violation.path)) {
-                refused = true;
-                step.refuse_at(&violation.path, &violation.reason);
+            let refused: Vec<_> = refused
+                .into_iter()
+                .filter(|(path, _)| !brought(&path.to_string()))
+                .collect();
+            for (path, reason) in &refused {
+                step.refuse_at(path, reason);
             }
-            (!refused).then(|| ActStep {
-                properties: properties.clone(),
-                action: None,
-            })
+            refused.is_empty().then(|| act(None))
         }
     }
 }

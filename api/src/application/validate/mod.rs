@@ -3,6 +3,7 @@
 //! The spec is read field by field with a cursor ([`node`]) that notes what it cannot understand and goes on, so that
 //! one pass finds everything. What is understood but not supported yet is refused by name, never ignored.
 
+mod action;
 mod component;
 mod container;
 mod deploy;
@@ -26,6 +27,8 @@ mod traits;
 mod volumes;
 mod workflow;
 
+pub(super) use action::read as read_action;
+pub use action::{check_header, check_url};
 pub(crate) use node::choice;
 
 #[cfg(test)]

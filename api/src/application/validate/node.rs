@@ -102,6 +102,18 @@ impl<'a> Node<'a> {
         })
     }
 
+    /// The object, whose fields are not ours to know.
+    pub(super) fn open_object(&self) -> Option<Object<'a>> {
+        let Some(map) = self.value.as_object() else {
+            return self.expected("a map");
+        };
+        Some(Object {
+            map,
+            path: self.path.clone(),
+            findings: self.findings,
+        })
+    }
+
     /// The entries of a map with free keys.
     pub(super) fn entries(&self) -> Option<Vec<(&'a str, Node<'a>)>> {
         let Some(map) = self.value.as_object() else {
@@ -244,10 +256,9 @@ impl<'a> Object<'a> {
             .unwrap_or_default()
     }
 
-    /// Refuses something below, at a path as a message writes it.
-    pub(super) fn refuse_at(&self, path: &str, reason: &str) {
-        let path = path.split('.').fold(self.path.clone(), |path, key| path.key(key));
-        self.findings.add(path, reason);
+    /// Refuses something below.
+    pub(super) fn refuse_at(&self, below: &Path, reason: &str) {
+        self.findings.add(self.path.join(below), reason);
     }
 
     /// Refuses the whole object.

@@ -24,6 +24,11 @@ impl Path {
         self.with(Segment::Index(index))
     }
 
+    /// The path of what is at `below` in this field.
+    pub(super) fn join(&self, below: &Path) -> Path {
+        Path(self.0.iter().chain(&below.0).cloned().collect())
+    }
+
     fn with(&self, segment: Segment) -> Path {
         let mut segments = self.0.clone();
         segments.push(segment);

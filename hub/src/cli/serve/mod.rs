@@ -5,8 +5,11 @@ mod metrics;
 
 use super::{Failure, apiserver::Listen, kubeconfig, signal};
 use crate::{
+    action::{Allowed, Egress},
     application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
+    metrics::Metrics,
     run::{self, HubError, HubOptions},
+    tenancy::Tenancy,
 };
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
@@ -59,34 +62,58 @@ pub(super) struct Args {
     /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
     #[arg(long, value_name = "A")]
     metrics_listen: Option<SocketAddr>,
+    /// What Applications may contain: objects in their own namespace, or everything [default: open with --embedded,
+    /// namespace with --kubeconfig]
+    ///
+    /// With "namespace" whatever else an Application contains (other namespaces, kinds without one, custom kinds) is
+    /// refused, unless the annotations roundhouse.dev/allow-kinds and roundhouse.dev/allow-namespaces of its Namespace on
+    /// the hub name it.
+    #[arg(long, value_enum, value_name = "T")]
+    tenancy: Option<Tenancy>,
+    /// Let steps send requests here, too; may be repeated
+    ///
+    /// Steps of type request, webhook and notification reach any host but this machine, link-local and multicast addresses,
+    /// metadata services of clouds, and the hub's own API server. This widens it: by addresses (10.0.0.0/8, ::1), a host
+    /// (hooks.example.org), or the hosts below a domain (*.example.org).
+    #[arg(long = "egress-allow", value_name = "CIDR|HOST")]
+    egress_allow: Vec<Allowed>,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let told = signal::termination();
     let clock: SharedClock = Arc::new(SystemClock);
     let stop = CancellationToken::new();
-    let options = HubOptions {
+    let metrics = Metrics::default();
+    let options = |tenancy: Tenancy, guarded: Vec<String>| HubOptions {
         take_over_core_oam: args.take_over_core_oam,
         application: ApplicationOptions {
             revision_limit: args.application_revision_limit,
+            metrics: metrics.clone(),
+            tenancy: args.tenancy.unwrap_or(tenancy),
             ..ApplicationOptions::default()
         },
+        egress: Egress::new(args.egress_allow.clone(), guarded),
         ..HubOptions::default()
     };
-    let counted = match args.metrics_listen {
-        Some(address) => Some(metrics::listen(address, &options, &stop).await?),
-        None => None,
-    };
-    let counting = |client| match &counted {
-        Some(metrics) => metrics.counting(client),
+    if let Some(address) = args.metrics_listen {
+        metrics::listen(address, &metrics, &stop).await?;
+    }
+    let counting = |client| match args.metrics_listen {
+        Some(_) => metrics.counting(client),
         None => client,
     };
     match (args.kubeconfig, args.data_dir) {
         (Some(file), _) => {
-            let client = counting(client_of(&file).await?);
+            let (client, host) = client_of(&file).await?;
+            let client = counting(client);
+            // In a cluster its API server has a second address.
+            let guarded = [host, std::env::var("KUBERNETES_SERVICE_HOST").ok()];
+            let options = options(Tenancy::Namespace, guarded.into_iter().flatten().collect());
             until_terminated(client, options, &clock, &stop, told).await?;
         }
         (None, Some(data_dir)) => {
+            // All of this machine's addresses are refused without being named.
+            let options = options(Tenancy::Open, Vec::new());
             let listen = Listen {
                 data_dir: data_dir.clone(),
                 listen: args.listen,
@@ -152,13 +179,17 @@ fn not_started(error: HubError) -> Failure {
         .advise(advice)
 }
 
-async fn client_of(file: &Path) -> Result<Client, Failure> {
+/// A client, and the host of its API server.
+async fn client_of(file: &Path) -> Result<(Client, Option<String>), Failure> {
     let mut config = kubeconfig::config(Some(file)).await?;
     // Watches are quiet for minutes; a dead connection is noticed by the server's own timeout of a watch.
     config.read_timeout = Some(Duration::from_secs(330));
-    Client::try_from(config).map_err(|error| {
+    let host = config.cluster_url.host();
+    let host = host.map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
+    let client = Client::try_from(config).map_err(|error| {
         Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
             .because(error)
             .advise("kubectl --kubeconfig with this file, to see what it says")
-    })
+    })?;
+    Ok((client, host))
 }

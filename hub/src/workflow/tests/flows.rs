@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::action::Outcome;
-use roundhouse_api::application::validate;
+use roundhouse_api::application::{ActionProperties, validate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -114,13 +114,13 @@ impl Flow {
         state.message.clone().unwrap_or_default()
     }
 
-    fn acts(&self) -> Vec<(String, u32, Value)> {
+    fn acts(&self) -> Vec<(String, u32, ActionProperties)> {
         let acts = self.effects.iter().filter_map(|effect| match effect {
             Effect::Act {
                 step,
                 attempt,
                 action,
-            } => Some((step.clone(), *attempt, action.properties.clone())),
+            } => Some((step.clone(), *attempt, action.clone())),
             _ => None,
         });
         acts.collect()
@@ -140,6 +140,10 @@ const GROUP: &str = "group";
 
 fn group(steps: &[Value]) -> Value {
     json!({"name": GROUP, "type": "step-group", "subSteps": steps})
+}
+
+fn asks(type_: &str, properties: &Value) -> ActionProperties {
+    ActionProperties::read(type_, properties).unwrap()
 }
 
 #[test]
@@ -424,7 +428,11 @@ fn a_request_is_asked_for_until_its_outcome_is_there_and_picks_the_next_step() {
             flow.settle(),
             "RunningWorkflow request:running handle-200:pending handle-400:pending"
         );
-        let asked = [("request".to_owned(), 1, json!({"url": "https://x"}))];
+        let asked = [(
+            "request".to_owned(),
+            1,
+            asks("webhook", &json!({"url": "https://x"})),
+        )];
         assert_eq!(flow.acts(), asked);
         flow.after(3600);
         assert_eq!(flow.acts(), asked, "the same execution");
@@ -514,7 +522,7 @@ fn what_is_not_done_yet_is_looked_at_again() {
         "RunningWorkflow read:succeeded tell:running"
     );
     let expected = json!({"method": "POST", "url": "https://y", "headers": {"x-app": "app"}});
-    assert_eq!(flow.acts(), [("tell".to_owned(), 1, expected)]);
+    assert_eq!(flow.acts(), [("tell".to_owned(), 1, asks("request", &expected))]);
 }
 
 #[test]

@@ -19,6 +19,7 @@ fn word() -> impl Strategy<Value = String> {
             "if", "always", "timeout", "1h", "dependsOn", "inputs", "outputs", "from", "parameterKey", "valueFrom", "output.a",
             "subSteps", "step-group", "mode", "DAG", "until", "ready", "request", "url", "export", "value", "patch", "to", "field",
             "status.a.failed", "apply-component", "maxParallel", "duration", "break", "fail", "rollback", "webhook",
+            "notification", "apply-object", "read-object", "headers", "expectedStatus", "2xx", "secretRef", "slack", "message", "text",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ]
@@ -86,6 +87,10 @@ fn rich() -> Value {
             "maxFailedClusters": 1, "wait": {"until": {"ready": 3}}, "patch": {"to": {"field": "spec.x"}, "value": 1}}},
         {"name": "set", "type": "export", "properties": {"type": "patch", "component": "w", "value": {"spec": {}}}},
         {"type": "fail", "if": "status.both.failed", "properties": {"message": "m"}},
+        {"name": "say", "type": "notification", "properties": {"message": "m", "teams": {"url": "https://z", "message": {"text": "t"}},
+            "slack": {"url": {"secretRef": {"name": "s", "key": "k"}}, "message": {"text": "t", "mrkdwn": true}}}},
+        {"name": "keep", "type": "apply-object", "properties": {"value": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "x"}}}},
     ]);
     let policies = spec["policies"].as_array_mut().unwrap();
     policies.push(json!({"name": "t", "type": "topology", "properties": {"clusterLabelSelector": {"region": "east"}, "allowEmpty": true}}));
@@ -165,8 +170,8 @@ proptest! {
         let mut all = Vec::new();
         places(&rich(), "", &mut all);
         // Manifests and maps with free keys take any field; what an override changes is judged in its component.
-        let open = ["/labels", "/weights", "/clusterLabelSelector", "/env", "/5/properties", "/7/properties", "/9/properties/value",
-            "/9/properties/value/spec"];
+        let open = ["/labels", "/weights", "/clusterLabelSelector", "/env", "/9/properties/value",
+            "/9/properties/value/spec", "/12/properties/value", "/12/properties/value/metadata"];
         // Labels, annotations and labels of nodes are the properties of their traits.
         let keys = ["/components/2/traits/1/properties", "/components/2/traits/6/properties", "/components/3/traits/0/properties"];
         let closed = |p: &String| {
@@ -189,5 +194,5 @@ proptest! {
 
 #[test]
 fn the_rich_spec_is_accepted() {
-    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(11));
+    assert_eq!(validate(&rich()).map(|a| a.steps.len()), Ok(13));
 }

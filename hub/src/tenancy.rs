@@ -1,0 +1,349 @@
+//! What an Application may contain: whoever may create one must not become the administrator of every member by it.
+//!
+//! Under [`Tenancy::Namespace`] it may contain objects in its own namespace, of kinds that are known to have one. Everything
+//! else has to be on the [`AllowList`] of the hub's Namespace, whose annotations only administrators can write: nobody has
+//! rights on a Namespace by rights in it. The hub cannot know whether a custom kind has a namespace in every member, so
+//! custom kinds have to be on the list, too.
+
+use crate::render::{Rendered, Variants};
+use roundhouse_api::{
+    application::{ComponentKind, ValidApplication, Violation},
+    names::annotation::{ALLOW_KINDS, ALLOW_NAMESPACES},
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What Applications may contain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Tenancy {
+    /// Everything.
+    #[default]
+    Open,
+    /// Objects in the Application's own namespace, and what its Namespace allows.
+    Namespace,
+}
+
+/// Kinds of Kubernetes that have a namespace, by group.
+const NAMESPACED: [(&str, &[&str]); 13] = [
+    (
+        "",
+        &[
+            "ConfigMap",
+            "Endpoints",
+            "Event",
+            "LimitRange",
+            "PersistentVolumeClaim",
+            "Pod",
+            "PodTemplate",
+            "ReplicationController",
+            "ResourceQuota",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ],
+    ),
+    (
+        "apps",
+        &[
+            "ControllerRevision",
+            "DaemonSet",
+            "Deployment",
+            "ReplicaSet",
+            "StatefulSet",
+        ],
+    ),
+    ("autoscaling", &["HorizontalPodAutoscaler"]),
+    ("batch", &["CronJob", "Job"]),
+    ("coordination.k8s.io", &["Lease"]),
+    ("discovery.k8s.io", &["EndpointSlice"]),
+    ("events.k8s.io", &["Event"]),
+    ("extensions", &["Ingress"]),
+    ("networking.k8s.io", &["Ingress", "NetworkPolicy"]),
+    ("policy", &["PodDisruptionBudget"]),
+    ("rbac.authorization.k8s.io", &["Role", "RoleBinding"]),
+    ("resource.k8s.io", &["ResourceClaim", "ResourceClaimTemplate"]),
+    ("storage.k8s.io", &["CSIStorageCapacity"]),
+];
+
+/// What the Applications of one namespace may contain beyond the rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllowList {
+    kinds: Vec<String>,
+    namespaces: Vec<String>,
+}
+
+impl AllowList {
+    /// Reads the annotations of a Namespace.
+    pub fn of(annotations: &BTreeMap<String, String>) -> AllowList {
+        let entries = |key: &str| {
+            let text = annotations.get(key).map(String::as_str).unwrap_or_default();
+            let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+            entries.map(str::to_owned).collect()
+        };
+        AllowList {
+            kinds: entries(ALLOW_KINDS),
+            namespaces: entries(ALLOW_NAMESPACES),
+        }
+    }
+
+    fn kind(&self, group: &str, kind: &str) -> bool {
+        self.kinds.iter().any(|entry| match entry.split_once('.') {
+            Some(("*", of)) => of == group,
+            Some((own, of)) => own == kind && of == group,
+            None => entry == kind && group.is_empty(),
+        })
+    }
+
+    fn namespace(&self, namespace: &str) -> bool {
+        self.namespaces.iter().any(|entry| match entry.strip_suffix('*') {
+            Some(beginning) => namespace.starts_with(beginning),
+            None => entry == namespace,
+        })
+    }
+}
+
+/// Names what an Application contains that it may not, as its clusters get it: the components, and where override policies
+/// change them for a step, those.
+pub fn violations(
+    namespace: &str,
+    application: &ValidApplication,
+    rendered: &Rendered,
+    variants: &Variants,
+    allowed: &AllowList,
+) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut look = |rendered: &Rendered, step: Option<&str>| {
+        for component in &rendered.components {
+            let index = application
+                .components
+                .iter()
+                .position(|c| c.name == component.name);
+            // Of a step's own form the text is in a policy.
+            let objects = index.filter(|_| step.is_none()).and_then(|index| {
+                match &application.components.get(index)?.kind {
+                    ComponentKind::Objects(properties) => Some(properties.objects.len()),
+                    _ => None,
+                }
+            });
+            for (at, manifest) in component.manifests.iter().enumerate() {
+                let Err((field, reason)) = judge(namespace, manifest, allowed) else {
+                    continue;
+                };
+                let component = match index {
+                    Some(index) => format!("spec.components[{index}]"),
+                    None => "spec.components".to_owned(),
+                };
+                let violation = Violation {
+                    path: match objects {
+                        Some(count) if at < count => {
+                            format!("{component}.properties.objects[{at}]{field}")
+                        }
+                        _ => component,
+                    },
+                    reason: match step {
+                        Some(step) => format!("{reason} (as step {step} delivers it)"),
+                        None => reason,
+                    },
+                };
+                if !found.contains(&violation) {
+                    found.push(violation);
+                }
+            }
+        }
+    };
+    look(rendered, None);
+    for (step, variant) in variants {
+        let mut differing = variant.clone();
+        differing
+            .components
+            .retain(|component| !rendered.components.contains(component));
+        look(&differing, Some(step));
+    }
+    found
+}
+
+/// Whether one manifest may be contained.
+///
+/// # Errors
+/// The field that is in the way, and what to do.
+fn judge(own: &str, manifest: &Value, allowed: &AllowList) -> Result<(), (&'static str, String)> {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    let (Some(api_version), Some(kind)) = (text("/apiVersion"), text("/kind")) else {
+        return Err((
+            "",
+            "has no apiVersion and kind: under the tenancy of this hub it has to be known what an object is"
+                .to_owned(),
+        ));
+    };
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let title = format!("{kind} {}", text("/metadata/name").unwrap_or_default());
+    let title = title.trim_end();
+    let known = NAMESPACED
+        .iter()
+        .any(|(g, kinds)| *g == group && kinds.contains(&kind));
+    if !known && !allowed.kind(group, kind) {
+        let named = match group {
+            "" => kind.to_owned(),
+            group => format!("{kind}.{group}"),
+        };
+        return Err((
+            ".kind",
+            format!(
+                "{title} is not known to have a namespace, and the tenancy of this hub admits objects in namespace {own:?} \
+                 only; an administrator may add {named} to the annotation {ALLOW_KINDS} of Namespace {own}"
+            ),
+        ));
+    }
+    // Rendering has put it in where none was written.
+    match manifest.pointer("/metadata/namespace") {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::String(namespace)) if namespace == own || allowed.namespace(namespace) => Ok(()),
+        Some(Value::String(namespace)) => Err((
+            ".metadata.namespace",
+            format!(
+                "{title} is in namespace {namespace:?}, and the tenancy of this hub admits objects in namespace {own:?} only; \
+                 an administrator may add {namespace} to the annotation {ALLOW_NAMESPACES} of Namespace {own}"
+            ),
+        )),
+        Some(_) => Err((
+            ".metadata.namespace",
+            format!("the namespace of {title} is no text: leave it out"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render;
+    use roundhouse_api::application::validate;
+    use serde_json::json;
+
+    fn lines(spec: &Value, annotations: &[(&str, &str)]) -> Vec<String> {
+        let valid = validate(spec).unwrap();
+        let rendered = render::render("team-a", "web", &valid);
+        let variants = render::variants("team-a", "web", &valid);
+        let annotations = annotations
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let allowed = AllowList::of(&annotations.collect());
+        let found = violations("team-a", &valid, &rendered, &variants, &allowed);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    fn objects(objects: &Value) -> Value {
+        json!({"components": [
+                {"name": "web", "type": "webservice", "properties": {"image": "x", "ports": [{"port": 80, "expose": true}]}},
+                {"name": "more", "type": "k8s-objects", "properties": {"objects": objects}}],
+            "policies": [{"name": "all", "type": "placement", "properties": {"placement": [{}]}}]})
+    }
+
+    fn object(api_version: &str, kind: &str, namespace: Option<&str>) -> Value {
+        let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}});
+        if let Some(namespace) = namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        object
+    }
+
+    #[test]
+    fn what_is_in_the_own_namespace_is_admitted() {
+        let admitted = json!([
+            object("v1", "ConfigMap", None),
+            object("v1", "Secret", Some("team-a")),
+            object("rbac.authorization.k8s.io/v1", "Role", None),
+            object("networking.k8s.io/v1", "Ingress", Some("")),
+        ]);
+        assert_eq!(lines(&objects(&admitted), &[]), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_elsewhere_is_refused_by_name() {
+        let refused = json!([
+            object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None),
+            object("v1", "Namespace", None),
+            object("v1", "ConfigMap", Some("kube-system")),
+            object("example.org/v1", "ConfigMap", None),
+            {"kind": "ConfigMap", "metadata": {"name": "y"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "y", "namespace": 3}},
+        ]);
+        assert_eq!(
+            lines(&objects(&refused), &[]),
+            [
+                "spec.components[1].properties.objects[0].kind: ClusterRoleBinding x is not known to have a namespace, and the \
+                 tenancy of this hub admits objects in namespace \"team-a\" only; an administrator may add \
+                 ClusterRoleBinding.rbac.authorization.k8s.io to the annotation roundhouse.dev/allow-kinds of Namespace team-a",
+                "spec.components[1].properties.objects[1].kind: Namespace x is not known to have a namespace, and the tenancy \
+                 of this hub admits objects in namespace \"team-a\" only; an administrator may add Namespace to the annotation \
+                 roundhouse.dev/allow-kinds of Namespace team-a",
+                "spec.components[1].properties.objects[2].metadata.namespace: ConfigMap x is in namespace \"kube-system\", and \
+                 the tenancy of this hub admits objects in namespace \"team-a\" only; an administrator may add kube-system to \
+                 the annotation roundhouse.dev/allow-namespaces of Namespace team-a",
+                "spec.components[1].properties.objects[3].kind: ConfigMap x is not known to have a namespace, and the tenancy \
+                 of this hub admits objects in namespace \"team-a\" only; an administrator may add ConfigMap.example.org to the \
+                 annotation roundhouse.dev/allow-kinds of Namespace team-a",
+                "spec.components[1].properties.objects[4]: has no apiVersion and kind: under the tenancy of this hub it has to \
+                 be known what an object is",
+                "spec.components[1].properties.objects[5].metadata.namespace: the namespace of ConfigMap y is no text: leave it \
+                 out",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_administrators_allow_is_admitted() {
+        let spec = objects(&json!([
+            object("rbac.authorization.k8s.io/v1", "ClusterRole", None),
+            object("v1", "Namespace", None),
+            object("v1", "ConfigMap", Some("shared")),
+            object("v1", "ConfigMap", Some("team-b")),
+            object("example.org/v1", "Gadget", None),
+            object("example.org/v2", "Widget", None),
+        ]));
+        let kinds = (
+            ALLOW_KINDS,
+            " ClusterRole.rbac.authorization.k8s.io , Namespace,*.example.org,",
+        );
+        assert_eq!(
+            lines(&spec, &[kinds, (ALLOW_NAMESPACES, "shared, team-*")]),
+            [""; 0]
+        );
+        // Each entry is for what it says.
+        let left = lines(
+            &spec,
+            &[
+                (ALLOW_KINDS, "*,ClusterRole,Gadget.example.org,Namespace.v1"),
+                (ALLOW_NAMESPACES, "share"),
+            ],
+        );
+        let places: Vec<&str> = left.iter().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(
+            places,
+            [
+                "spec.components[1].properties.objects[0].kind",
+                "spec.components[1].properties.objects[1].kind",
+                "spec.components[1].properties.objects[2].metadata.namespace",
+                "spec.components[1].properties.objects[3].metadata.namespace",
+                "spec.components[1].properties.objects[5].kind",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_step_delivers_instead_is_judged_too() {
+        let spec = objects(&json!([object("v1", "ConfigMap", None)]));
+        let valid = validate(&spec).unwrap();
+        let rendered = render::render("team-a", "web", &valid);
+        let mut other = rendered.clone();
+        other.components[1].manifests[0]["metadata"]["namespace"] = json!("kube-system");
+        let variants = Variants::from([("east".to_owned(), other)]);
+        let found = violations("team-a", &valid, &rendered, &variants, &AllowList::default());
+        let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].starts_with("spec.components[1]: ConfigMap x is in namespace \"kube-system\"")
+                && lines[0].ends_with("(as step east delivers it)"),
+            "{lines:?}"
+        );
+    }
+}
