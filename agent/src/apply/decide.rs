@@ -149,7 +149,12 @@ pub(crate) fn decide(
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
+            // An apply on the server side removes nothing that somebody else applied.
+            let last = match strategy {
+                UpdateStrategyType::ServerSideApply => None,
+                _ => last_applied(manifest, live, entry),
+            };
+            if let Err(outcome) = check_equal(manifest, live, entry, last, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -297,14 +302,36 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new, and what is kept makes no difference.
+/// new, and what is kept makes no difference. `last` is what the merge will take for applied before: what it would remove
+/// is a change too.
 fn check_equal(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
+    last: Option<Value>,
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
-    let mut plain = hash::without_stamps(&manifest.object);
+    let mut plain = without_bookkeeping(&manifest.object);
+    let last = last.as_ref().map(without_bookkeeping);
+    exempt.lay(manifest, live, entry, &mut plain);
+    let merged = three_way_merge(last.as_ref(), &plain, live).map_err(|error| Outcome::Failed {
+        reason: "MergeFailed",
+        message: format!("{}: {error}", manifest.key),
+    })?;
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
+        return Ok(());
+    }
+    let paths: Vec<String> = differences(&merged.patch, live)
+        .iter()
+        .map(|difference| difference.path.to_string())
+        .collect();
+    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
+    Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+/// A manifest without our own labels and annotations.
+fn without_bookkeeping(manifest: &Value) -> Value {
+    let mut plain = hash::without_stamps(manifest);
     if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["labels", "annotations"] {
             let map = metadata.get_mut(field).and_then(Value::as_object_mut);
@@ -318,20 +345,7 @@ fn check_equal(
             }
         }
     }
-    exempt.lay(manifest, live, entry, &mut plain);
-    let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
-        reason: "MergeFailed",
-        message: format!("{}: {error}", manifest.key),
-    })?;
-    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
-        return Ok(());
-    }
-    let paths: Vec<String> = differences(&merged.patch, live)
-        .iter()
-        .map(|difference| difference.path.to_string())
-        .collect();
-    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
-    Err(Outcome::Refused(Refused::Differs { paths }))
+    plain
 }
 
 fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {
