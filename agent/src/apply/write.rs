@@ -220,7 +220,7 @@ impl Engine {
                 Some(ended.differing(differences))
             }
             (Step::Drifted { patch }, Some(live)) => {
-                differences.reported(&patch, &live);
+                differences.reported(&patch, &live, look);
                 let applied = match differences.drifted.is_empty() {
                     true => Applied::Unchanged,
                     false => Applied::Drifted,

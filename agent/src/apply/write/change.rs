@@ -10,7 +10,7 @@ use crate::apply::recreate::{After, Refused};
 use crate::apply::server_side::{Manner, Sent, manner, taken_over};
 use crate::apply::strategy::Treatment;
 use crate::apply::{Engine, Task};
-use crate::drift::{Advice, Differences, Written, was_applied};
+use crate::drift::{Advice, Differences, Written, is_repair};
 use crate::error::CallError;
 use crate::object;
 use crate::path::FieldPath;
@@ -52,7 +52,7 @@ impl Engine {
             let ended = Ended::with(refused.clone(), Some(live));
             return Ok(Some(ended.quieted(Some(quiet)).differing(differences)));
         }
-        let repair = was_applied(task.manifest, &live, task.entry);
+        let repair = is_repair(task.manifest, &live, task.entry);
         let advice = differences.advise(&patch, &live, look);
         let kept = kept(task, order, &live);
         let fields = match (advice, repair) {
@@ -118,7 +118,7 @@ impl Engine {
         let Attempt { task, target, .. } = attempt;
         let before = live.clone();
         let (fields, repair) = if let Some(live) = &before {
-            let repair = was_applied(task.manifest, live, task.entry);
+            let repair = is_repair(task.manifest, live, task.entry);
             match differences.advise(&config, live, attempt.look) {
                 Advice::Wait if repair => {
                     let ended = Ended::with(Outcome::Applied(Applied::Fought), before);
