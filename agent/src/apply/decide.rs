@@ -10,7 +10,7 @@ use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
-use crate::apply::server_side::{Manner, Over, configuration, holds, manner, taken_over};
+use crate::apply::server_side::{Manner, Over, configuration, handing_over, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
 use crate::drift::paths::{differences, list};
 use crate::drift::was_applied;
@@ -79,7 +79,7 @@ pub(crate) enum Step {
         patch_type: PatchType,
         copy: Copy,
     },
-    /// The object is applied on the server side, made if it is missing.
+    /// The object is applied on the server side; one that is missing is made of the configuration first.
     Apply { config: Value, manner: Manner },
     /// What we wrote otherwise is handed to the field manager that applies, by a merge patch; then the object is looked
     /// at again.
@@ -149,7 +149,12 @@ pub(crate) fn decide(
         (_, UpdateStrategyType::CreateOnly) => return done(Applied::Observed),
         (Adoption::Refuse(refused), _) => return Step::Done(Outcome::Refused(refused.clone())),
         (Adoption::AdoptIfEqual, _) => {
-            if let Err(outcome) = check_equal(manifest, live, entry, exempt) {
+            // An apply on the server side removes nothing that somebody else applied.
+            let last = match strategy {
+                UpdateStrategyType::ServerSideApply => None,
+                _ => last_applied(manifest, live, entry),
+            };
+            if let Err(outcome) = check_equal(manifest, live, entry, last, exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -203,7 +208,7 @@ fn apply_on_server(manifest: &Manifest, over: Over<'_>, manner: Manner, marker: 
     }
     if let Some(fields) = taken_over(over.live, &manner.manager) {
         return Step::HandOver {
-            patch: json!({"metadata": {"managedFields": fields}}),
+            patch: handing_over(fields),
         };
     }
     let config = configuration(manifest, marker, Some(over), &manner.manager);
@@ -297,14 +302,36 @@ fn overlay(mut patch: Value, extra: &Value) -> Value {
 }
 
 /// Adoption of an object that is nobody's, without a change of what it does: only our own labels and annotations may be
-/// new, and what is kept makes no difference.
+/// new, and what is kept makes no difference. `last` is what the merge will take for applied before: what it would remove
+/// is a change too.
 fn check_equal(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
+    last: Option<Value>,
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
-    let mut plain = hash::without_stamps(&manifest.object);
+    let mut plain = without_bookkeeping(&manifest.object);
+    let last = last.as_ref().map(without_bookkeeping);
+    exempt.lay(manifest, live, entry, &mut plain);
+    let merged = three_way_merge(last.as_ref(), &plain, live).map_err(|error| Outcome::Failed {
+        reason: "MergeFailed",
+        message: format!("{}: {error}", manifest.key),
+    })?;
+    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
+        return Ok(());
+    }
+    let paths: Vec<String> = differences(&merged.patch, live)
+        .iter()
+        .map(|difference| difference.path.to_string())
+        .collect();
+    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
+    Err(Outcome::Refused(Refused::Differs { paths }))
+}
+
+/// A manifest without our own labels and annotations.
+fn without_bookkeeping(manifest: &Value) -> Value {
+    let mut plain = hash::without_stamps(manifest);
     if let Some(metadata) = plain.get_mut("metadata").and_then(Value::as_object_mut) {
         for field in ["labels", "annotations"] {
             let map = metadata.get_mut(field).and_then(Value::as_object_mut);
@@ -318,20 +345,7 @@ fn check_equal(
             }
         }
     }
-    exempt.lay(manifest, live, entry, &mut plain);
-    let merged = three_way_merge(None, &plain, live).map_err(|error| Outcome::Failed {
-        reason: "MergeFailed",
-        message: format!("{}: {error}", manifest.key),
-    })?;
-    if merged.is_empty() || retains_alone(manifest, &merged.patch, live) {
-        return Ok(());
-    }
-    let paths: Vec<String> = differences(&merged.patch, live)
-        .iter()
-        .map(|difference| difference.path.to_string())
-        .collect();
-    let paths = list(paths.iter().map(String::as_str), MAX_PATHS);
-    Err(Outcome::Refused(Refused::Differs { paths }))
+    plain
 }
 
 fn bad_rule(manifest: &Manifest, bad: &BadRule) -> Outcome {

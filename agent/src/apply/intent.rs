@@ -1,8 +1,9 @@
 //! Intent: what is to happen with a bundle as a whole. Deleting needs positive evidence; everything else is held.
 
 use crate::apply::fence::{self, Fenced};
+use crate::ledger::is_leaving;
 use roundhouse_api::bundle::BundleSpec;
-use roundhouse_api::ledger::{AppliedBundleSpec, LedgerOutcome};
+use roundhouse_api::ledger::{AppliedBundleSpec, LedgerEntry, LedgerOutcome};
 
 /// What is to happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,18 @@ pub(crate) fn intent(sight: Sight<'_>, ledger: &AppliedBundleSpec) -> Intent {
                     reason: "Paused",
                     message,
                 }
+            } else if !deleting
+                && spec.workload.manifests.is_empty()
+                && !has_evidence(spec)
+                && answers(ledger)
+            {
+                let message = "the Bundle has no manifests any more, but spec.deletion was not written first: its \
+                     objects are held on the cluster; give it its manifests back, or delete the Application to \
+                     remove them";
+                Intent::Hold {
+                    reason: "EmptyNotConfirmed",
+                    message: message.to_owned(),
+                }
             } else if !deleting {
                 Intent::Apply
             } else if has_evidence(spec) {
@@ -93,6 +106,12 @@ fn has_evidence(spec: &BundleSpec) -> bool {
     spec.application_ref.is_none() || spec.deletion.is_some()
 }
 
+/// Whether the ledger has objects that are not on their way out already.
+fn answers(ledger: &AppliedBundleSpec) -> bool {
+    let ours = |entry: &LedgerEntry| entry.outcome != LedgerOutcome::Observed && !is_leaving(entry.outcome);
+    ledger.objects.iter().any(ours)
+}
+
 /// The evidence may have been seen by an earlier run: then every entry of the ledger says `Removing`.
 fn missing(ledger: &AppliedBundleSpec) -> Intent {
     let removing = |outcome| outcome == LedgerOutcome::Removing;
@@ -114,11 +133,13 @@ fn gone(ledger: &AppliedBundleSpec, otherwise: Intent) -> Intent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roundhouse_api::bundle::{ApplicationRef, Deletion};
-    use roundhouse_api::ledger::LedgerEntry;
+    use roundhouse_api::bundle::{ApplicationRef, Deletion, ManifestsTemplate};
 
     fn spec(dispatched: bool, deletion: bool, paused: bool) -> BundleSpec {
         BundleSpec {
+            workload: ManifestsTemplate {
+                manifests: vec![serde_json::json!({"kind": "ConfigMap"})],
+            },
             application_ref: dispatched.then(ApplicationRef::default),
             deletion: deletion.then(Deletion::default),
             paused: Some(paused),
@@ -193,6 +214,32 @@ mod tests {
     }
 
     #[test]
+    fn a_bundle_without_manifests_is_no_evidence_where_dispatch_writes_evidence() {
+        use LedgerOutcome::{Applied, Completed, Intended, Observed, Removing, Unconfirmed};
+        for (dispatched, deletion, outcomes, expected) in [
+            (true, false, &[Applied][..], "EmptyNotConfirmed"),
+            (true, false, &[Observed, Completed], "EmptyNotConfirmed"),
+            (true, false, &[Intended], "EmptyNotConfirmed"),
+            (true, true, &[Applied], "apply"),
+            (false, false, &[Applied], "apply"),
+            // Nothing of ours is there, or what is goes already.
+            (true, false, &[], "apply"),
+            (true, false, &[Observed, Removing, Unconfirmed], "apply"),
+        ] {
+            let mut spec = spec(dispatched, deletion, false);
+            spec.workload.manifests.clear();
+            let sight = Sight::Present {
+                uid: "u",
+                generation: 6,
+                deleting: false,
+                spec: &spec,
+            };
+            let got = intent(sight, &ledger(outcomes));
+            assert_eq!(word(&got), expected, "{dispatched} {deletion} {outcomes:?}");
+        }
+    }
+
+    #[test]
     fn a_bundle_that_is_gone() {
         use LedgerOutcome::{Applied, Removing};
         for (dispatched, deletion, confirmed, outcomes, expected) in [
@@ -204,7 +251,8 @@ mod tests {
             (true, false, true, &[Removing], "remove"),
             (true, false, true, &[], "forget"),
         ] {
-            let spec = spec(dispatched, deletion, false);
+            let mut spec = spec(dispatched, deletion, false);
+            spec.workload.manifests.clear();
             let got = intent(
                 Sight::Deleted {
                     spec: &spec,

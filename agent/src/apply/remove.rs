@@ -366,9 +366,15 @@ impl Engine {
                 Ok(Some(until_changed(stays, live.as_ref())))
             }
             Removal::Release => {
+                // Whoever adopts it later is not to take what we applied for what was applied last.
                 let patch = json!({"metadata": {
                     "resourceVersion": live.as_ref().and_then(crate::object::resource_version),
-                    "annotations": {annotation::OWNED_BY: null, annotation::DESIRED_HASH: null},
+                    "annotations": {
+                        annotation::OWNED_BY: null,
+                        annotation::DESIRED_HASH: null,
+                        annotation::LAST_APPLIED: null,
+                        annotation::GENERATION: null,
+                    },
                 }});
                 self.member.patch(kind, target, &patch, PatchType::Merge).await?;
                 Ok(None)

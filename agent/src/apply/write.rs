@@ -220,7 +220,7 @@ impl Engine {
                 Some(ended.differing(differences))
             }
             (Step::Drifted { patch }, Some(live)) => {
-                differences.reported(&patch, &live);
+                differences.reported(&patch, &live, look);
                 let applied = match differences.drifted.is_empty() {
                     true => Applied::Unchanged,
                     false => Applied::Drifted,
@@ -229,7 +229,10 @@ impl Engine {
                 Some(ended.differing(differences))
             }
             (Step::Create { object, copy }, _) => self.make(attempt, object, copy, differences).await?,
-            (Step::Apply { config, manner }, live) => {
+            (Step::Apply { config, manner }, None) => {
+                self.make_to_apply(attempt, config, &manner, differences).await?
+            }
+            (Step::Apply { config, manner }, Some(live)) => {
                 self.apply_over(attempt, live, config, manner, differences)
                     .await?
             }

@@ -42,6 +42,13 @@ pub(crate) fn was_applied(manifest: &Manifest, live: &Value, entry: Option<&Ledg
         || (stripped && same_object && entry.is_some_and(|entry| recorded(manifest, entry)))
 }
 
+/// Whether a write of this content to this object is a repair, for the history of fights. Stamps prove nothing here: who
+/// applies an old copy of the whole object again and again restores its old stamps too.
+pub(crate) fn is_repair(manifest: &Manifest, live: &Value, entry: Option<&LedgerEntry>) -> bool {
+    let same_object = |entry: &LedgerEntry| entry.uid.is_some() && entry.uid.as_deref() == object::uid(live);
+    same_stamps(manifest, live) || entry.is_some_and(|entry| same_object(entry) && recorded(manifest, entry))
+}
+
 /// What is remembered of one object's differences between passes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Differences {
@@ -80,13 +87,14 @@ impl Differences {
     }
 
     /// The object differs, and the bundle only wants to know.
-    pub(crate) fn reported(&mut self, patch: &Value, live: &Value) {
+    pub(crate) fn reported(&mut self, patch: &Value, live: &Value, look: Look<'_>) {
         let real = differences(patch, live).into_iter().filter(Difference::is_real);
         self.drifted = real
             .filter(|difference| !self.is_settled(difference))
             .map(|difference| difference.path.to_string())
             .collect();
-        self.history = History::default();
+        // Repairs stay remembered: stamps that somebody restores are put right under `Report` too.
+        self.history.look(&look.content(), look.anew, &[], look.now);
     }
 
     /// Judges a patch before it is sent.

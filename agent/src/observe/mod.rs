@@ -95,6 +95,18 @@ pub(crate) fn readiness(key: &ObjectKey, live: &Value) -> Readiness {
     unsettled(key, live, None).unwrap_or_else(|| by_kind(key, live))
 }
 
+/// How an object that runs to an end came to it, well or badly, even if it is on its way out by now; `None` for one that
+/// has not, or that has no end. A Job's terminal conditions are final.
+pub(crate) fn end(key: &ObjectKey, live: &Value) -> Option<Readiness> {
+    if !key.is("batch", "Job") {
+        return None;
+    }
+    match workload::job(live) {
+        Readiness::Progressing(_) => None,
+        end => Some(end),
+    }
+}
+
 /// Why nothing that the object says counts yet: it is on its way out, or it was read before our own write, or its
 /// controller has not seen its present generation. A Deployment that was just changed still shows the old revision as
 /// ready.

@@ -1,7 +1,7 @@
 //! Where the last applied manifest is kept, and what it is for: removing what is left out.
 
-use crate::world::{Side, World, config_map, deployment, pass_time, spec};
-use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
+use crate::world::{Side, World, config_map, deployment, eventually_with, pass_time, spec};
+use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use serde_json::{Value, json};
 
 const LAST_APPLIED: &str = "app.oam.dev/last-applied-configuration";
@@ -139,6 +139,75 @@ async fn what_kubectl_applied_before_is_removed_on_adoption() {
     world.reported("plain", generation, Ready).await;
     let live = world.live(Side::Member, &theirs).await.unwrap();
     assert_eq!(live["data"], json!({"foreign": "1", "key": "1"}));
+    agent.stop().await;
+}
+
+/// Given an object that kubectl applied with a field that the bundle does not have, when it is to be adopted only without
+/// a difference, then it is refused and the field that would go is named; without that field it is adopted.
+#[tokio::test(start_paused = true)]
+async fn what_adoption_would_remove_is_a_difference() {
+    let world = World::new().await;
+    for (name, goes) in [("more", true), ("same", false)] {
+        let mut theirs = config_map(name, "1");
+        if goes {
+            theirs["data"]["goes"] = json!("1");
+        }
+        let rendered = serde_json::to_string(&theirs).unwrap();
+        theirs["metadata"]["annotations"] =
+            json!({"kubectl.kubernetes.io/last-applied-configuration": rendered});
+        theirs["data"]["foreign"] = json!("1");
+        world.create(Side::Member, theirs).await;
+    }
+    let agent = world.agent();
+    let manifests = [config_map("more", "1"), config_map("same", "1")];
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    let status = world.reported("plain", generation, Failed).await;
+    let refused = &status.resource_status.unwrap().manifests;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let condition = &refused[0].conditions[0];
+    assert_eq!(condition.reason, "AdoptionDiffers");
+    assert!(condition.message.contains("data.goes"), "{}", condition.message);
+    let live = world.live(Side::Member, &manifests[0]).await.unwrap();
+    assert_eq!(live["data"], json!({"foreign": "1", "goes": "1", "key": "1"}));
+    let live = world.live(Side::Member, &manifests[1]).await.unwrap();
+    assert_eq!(live["data"], json!({"foreign": "1", "key": "1"}));
+    assert!(copy(&live).is_some(), "adopted");
+    agent.stop().await;
+}
+
+/// Given an object that a bundle let go of, when another one adopts it with a field less, then that field stays: what the
+/// first one applied is not what the second one left out.
+#[tokio::test(start_paused = true)]
+async fn what_was_let_go_of_carries_no_copy_of_ours() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let mut map = config_map("a", "1");
+    map["data"]["goes"] = json!("1");
+    map["metadata"]["annotations"] = json!({"app.oam.dev/generation": "7"});
+    let mut content = spec(&[map.clone(), config_map("b", "1")]);
+    content["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+    let generation = world.bundle("first", content.clone()).await;
+    world.reported("first", generation, Ready).await;
+    content["workload"]["manifests"] = json!([config_map("b", "1")]);
+    let generation = world.bundle("first", content).await;
+    world.reported("first", generation, Ready).await;
+    let let_go = |live: &Option<Value>| {
+        live.as_ref().unwrap()["metadata"]["annotations"]["roundhouse.dev/owned-by"].is_null()
+    };
+    let live = eventually_with("it is nobody's", || world.live(Side::Member, &map), let_go).await;
+    let annotations = &live.as_ref().unwrap()["metadata"]["annotations"];
+    for stamp in [
+        LAST_APPLIED,
+        "roundhouse.dev/desired-hash",
+        "app.oam.dev/generation",
+    ] {
+        assert!(annotations[stamp].is_null(), "{stamp}: {annotations}");
+    }
+    let generation = world.bundle("second", spec(&[config_map("a", "1")])).await;
+    world.reported("second", generation, Ready).await;
+    let live = world.live(Side::Member, &map).await.unwrap();
+    assert_eq!(live["data"], json!({"goes": "1", "key": "1"}));
+    assert!(copy(&live).is_some(), "adopted");
     agent.stop().await;
 }
 

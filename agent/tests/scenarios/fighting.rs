@@ -238,6 +238,52 @@ async fn f23_fields_of_others_are_kept_while_fields_of_ours_are_fought_over() {
     agent.stop().await;
 }
 
+/// Somebody applies an old copy of the object again and again, with the stamps of the old content, and edits it by hand in
+/// between: a fight in every mode, although the stamps say that the content was never applied.
+#[tokio::test(start_paused = true)]
+async fn an_old_copy_restored_with_its_stamps_is_a_fight_and_no_new_content() {
+    for mode in [
+        json!({}),
+        json!({"drift": "Report"}),
+        json!({"applyOnce": "Once"}),
+    ] {
+        let world = World::embedded().await;
+        let agent = world.agent();
+        let map = config_map("a", "1");
+        let generation = world.bundle("plain", spec(&[map.clone()])).await;
+        world.reported("plain", generation, Ready).await;
+        let old = world.live(Side::Member, &map).await.unwrap();
+        let old = json!({"data": old["data"], "metadata": {"annotations": old["metadata"]["annotations"]}});
+        let mut content = spec(&[config_map("a", "2")]);
+        for (field, value) in mode.as_object().unwrap() {
+            content[field] = value.clone();
+        }
+        let generation = world.bundle("plain", content).await;
+        world.reported("plain", generation, Ready).await;
+        pass_time(5).await;
+        let began = stored(&world, "configmaps", "a");
+        let mut theirs = 0;
+        for round in 0..120 {
+            let before = stored(&world, "configmaps", "a");
+            let edit = match round % 2 {
+                0 => old.clone(),
+                _ => json!({"data": {"key": format!("by hand {round}")}}),
+            };
+            write_as(&world, "restorer", &map, edit).await;
+            theirs += stored(&world, "configmaps", "a") - before;
+            pass_time(30).await;
+        }
+        let ours = stored(&world, "configmaps", "a") - began - theirs;
+        assert!(
+            (4..=WRITES_IN_AN_HOUR).contains(&ours),
+            "{ours} writes in an hour: {mode}"
+        );
+        let said = fighting(&world, "plain", "a").await;
+        assert!(said.contains("restorer"), "{said}");
+        agent.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn other_drift_of_an_object_that_is_fought_over_is_repaired_at_once() {
     let world = World::embedded().await;

@@ -4,7 +4,7 @@ use crate::world::{Side, World, deployment, dispatched, eventually, eventually_w
 use roundhouse_agent::Config;
 use roundhouse_api::bundle::{
     APPLIED, ApplyOnce, BundlePhase,
-    BundlePhase::{Cleaned, Progressing, Ready},
+    BundlePhase::{Cleaned, Failed, Progressing, Ready},
     BundleStatus, DEGRADED,
 };
 use serde_json::{Value, json};
@@ -302,38 +302,92 @@ async fn an_object_made_again_by_somebody_else_under_force_is_adopted_or_refused
     }
 }
 
+/// A Job as the hub stamps it.
+fn task(image: &str) -> Value {
+    stamped(
+        json!({"apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "task", "namespace": "default", "labels": {"app.oam.dev/name": "app"}},
+            "spec": {"ttlSecondsAfterFinished": 1, "template": {"spec": {"restartPolicy": "Never",
+                "containers": [{"name": "main", "image": image}]}}}}),
+        "WORKLOAD",
+        image,
+        1,
+    )
+}
+
+/// How a Job may end: its terminal condition, and the phase of its bundle from then on.
+const ENDS: [(&str, BundlePhase); 2] = [("Complete", Ready), ("Failed", Failed)];
+
+/// The Job comes to an end.
+async fn ends(world: &World, end: &str) {
+    let ended = json!({"conditions": [{"type": end, "status": "True", "reason": "BackoffLimitExceeded",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+    world.merge_status(Side::Member, &task("i:1"), ended).await;
+}
+
+/// Waits until the ledger says that the Job came to its end.
+async fn recorded(world: &World) {
+    eventually("the ledger knows", || async {
+        world.ledger(APP).await.unwrap()["spec"]["objects"][0]["outcome"] == "Completed"
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_job_that_its_ttl_took_away_is_not_made_again() {
-    for mode in ["Once", "Force"] {
+async fn a_job_that_its_ttl_took_away_is_not_made_again_however_it_ended() {
+    for (mode, (end, phase)) in ["Once", "Force"]
+        .into_iter()
+        .flat_map(|mode| ENDS.map(|end| (mode, end)))
+    {
         let world = World::new().await;
         let agent = world.agent();
-        let job = |image: &str| {
-            stamped(
-                json!({"apiVersion": "batch/v1", "kind": "Job",
-                    "metadata": {"name": "task", "namespace": "default", "labels": {"app.oam.dev/name": "app"}},
-                    "spec": {"ttlSecondsAfterFinished": 1, "template": {"spec": {"restartPolicy": "Never",
-                        "containers": [{"name": "main", "image": image}]}}}}),
-                "WORKLOAD",
-                image,
-                1,
-            )
-        };
-        let generation = delivered(&world, in_mode(mode, &[job("i:1")])).await;
-        let done = json!({"succeeded": 1, "conditions": [{"type": "Complete", "status": "True",
-            "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-        world.merge_status(Side::Member, &job("i:1"), done).await;
-        world.reported(APP, generation, Ready).await;
-        eventually("the ledger knows", || async {
-            world.ledger(APP).await.unwrap()["spec"]["objects"][0]["outcome"] == "Completed"
-        })
-        .await;
-        world.delete(Side::Member, &job("i:1")).await;
+        let generation = delivered(&world, in_mode(mode, &[task("i:1")])).await;
+        ends(&world, end).await;
+        world.reported(APP, generation, phase).await;
+        recorded(&world).await;
+        world.delete(Side::Member, &task("i:1")).await;
         pass_time(700).await;
-        assert!(world.live(Side::Member, &job("i:1")).await.is_none(), "{mode}");
-        assert_eq!(world.status(APP).await.phase, Some(Ready), "{mode}");
+        assert!(
+            world.live(Side::Member, &task("i:1")).await.is_none(),
+            "{mode} {end}"
+        );
+        let status = world.status(APP).await;
+        assert_eq!(status.phase, Some(phase), "{mode} {end}");
+        if phase == Failed {
+            let said = status.resource_status.unwrap().manifests[0].conditions[0]
+                .message
+                .clone();
+            assert!(said.contains("BackoffLimitExceeded"), "{said}");
+        }
         // A new revision is a new Job.
-        delivered(&world, in_mode(mode, &[job("i:2")])).await;
-        assert!(world.live(Side::Member, &job("i:2")).await.is_some(), "{mode}");
+        delivered(&world, in_mode(mode, &[task("i:2")])).await;
+        assert!(
+            world.live(Side::Member, &task("i:2")).await.is_some(),
+            "{mode} {end}"
+        );
+        agent.stop().await;
+    }
+}
+
+/// With `ttlSecondsAfterFinished: 0` a Job is on its way out before any pass has seen its end.
+#[tokio::test(start_paused = true)]
+async fn a_job_taken_away_as_soon_as_it_ended_is_not_made_again() {
+    for (end, phase) in ENDS {
+        let world = World::new().await;
+        let agent = world.agent();
+        let generation = delivered(&world, in_mode("Once", &[task("i:1")])).await;
+        pass_time(5).await;
+        let hold = json!({"metadata": {"finalizers": ["example.com/pods"]}});
+        world.merge(Side::Member, &task("i:1"), hold).await;
+        pass_time(5).await;
+        ends(&world, end).await;
+        world.delete(Side::Member, &task("i:1")).await;
+        recorded(&world).await;
+        let gone = json!({"metadata": {"finalizers": null}});
+        world.merge(Side::Member, &task("i:1"), gone).await;
+        pass_time(700).await;
+        assert!(world.live(Side::Member, &task("i:1")).await.is_none(), "{end}");
+        world.reported(APP, generation, phase).await;
         agent.stop().await;
     }
 }

@@ -72,7 +72,8 @@ async fn an_object_that_is_in_no_other_part_goes_with_its_own() {
 async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
     let world = World::new().await;
     let agent = world.agent();
-    let (moves, goes, stays) = (
+    let (first, moves, goes, stays) = (
+        config_map("first", "1"),
         config_map("moves", "1"),
         config_map("goes", "1"),
         config_map("stays", "1"),
@@ -80,7 +81,7 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
     let one = world
         .bundle(
             "default.app",
-            dispatched(&[moves.clone(), goes.clone()], "app-v1", 1),
+            dispatched(&[first.clone(), moves.clone(), goes.clone()], "app-v1", 1),
         )
         .await;
     let two = world
@@ -90,7 +91,9 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
     world.reported("default.app.2", two, Ready).await;
     let before = uid(&world, &moves).await.unwrap();
     // The hub writes part by part, and is away in between.
-    let one = world.bundle("default.app", dispatched(&[], "app-v2", 1)).await;
+    let one = world
+        .bundle("default.app", dispatched(&[first.clone()], "app-v2", 1))
+        .await;
     world.reported("default.app", one, Ready).await;
     pass_time(700).await;
     assert!(
@@ -121,7 +124,7 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
             .map(|o| o["name"].clone())
             .collect();
         let expected = if part == "default.app" {
-            vec![]
+            vec![json!("first")]
         } else {
             vec![json!("moves"), json!("stays")]
         };

@@ -335,3 +335,42 @@ async fn a_paused_bundle_that_is_deleted_leaves_its_objects() {
     assert!(world.live(Side::Member, &a).await.is_some());
     agent.stop().await;
 }
+
+/// Given a dispatched bundle with objects, when it comes without manifests and without evidence, then its objects are held
+/// and the report says what to do; with its manifests it goes on, with evidence its objects go.
+#[tokio::test(start_paused = true)]
+async fn a_dispatched_bundle_without_manifests_is_held_until_the_evidence_comes() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let first = world
+        .bundle("default.app", dispatched(&[map.clone()], "app-v1", 1))
+        .await;
+    world.reported("default.app", first, Ready).await;
+    let mut empty = dispatched(&[], "app-v2", 1);
+    world.bundle("default.app", empty.clone()).await;
+    let status = eventually_with(
+        "it is held",
+        || world.status("default.app"),
+        |status| reason(status, "Progressing") == "EmptyNotConfirmed",
+    )
+    .await;
+    assert_eq!(
+        status.observed_generation,
+        Some(first),
+        "nothing is said of the new one"
+    );
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &map).await.is_some());
+    let back = world
+        .bundle("default.app", dispatched(&[map.clone()], "app-v3", 1))
+        .await;
+    world.reported("default.app", back, Ready).await;
+    empty["deletion"] = json!({"revision": "app-v2", "confirmedBy": "garbage-collection"});
+    world.bundle("default.app", empty).await;
+    eventually("it goes", || async {
+        world.live(Side::Member, &map).await.is_none()
+    })
+    .await;
+    agent.stop().await;
+}

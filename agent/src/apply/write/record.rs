@@ -7,10 +7,11 @@ use crate::apply::{Done, Observation, Order, Task};
 use crate::kinds::Kind;
 use crate::ledger::{Ours, Settled};
 use crate::object::{self, ObjectKey};
-use crate::observe::{Readiness, RuleSet, Sight, look};
+use crate::observe::{Readiness, RuleSet, Sight, end, look};
 use roundhouse_api::bundle::ResourceMeta;
-use roundhouse_api::ledger::LedgerOutcome;
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{annotation, label};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The object is what it was: so is all there is to say of it, and the ledger has it already.
@@ -130,11 +131,9 @@ fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
 
 /// What the ledger is told.
 fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>) -> Option<Settled> {
-    let readiness = &sight.readiness;
-    let finished_job = task.manifest.key.is("batch", "Job") && *readiness == Readiness::Ready;
+    let end = ended.live.as_ref().and_then(|live| end(&task.manifest.key, live));
     // Of an object that its rules call complete no other is made, well or badly as it ended.
     let complete = rules.is_some_and(RuleSet::completes) && sight.examined.complete() == Some(true);
-    let manifest = task.manifest;
     match (&ended.outcome, &ended.live) {
         (
             Outcome::Delayed {
@@ -142,6 +141,11 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
             },
             _,
         ) => Some(Settled::Intended),
+        // Its end is seen for the last time: it is on its way out before any pass recorded it.
+        (Outcome::Delayed { .. }, Some(live)) if end.is_some() && ran(task, live) => {
+            let failure = end.as_ref().and_then(failure);
+            ours(task, ended, live, (true, failure))
+        }
         (
             Outcome::Applied(Applied::Finished | Applied::KeptDeleted)
             | Outcome::Delayed { .. }
@@ -150,28 +154,64 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
         ) => None,
         (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
         (Outcome::Refused(_), _) => Some(Settled::NotOurs),
-        (Outcome::Applied(applied), Some(live)) => Some(Settled::Ours(Box::new(Ours {
-            version: manifest.version.clone(),
-            uid: object::uid(live)?.to_owned(),
-            digest: manifest.digest.clone(),
-            revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
-            application_generation: object::annotation(&manifest.object, annotation::GENERATION)
-                .map(str::to_owned),
-            generation: object::generation(live),
-            written: matches!(applied, Applied::Created | Applied::Changed),
-            completed: finished_job || complete,
-            failure: match readiness {
-                Readiness::Failed { reason, message } if complete => {
-                    Some(format!("{reason}: {message:.256}"))
-                }
-                _ => None,
-            },
-            copy: ended.copy.as_ref().map(|copy| match copy {
-                Copy::Ledger(value) => Some(value.clone()),
-                Copy::Annotation | Copy::OptedOut => None,
-            }),
-            kept: ended.kept.clone(),
-        }))),
+        (Outcome::Applied(_), Some(live)) => {
+            let failure = match (&end, complete) {
+                (Some(end), _) => failure(end),
+                (None, true) => failure(&sight.readiness),
+                (None, false) => None,
+            };
+            ours(task, ended, live, (end.is_some() || complete, failure))
+        }
         (Outcome::Applied(_) | Outcome::NoKind { .. } | Outcome::Failed { .. }, _) => Some(Settled::Failed),
     }
+}
+
+/// Whether the live object is the one that the ledger has as applied, of this very content: its end is the end of what
+/// the bundle wants. One that this agent itself takes away is none.
+fn ran(task: Task<'_>, live: &Value) -> bool {
+    let same = |entry: &LedgerEntry| {
+        let was_applied = matches!(entry.outcome, LedgerOutcome::Applied | LedgerOutcome::Completed);
+        was_applied && entry.uid.is_some() && entry.uid.as_deref() == object::uid(live)
+    };
+    task.entry.is_some_and(same)
+        && object::annotation(live, annotation::DESIRED_HASH) == Some(task.manifest.digest.as_str())
+}
+
+/// What a bad end said.
+fn failure(end: &Readiness) -> Option<String> {
+    match end {
+        Readiness::Failed { reason, message } => Some(format!("{reason}: {message:.256}")),
+        Readiness::Ready | Readiness::Progressing(_) => None,
+    }
+}
+
+/// The record of an object that is ours, and of whether and how it came to its end.
+fn ours(
+    task: Task<'_>,
+    ended: &Ended,
+    live: &Value,
+    (completed, failure): (bool, Option<String>),
+) -> Option<Settled> {
+    let manifest = task.manifest;
+    let written = matches!(
+        ended.outcome,
+        Outcome::Applied(Applied::Created | Applied::Changed)
+    );
+    Some(Settled::Ours(Box::new(Ours {
+        version: manifest.version.clone(),
+        uid: object::uid(live)?.to_owned(),
+        digest: manifest.digest.clone(),
+        revision: object::label(&manifest.object, label::REVISION).map(str::to_owned),
+        application_generation: object::annotation(&manifest.object, annotation::GENERATION)
+            .map(str::to_owned),
+        generation: object::generation(live),
+        written,
+        completed,
+        failure,
+        copy: ended.copy.as_ref().map(|copy| match copy {
+            Copy::Ledger(value) => Some(value.clone()),
+            Copy::Annotation | Copy::OptedOut => None,
+        }),
+        kept: ended.kept.clone(),
+    })))
 }
