@@ -383,7 +383,8 @@ mod tests {
     #[test]
     fn the_other_message_of_held_removals_names_its_hash_too() {
         let refused = BTreeMap::from([("c1".to_owned(), "u1".to_owned())]);
-        let (hash, message) = removal::refusal("default/web", &refused, &std::collections::BTreeSet::new()).unwrap();
+        let (hash, message) =
+            removal::refusal("default/web", &refused, &std::collections::BTreeSet::new()).unwrap();
         assert_eq!(removal::asked_hash(&message), Some(hash.as_str()));
         assert_eq!(removal::asked_hash("nothing"), None);
         assert_eq!(removal::asked_hash("roundhouse.dev/confirm-deletes="), None);

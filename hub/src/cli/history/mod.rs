@@ -70,7 +70,9 @@ async fn revisions(
 ) -> Result<Vec<ApplicationRevision>, Failure> {
     let (mut all, labels) = (Vec::new(), selector(subject));
     Reader(client)
-        .revisions(Some(&subject.namespace), Some(&labels), |revision| all.push(revision))
+        .revisions(Some(&subject.namespace), Some(&labels), |revision| {
+            all.push(revision)
+        })
         .await?;
     all.retain(|revision: &ApplicationRevision| {
         let mut owners = revision.owner_references().iter();
@@ -89,7 +91,9 @@ async fn holders(subject: &Subject, client: &Client) -> Result<BTreeMap<String, 
         }
     };
     Reader(client).bundles(Some(&selector(subject)), take).await?;
-    let counted = holders.into_iter().map(|(revision, clusters)| (revision, clusters.len()));
+    let counted = holders
+        .into_iter()
+        .map(|(revision, clusters)| (revision, clusters.len()));
     Ok(counted.collect())
 }
 
