@@ -93,6 +93,8 @@ pub mod annotation {
     /// On a Namespace of the hub: further namespaces of the members that Applications in it may have objects in, separated
     /// by commas; `team-*` for all that begin so.
     pub const ALLOW_NAMESPACES: &str = "roundhouse.dev/allow-namespaces";
+    /// When the run that delivered an ApplicationRevision last succeeded, written by the hub on the revision.
+    pub const DELIVERED: &str = "roundhouse.dev/delivered";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }

@@ -30,7 +30,8 @@ pub struct ApplicationRevisionSpec {
     pub generation: i64,
     /// Hash over the application's spec: an identical earlier revision is reused.
     pub hash: String,
-    /// The application's spec as the user wrote it.
+    /// The application's spec as the user wrote it, values that are written into Secrets of its components included: whoever
+    /// may read ApplicationRevisions reads them, as whoever may read Applications does.
     #[schemars(schema_with = "crate::any_object")]
     pub application: Value,
     /// Component name → component revision, `<component>-v<N>`.

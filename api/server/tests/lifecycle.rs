@@ -49,6 +49,40 @@ async fn a_long_chain_of_owners_goes_with_its_root() {
 }
 
 #[tokio::test]
+async fn events_go_an_hour_after_they_were_written_last() {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    };
+    let second = Arc::new(AtomicI64::new(1_767_225_600));
+    let clock = second.clone();
+    let clock = move || jiff::Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
+    let raw = Raw::new(&Server::builder().seed(1).clock(Arc::new(clock)).build());
+    let events = "/api/v1/namespaces/default/events";
+    let event = |name: &str| json!({"metadata": {"name": name}, "involvedObject": {"namespace": "default"}, "reason": "R", "type": "Normal"});
+    for name in ["old", "repeated"] {
+        let (code, made) = raw.post(events, event(name)).await;
+        assert_eq!(code, 201, "{made}");
+    }
+    second.fetch_add(3_000, Ordering::Relaxed);
+    raw.merge(
+        &format!("{events}/repeated"),
+        json!({"count": 2, "lastTimestamp": "2026-01-01T00:50:00Z"}),
+    )
+    .await;
+    second.fetch_add(601, Ordering::Relaxed);
+    raw.post(events, event("new")).await;
+    let left = raw.get(events).await.1;
+    let left: Vec<_> = left["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["metadata"]["name"].clone())
+        .collect();
+    assert_eq!(left, ["new", "repeated"]);
+}
+
+#[tokio::test]
 async fn foreground_waits_for_dependents_that_block() {
     let raw = server();
     let owner = map(&raw, "owner", json!({})).await;

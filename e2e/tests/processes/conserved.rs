@@ -9,14 +9,11 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
+use parking_lot::Mutex;
 use roundhouse_api::{bundle::Bundle, decision::Decision};
 use roundhouse_e2e::process::soon;
 use serde::de::DeserializeOwned;
-use std::{
-    collections::BTreeMap,
-    fmt::Debug,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 /// Replicas by cluster.
 type Counts = BTreeMap<String, u64>;
@@ -54,9 +51,7 @@ where
             };
             let version = object.resource_version().and_then(|version| version.parse().ok());
             if let (Some(version), Some(state)) = (version, state(&object, there)) {
-                log.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(version, state);
+                log.lock().insert(version, state);
             }
         }
     });
@@ -97,7 +92,7 @@ impl Conserved {
     }
 
     fn states(&self) -> BTreeMap<u64, State> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.log.lock().clone()
     }
 
     /// Waits until the Bundles ask for exactly this, and checks every state up to then:

@@ -9,5 +9,7 @@ mod ends;
 mod fleet;
 mod identity;
 mod memory;
+mod metrics;
 mod moves;
+mod steering;
 mod yard;

@@ -105,7 +105,7 @@ async fn a_cluster_leaves_while_an_application_is_delivered() -> Result<()> {
     let left = yard.deployments("east-2").await?;
     soon("east-2 to be cleaned", async || {
         let there = left.get_opt("web").await?;
-        Ok(there.map_or(Ok(()), |there| Err(there.spec)))
+        Ok(there.map_or(Ok(()), |there| Err(there.metadata.uid)))
     })
     .await
 }

@@ -28,7 +28,7 @@ const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/
 pub(crate) struct Yard {
     pub(crate) home: TempDir,
     pub(crate) hub: Process,
-    /// API servers and agents, in the order of [`MEMBERS`].
+    /// API servers and agents, in the order of the members.
     pub(crate) members: Vec<Process>,
     pub(crate) agents: Vec<Process>,
     pub(crate) client: Client,
@@ -45,8 +45,23 @@ pub(crate) async fn serve(home: &Path, name: &str, verb: &[&str]) -> Result<(Pro
 impl Yard {
     /// Everything started, joined and available.
     pub(crate) async fn start() -> Result<Yard> {
+        Yard::make(&[], &MEMBERS).await
+    }
+
+    /// With more arguments for the hub.
+    pub(crate) async fn with(arguments: &[&str]) -> Result<Yard> {
+        Yard::make(arguments, &MEMBERS).await
+    }
+
+    /// With other members than [`MEMBERS`].
+    pub(crate) async fn of(members: &[(&str, &str)]) -> Result<Yard> {
+        Yard::make(&[], members).await
+    }
+
+    async fn make(arguments: &[&str], members: &[(&str, &str)]) -> Result<Yard> {
         let home = tempfile::tempdir()?;
-        let (hub, admin) = serve(home.path(), "hub", &["serve", "--embedded"]).await?;
+        let verb = [&["serve", "--embedded"], arguments].concat();
+        let (hub, admin) = serve(home.path(), "hub", &verb).await?;
         let client = client(&admin).await?;
         let mut yard = Yard {
             home,
@@ -55,10 +70,10 @@ impl Yard {
             agents: Vec::new(),
             client,
         };
-        for (name, region) in MEMBERS {
+        for (name, region) in members {
             yard.join(name, region).await?;
         }
-        for (name, _) in MEMBERS {
+        for (name, _) in members {
             yard.until_available(name).await?;
         }
         Ok(yard)
@@ -125,7 +140,7 @@ impl Yard {
         Process::start(&binaries()?.agent, words, self.home.path())
     }
 
-    fn applications(&self) -> Api<DynamicObject> {
+    pub(crate) fn applications(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<Application>(&());
         Api::namespaced_with(self.client.clone(), "default", &resource)
     }

@@ -28,7 +28,10 @@ pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
 /// What tells the runs of an application apart: when they started.
 fn run_of(workflow: Option<&WorkflowStatus>) -> String {
     let start = workflow.and_then(|workflow| workflow.start_time.as_ref());
-    start.map(|time| time.0.to_string()).unwrap_or_default()
+    // As it is stored.
+    start
+        .map(|time| time.0.as_second().to_string())
+        .unwrap_or_default()
 }
 
 impl Hub {

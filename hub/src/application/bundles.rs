@@ -16,7 +16,7 @@ use roundhouse_api::{
     names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 /// Bundles that are written at once for one application.
 const CONCURRENT_WRITES: usize = 16;
@@ -61,14 +61,14 @@ async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin
     written
 }
 
-/// Whether the Bundles of a cluster ask for fewer replicas than they did.
-fn shrinks(parts: &[(Wanted, Option<Observed>)]) -> bool {
+/// Replicas that the Bundles of a cluster asked for, against those that they are to ask for.
+fn change(parts: &[(Wanted, Option<Observed>)]) -> Ordering {
     let before = parts
         .iter()
         .filter_map(|(_, held)| held.as_ref())
         .map(|held| held.replicas);
     let after = parts.iter().map(|(wanted, _)| wanted.replicas());
-    after.sum::<u64>() < before.sum()
+    after.sum::<u64>().cmp(&before.sum())
 }
 
 /// Writes Bundles of one application.
@@ -102,11 +102,16 @@ impl Writer<'_> {
                 .collect::<Vec<_>>()
             })
             .collect::<Vec<_>>();
-        // What shrinks is written before what grows: replicas that move are not asked for twice in between.
-        let (shrinking, others): (Vec<_>, Vec<_>) = due.into_iter().partition(|parts| shrinks(parts));
+        // What shrinks is written before what grows: replicas that move are not asked for twice in between. Where
+        // somebody wrote in between (an agent reports), what grows waits for the pass that follows; what cannot be written
+        // at all stops nobody.
         let mut written = Written::default();
-        for due in [shrinking, others] {
-            let mut writes = stream::iter(due)
+        for turn in [Ordering::Less, Ordering::Greater, Ordering::Equal] {
+            if turn == Ordering::Greater && matches!(written.error, Some(PassError::Conflict { .. })) {
+                continue;
+            }
+            let due = due.iter().filter(|parts| change(parts) == turn).cloned();
+            let mut writes = stream::iter(due.collect::<Vec<_>>())
                 .map(|parts| self.write_parts(parts))
                 .buffer_unordered(CONCURRENT_WRITES);
             while let Some(parts) = writes.next().await {

@@ -13,9 +13,13 @@ mod tests;
 pub(super) use bundles::application_of;
 
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
-use crate::{dispatch::Observed, placement::Sight};
+use crate::{
+    dispatch::Observed,
+    metrics::{Lag, Metrics},
+    placement::Sight,
+};
 use kube::{ResourceExt, core::DynamicObject};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use roundhouse_api::{
     application::{ApplicationStatus, references},
     decision::Decision,
@@ -101,6 +105,9 @@ pub(super) struct Cache {
     expiring: Notify,
     /// A Placement became stale.
     stale: Notify,
+    /// Bundles between dispatch and ready.
+    lag: Mutex<Lag>,
+    metrics: Metrics,
 }
 
 #[derive(Debug, Default)]
@@ -123,6 +130,14 @@ struct State {
     /// With resourceVersion.
     definitions: BTreeMap<Key, (String, ComponentDefinitionSpec)>,
     revisions: BTreeMap<Key, Arc<ApplicationRevision>>,
+}
+
+/// A phase as it is written in a status.
+fn word(phase: impl serde::Serialize) -> String {
+    match serde_json::to_value(phase) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
 }
 
 /// Whether a resourceVersion is older than the one that is held. Versions of one kind are numbers that grow (Kubernetes
@@ -148,6 +163,14 @@ pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
 }
 
 impl Cache {
+    /// A cache that says how long Bundles take from dispatch to ready.
+    pub(super) fn new(metrics: Metrics) -> Cache {
+        Cache {
+            metrics,
+            ..Cache::default()
+        }
+    }
+
     /// A first list of this kind is complete. Returns whether all are, for the first time.
     pub(super) fn listed(&self, kind: Kind) -> bool {
         let mut state = self.state.write();
@@ -182,6 +205,20 @@ impl Cache {
 
     pub(super) fn application(&self, key: &Key) -> Option<Arc<Stored>> {
         self.state.read().applications.get(key).cloned()
+    }
+
+    /// How many applications and steps are in which phase.
+    pub(super) fn phases(&self) -> (BTreeMap<String, usize>, BTreeMap<String, usize>) {
+        let state = self.state.read();
+        let (mut applications, mut steps) = (BTreeMap::new(), BTreeMap::new());
+        for stored in state.applications.values() {
+            let phase = stored.status.phase.map(word).unwrap_or_else(|| "new".to_owned());
+            *applications.entry(phase).or_default() += 1;
+            for step in stored.status.workflow.iter().flat_map(|run| run.all_steps()) {
+                *steps.entry(word(step.phase)).or_default() += 1;
+            }
+        }
+        (applications, steps)
     }
 
     pub(super) fn applications(&self) -> Vec<Key> {

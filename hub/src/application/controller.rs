@@ -4,6 +4,7 @@ use super::{
     Key,
     cache::Cache,
     error::PassError,
+    events::{Recorder, record},
     expiring::expire,
     feed::feed,
     pass::{Hub, Outcome},
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::{
     action::{Executor, Jobs, NoExecutor},
+    metrics::{Levels, Metrics},
     tenancy::Tenancy,
     workflow::Limits,
 };
@@ -32,6 +34,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Pause after a conflict: the newer version is about to arrive.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Revisions of an application that are kept beside those in use, if nobody says otherwise.
+pub const DEFAULT_REVISION_LIMIT: usize = 10;
+
 /// Settings of the application controller.
 #[derive(Clone)]
 pub struct ApplicationOptions {
@@ -39,6 +44,10 @@ pub struct ApplicationOptions {
     pub concurrency: usize,
     /// Limits of waiting and retrying.
     pub limits: Limits,
+    /// Revisions of an application that are kept beside those in use (KubeVela's `--application-revision-limit`).
+    pub revision_limit: usize,
+    /// Where things are counted.
+    pub metrics: Metrics,
     /// Seed of the jitter in the back-off of failed passes.
     pub seed: u64,
     /// Does the work of steps that act; without one every such step fails.
@@ -52,6 +61,7 @@ impl std::fmt::Debug for ApplicationOptions {
         f.debug_struct("ApplicationOptions")
             .field("concurrency", &self.concurrency)
             .field("limits", &self.limits)
+            .field("revision_limit", &self.revision_limit)
             .field("seed", &self.seed)
             .field("tenancy", &self.tenancy)
             .finish_non_exhaustive()
@@ -63,6 +73,8 @@ impl Default for ApplicationOptions {
         ApplicationOptions {
             concurrency: 8,
             limits: Limits::default(),
+            revision_limit: DEFAULT_REVISION_LIMIT,
+            metrics: Metrics::default(),
             seed: 0,
             executor: None,
             tenancy: Tenancy::default(),
@@ -77,8 +89,11 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) {
-    let cache = Arc::new(Cache::default());
+    let cache = Arc::new(Cache::new(options.metrics.clone()));
     let queue = Arc::new(Queue::default());
+    read_levels(&options.metrics, &cache, &queue);
+    let (recorder, inbox) = Recorder::new(options.metrics.clone());
+    let recording = record(client.clone(), inbox);
     let ready = CancellationToken::new();
     let feeding = {
         let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
@@ -98,7 +113,7 @@ pub async fn run(
             follow(client, &cache, clock).await;
         }
     };
-    let working = work(client, options, clock, cache, queue, ready);
+    let working = work(client, options, clock, cache, queue, recorder, ready);
     tokio::select! {
         biased;
         () = shutdown.cancelled() => {}
@@ -106,7 +121,24 @@ pub async fn run(
         () = expiring => {}
         () = following => {}
         () = working => {}
+        () = recording => {}
     }
+}
+
+/// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive.
+fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
+    let (cache, queue) = (Arc::downgrade(cache), Arc::downgrade(queue));
+    metrics.read_levels(move || {
+        let (Some(cache), Some(queue)) = (cache.upgrade(), queue.upgrade()) else {
+            return Levels::default();
+        };
+        let (applications, steps) = cache.phases();
+        Levels {
+            queued: queue.depth(),
+            applications,
+            steps,
+        }
+    });
 }
 
 async fn work(
@@ -115,6 +147,7 @@ async fn work(
     clock: SharedClock,
     cache: Arc<Cache>,
     queue: Arc<Queue>,
+    recorder: Recorder,
     ready: CancellationToken,
 ) {
     ready.cancelled().await;
@@ -124,6 +157,9 @@ async fn work(
         cache,
         clock,
         limits: options.limits,
+        revision_limit: options.revision_limit,
+        recorder,
+        metrics: options.metrics.clone(),
         jobs: Jobs::new(options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor))),
         tenancy: options.tenancy,
         queue: queue.clone(),
@@ -155,15 +191,30 @@ async fn work(
             key = queue.next(), if passes.len() < options.concurrency.max(1) => {
                 let (hub, of) = (hub.clone(), key.clone());
                 let pass = passes.spawn(async move {
+                    let started = Instant::now();
                     let pass = tokio::time::timeout(PASS_TIMEOUT, hub.pass(&key)).await;
-                    pass.unwrap_or_else(|_| Err(PassError::Timeout {
+                    let pass = pass.unwrap_or_else(|_| Err(PassError::Timeout {
                         application: format!("{}/{}", key.0, key.1),
                         seconds: PASS_TIMEOUT.as_secs(),
-                    }))
+                    }));
+                    hub.metrics.pass_ended(outcome_of(&pass), started.elapsed());
+                    pass
                 });
                 running.insert(pass.id(), of);
             }
         }
+    }
+}
+
+fn outcome_of(pass: &Result<Outcome, PassError>) -> &'static str {
+    let error = match pass {
+        Ok(outcome) => outcome.error.as_ref(),
+        Err(error) => Some(error),
+    };
+    match error {
+        None => "done",
+        Some(error) if error.is_conflict() => "conflict",
+        Some(_) => "failed",
     }
 }
 

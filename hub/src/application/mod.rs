@@ -22,6 +22,8 @@
 //! | `lifecycle` | its two ends: the finalizer, the deletion |
 //! | `storing` | the write of a status, if it differs and not too often |
 //! | `status` | what the Application's status says; written only when it differs |
+//! | `events` | tells what moved, as Events |
+//! | `history` | which revisions are kept, which were delivered, and which one a rollback goes to |
 //!
 //! Architecture Invariant: a step's start is stored in the Application's status before anything of it is dispatched,
 //! so that a command or a new spec that came in between wins by resourceVersion.
@@ -32,11 +34,13 @@ mod bundles;
 mod cache;
 mod controller;
 mod error;
+pub(crate) mod events;
 mod expiring;
 mod feed;
 mod feedback;
 mod fleet;
 mod foresee;
+pub(crate) mod history;
 mod lifecycle;
 mod pass;
 mod patching;
@@ -49,7 +53,7 @@ mod status;
 mod storing;
 mod view;
 
-pub use controller::{ApplicationOptions, run};
+pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, run};
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 

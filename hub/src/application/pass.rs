@@ -10,6 +10,7 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
+    events::Recorder,
     feedback,
     placing::{self, Placed},
     queue::Queue,
@@ -19,6 +20,7 @@ use super::{
 use crate::{
     action::Jobs,
     dispatch::{Content, Target},
+    metrics::Metrics,
     placement::Sight,
     render::{self, Rendered},
     tenancy::Tenancy,
@@ -58,6 +60,11 @@ pub(super) struct Hub {
     pub(super) cache: Arc<Cache>,
     pub(super) clock: SharedClock,
     pub(super) limits: Limits,
+    /// Revisions that are kept beside those in use.
+    pub(super) revision_limit: usize,
+    /// Tells what moves.
+    pub(super) recorder: Recorder,
+    pub(super) metrics: Metrics,
     /// The jobs of steps that act.
     pub(super) jobs: Jobs,
     /// Wakes an application whose job is over.
@@ -144,7 +151,9 @@ impl Hub {
         match prepared.await {
             Ok((mut delivery, app)) => {
                 delivery.unresolved = unresolved;
-                self.rounds(&mut delivery, app, status).await
+                let mut outcome = self.rounds(&mut delivery, app, status).await?;
+                outcome.error = outcome.error.or(self.keep_history(key).await.error);
+                Ok(outcome)
             }
             Err(error @ PassError::Conflict { .. }) => Err(error),
             Err(error) => {

@@ -95,6 +95,11 @@ impl Queue {
         }
     }
 
+    /// How many keys wait for a pass.
+    pub(super) fn depth(&self) -> usize {
+        self.state.lock().ready.len()
+    }
+
     /// The pass over `key` has ended.
     pub(super) fn done(&self, key: &Key) {
         let mut state = self.state.lock();

@@ -3,6 +3,7 @@
 use super::{
     cache::Stored,
     error::PassError,
+    events::{About, ended, transitions},
     feed::application_resource,
     pass::{Hub, Outcome, post},
     status,
@@ -18,6 +19,14 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 impl Hub {
     pub(super) fn applications(&self, namespace: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), namespace, &application_resource())
+    }
+
+    /// Tells and counts what moved with a status that was written just now.
+    fn tell(&self, app: &Stored, status: &ApplicationStatus) {
+        let now = self.clock.now();
+        let moved = transitions(&app.status, status);
+        self.recorder.tell(&About::of(app), moved, now);
+        ended(&self.metrics, &app.status, status, now);
     }
 
     /// Writes the status if it differs; at most once a second unless it is `urgent`.
@@ -57,6 +66,7 @@ impl Hub {
             .await;
         let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
         self.written.lock().insert(key, now);
+        self.tell(app, &status);
         Ok(self.cache.put_application(object))
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
+mod age;
 mod apiserver;
 mod apply;
 mod clusters;
 mod columns;
+mod control;
 mod cordon;
 mod crds;
 mod demo;
@@ -14,6 +16,7 @@ mod documents;
 mod explain;
 mod failure;
 mod format;
+mod history;
 mod hub;
 mod inventory;
 mod kubeconfig;
@@ -26,10 +29,13 @@ mod reshape;
 mod serve;
 mod signal;
 mod snapshot;
+mod status;
+mod subject;
 mod taint;
 mod terminal;
 mod test;
 mod version;
+mod watch;
 
 pub use failure::Failure;
 
@@ -59,6 +65,15 @@ enum Verb {
     Merge(merge::Args),
     Diff(diff::Args),
     Explain(explain::Args),
+    Status(status::Args),
+    Watch(watch::Args),
+    Suspend(control::SuspendArgs),
+    Resume(control::ResumeArgs),
+    Terminate(control::TerminateArgs),
+    Restart(control::RestartArgs),
+    Approve(control::ApproveArgs),
+    History(history::Args),
+    Rollback(history::RollbackArgs),
     Clusters(clusters::Args),
     Cordon(cordon::Args),
     Uncordon(cordon::UncordonArgs),
@@ -142,6 +157,15 @@ impl Verb {
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),
             Verb::Explain(args) => block_on(explain::run(args)),
+            Verb::Status(args) => block_on(status::run(args)),
+            Verb::Watch(args) => block_on(watch::run(args)),
+            Verb::Suspend(args) => block_on(control::suspend(args)),
+            Verb::Resume(args) => block_on(control::resume(args)),
+            Verb::Terminate(args) => block_on(control::terminate(args)),
+            Verb::Restart(args) => block_on(control::restart(args)),
+            Verb::Approve(args) => block_on(control::approve(args)),
+            Verb::History(args) => block_on(history::run(args)),
+            Verb::Rollback(args) => block_on(history::rollback(args)),
             Verb::Clusters(args) => block_on(clusters::run(args)),
             Verb::Cordon(args) => block_on(cordon::run(args)),
             Verb::Uncordon(args) => block_on(cordon::uncordon(args)),

@@ -8,6 +8,11 @@ pub(super) fn stderr_is_live() -> bool {
     stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Whether things may be drawn over on stdout.
+pub(super) fn stdout_is_live() -> bool {
+    stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
 /// Whether stderr takes colours.
 pub(super) fn color_on_stderr() -> bool {
     stderr_is_live() && !no_color()

@@ -284,6 +284,16 @@ pub fn confirmation_hash(application: &str, losing: &BTreeMap<String, String>) -
     hash
 }
 
+/// The hash that a message of held removals asks for.
+pub fn asked_hash(message: &str) -> Option<&str> {
+    let (_, behind) = message.split_once(annotation::CONFIRM_DELETES)?;
+    let behind = behind.strip_prefix('=')?;
+    let end = behind
+        .find(|c: char| !c.is_ascii_hexdigit())
+        .unwrap_or(behind.len());
+    behind.get(..end).filter(|hash| !hash.is_empty())
+}
+
 /// The positive evidence that is written before a Bundle is deleted.
 pub fn evidence(revision: &str, confirmed_by: &str) -> Deletion {
     Deletion {

@@ -75,11 +75,8 @@ impl<'a> Fleet<'a> {
     /// The cluster of a name from this one on, or where it would be.
     fn seek(&self, mut from: usize, name: &str) -> Result<usize, usize> {
         let mut leap = 1;
-        loop {
-            // All before `from` are smaller.
-            let Some(facts) = self.clusters.get(from + leap - 1) else {
-                break;
-            };
+        // All before `from` are smaller.
+        while let Some(facts) = self.clusters.get(from + leap - 1) {
             match facts.name.as_str().cmp(name) {
                 Ordering::Less => from += leap,
                 Ordering::Equal => return Ok(from + leap - 1),

@@ -142,6 +142,14 @@ impl Run<'_> {
                 (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
                 state.last_execute_time = Some(Time(now));
             }
+            let step = self.spec.at(at);
+            if let Some(step) = step.filter(|step| matches!(step.action, Action::Deploy(_))) {
+                // What was gathered while it was paused is of the fleet of that time.
+                self.judged.insert(at);
+                self.effects.push(Effect::Dispatch {
+                    step: step.name.clone(),
+                });
+            }
         }
     }
 

@@ -69,12 +69,12 @@ impl Run<'_> {
     }
 }
 
-/// `now`, or if that is not later than the start of the run, a moment after it.
+/// `now`, or if that is within the second in which the run started, the next one: times are stored in seconds.
 fn after(start: Timestamp, now: Timestamp) -> Timestamp {
-    match now > start {
+    match now.as_second() > start.as_second() {
         true => now,
         false => start
-            .checked_add(jiff::SignedDuration::from_micros(1))
+            .checked_add(jiff::SignedDuration::from_secs(1))
             .unwrap_or(now),
     }
 }

@@ -6,6 +6,7 @@ use roundhouse_api::application::{StepPhase, StepReason, StepStatus, SuspendProp
 use std::collections::BTreeMap;
 
 mod flows;
+mod random;
 
 fn t0() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()

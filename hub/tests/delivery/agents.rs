@@ -103,7 +103,11 @@ impl Agents {
             return;
         }
         let bundles: Api<Bundle> = Api::namespaced(self.client.clone(), &namespace);
-        let patch = serde_json::json!({"metadata": {"uid": bundle.uid()}, "status": status});
+        let mut patch = serde_json::json!({"metadata": {"uid": bundle.uid()}, "status": status});
+        if status.resource_status.is_none() {
+            // What was said of other content goes.
+            patch["status"]["resourceStatus"] = serde_json::Value::Null;
+        }
         let patched = bundles
             .patch_status(&bundle.name_any(), &PatchParams::default(), &Patch::Merge(patch))
             .await;

@@ -132,14 +132,14 @@ fn bundle_of(cluster: &str) -> String {
 /// - every Decision accounts for `total` replicas;
 /// - from above: the Bundles of its members never ask for more than it places. A cluster that lost its place keeps its
 ///   Bundle until the others have what it had: removal comes last;
-/// - from below: no member asks for less than the smaller of what it asked for when the Decision was stored and what the
-///   Decision gives it. What shrinks is written before what grows, so the sum may dip, but by no more than what moves:
-///   it is at least `placed` less what members gain;
+/// - from below: what a member asked for when the Decision was stored, or later, it keeps, up to what the Decision gives
+///   it. So the sum may dip, since what shrinks is written before what grows, but by no more than what moves: `placed`
+///   less what members have still to gain;
 /// - in the end they ask for what the Decision says.
 fn conserved(log: &States, total: u64) -> Result<Seen, String> {
     let mut seen = Seen::default();
     let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
-    // Decision -> what it says, and what its members asked for when it was stored.
+    // Decision -> what it says, and what its members have had of it.
     let mut decisions: BTreeMap<&str, (&Placed, BTreeMap<&str, u64>)> = BTreeMap::new();
     for (version, (name, state)) in log {
         let asked = |cluster: &str, bundles: &BTreeMap<&str, u64>| {
@@ -166,33 +166,28 @@ fn conserved(log: &States, total: u64) -> Result<Seen, String> {
                 bundles.remove(name.as_str());
             }
         }
-        for (decision, (placed, then)) in &decisions {
-            let now = || {
-                placed
-                    .members
-                    .iter()
-                    .map(|(cluster, given)| (cluster, *given, asked(cluster, &bundles)))
-            };
-            let sum: u64 = now().map(|(.., asked)| asked).sum();
+        for (decision, (placed, floor)) in &mut decisions {
+            let placed = *placed;
+            let mut sum = 0;
+            for (cluster, given) in &placed.members {
+                let (asked, floor) = (
+                    asked(cluster, &bundles),
+                    floor.entry(cluster.as_str()).or_default(),
+                );
+                // What a member has of what it gets stays with it.
+                *floor = (*floor).min(*given);
+                if asked < *floor {
+                    return Err(format!(
+                        "{decision} at {version}: {cluster} asks for {asked} after {floor}, {placed:?}"
+                    ));
+                }
+                *floor = asked.min(*given);
+                sum += asked;
+            }
             if sum > placed.placed {
                 return Err(format!(
                     "{decision} at {version}: {sum} are asked for, {placed:?}: {bundles:?}"
                 ));
-            }
-            let moving: u64 = now()
-                .map(|(cluster, given, _)| given.saturating_sub(then[cluster.as_str()]))
-                .sum();
-            if sum + moving < placed.placed {
-                return Err(format!(
-                    "{decision} at {version}: {sum} with {moving} moving, {placed:?}: {bundles:?}"
-                ));
-            }
-            for (cluster, given, asked) in now() {
-                if asked < given.min(then[cluster.as_str()]) {
-                    return Err(format!(
-                        "{decision} at {version}: {cluster} asks for {asked}, {placed:?} after {then:?}"
-                    ));
-                }
             }
             let is_last = log.last_key_value().is_some_and(|(last, _)| last == version);
             if is_last && sum != placed.placed {

@@ -1,4 +1,5 @@
-//! What follows from a write: custom kinds, dependents of deleted owners, contents of deleted namespaces.
+//! What follows from a write: custom kinds, dependents of deleted owners, contents of deleted namespaces, Events that are
+//! over their time.
 //!
 //! Every write leaves notes of what may follow; the request that wrote works them off before it answers. No task of its
 //! own, so that a thousand servers in one process cost no task each, and whoever saw the answer sees the consequences.
@@ -6,6 +7,7 @@
 
 mod cascade;
 mod definitions;
+mod expiry;
 mod namespaces;
 mod owners;
 
@@ -43,6 +45,8 @@ enum Note {
     DefinitionHeld(Key),
     /// A custom object is gone from this table.
     DefinitionLost(String),
+    /// An Event was written.
+    EventWritten,
 }
 
 /// What is left to follow up.
@@ -51,6 +55,7 @@ pub(crate) struct Notes {
     queue: Mutex<VecDeque<Note>>,
     /// Held while notes are worked off: who gets it finds its own notes done or still in the queue.
     working: Mutex<()>,
+    sweep: expiry::Sweep,
 }
 
 impl Core {
@@ -72,6 +77,9 @@ impl Core {
             self.follow_definition(old, new);
         }
         let mut notes = vec![];
+        if new.is_some() && expiry::holds_events(&key.table) {
+            notes.push(Note::EventWritten);
+        }
         match new {
             None => {
                 notes.push(Note::OwnerGone(
@@ -120,6 +128,7 @@ impl Core {
                 Note::NamespaceLost(name) => self.finish_namespace(&name),
                 Note::DefinitionHeld(key) => self.empty_definition(&key),
                 Note::DefinitionLost(table) => self.finish_definition(&table),
+                Note::EventWritten => self.expire_events(),
             }
         }
     }

@@ -1,12 +1,13 @@
 //! Bundles, by the application that they belong to.
 
-use super::{Cache, State, older};
+use super::{Cache, KINDS, State, older};
 use crate::{application::Key, dispatch::Observed};
 use roundhouse_api::names::{bundle_name, label};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+use tokio::time::Instant;
 
 impl Cache {
     /// Takes a Bundle in; returns the applications that it concerns: of its labels now, and before.
@@ -20,6 +21,7 @@ impl Cache {
             }
             concerned.extend(state.unlink(&key, &held));
         }
+        self.time(&state, &key, &observed);
         if let Some(application) = application_of(&observed) {
             state
                 .by_application
@@ -40,6 +42,20 @@ impl Cache {
         concerned
     }
 
+    /// Notes when a Bundle was dispatched, and how long it took once its agent reports ready. What the first lists bring
+    /// was dispatched nobody knows when.
+    fn time(&self, state: &State, key: &Key, observed: &Observed) {
+        if state.listed.len() < KINDS || observed.spec.application_ref.is_none() {
+            return;
+        }
+        let held = state.bundles.get(key).map(Arc::as_ref);
+        if let Some(took) = self.lag.lock().seen(held, observed, Instant::now()) {
+            let member = state.fleet.members.get(&observed.cluster);
+            self.metrics
+                .ready(member.map_or("", |member| member.region.as_str()), took);
+        }
+    }
+
     /// Hand-written Bundles that go some time after they are complete.
     pub(in crate::application) fn expiring(&self) -> Vec<Observed> {
         let state = self.state.read();
@@ -55,6 +71,7 @@ impl Cache {
     pub(in crate::application) fn remove_bundle(&self, key: &Key) -> Option<Key> {
         let mut state = self.state.write();
         state.expiring.remove(key);
+        self.lag.lock().gone(key);
         let held = state.bundles.remove(key)?;
         state.unlink(key, &held)
     }

@@ -2,11 +2,11 @@
 
 use super::view::ClusterView;
 use crate::{
-    cli::{columns, format::Format},
+    cli::{age::ago, columns, format::Format},
     words,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 /// Every cluster, in columns or by region.
@@ -206,17 +206,5 @@ fn since(condition: Option<&Condition>, now: Timestamp) -> String {
     match condition {
         Some(c) => format!("{} {}", state(condition), ago(Some(&c.last_transition_time), now)),
         None => "no".to_owned(),
-    }
-}
-
-/// How long ago, in the largest unit, as kubectl does; `-` if never.
-fn ago(time: Option<&Time>, now: Timestamp) -> String {
-    let Some(time) = time else { return "-".to_owned() };
-    let seconds = now.duration_since(time.0).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
     }
 }

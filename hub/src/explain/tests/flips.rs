@@ -526,7 +526,7 @@ fn a_cluster_in_trouble_that_ranks_too_low_gets_in_by_rank_alone() {
         ),
         (
             NotChosen::Tainted,
-            facing(setting.clone(), "c1", |facts| {
+            facing(setting, "c1", |facts| {
                 facts.taints = vec![taint("gpu", "", TaintEffect::NoSchedule)];
             }),
         ),

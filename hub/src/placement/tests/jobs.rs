@@ -73,3 +73,12 @@ fn what_a_lost_cluster_had_of_a_job_is_unplaced_and_named() {
         ]
     );
 }
+
+#[test]
+fn a_job_that_no_cluster_got_is_divided_when_one_comes() {
+    let stored = stored(&job(10, &[]));
+    assert_eq!(stored[0].workloads.len(), 1);
+    let mut joined = job(10, &["a", "b", "c"]);
+    joined.previous = Previous::from_decisions_at("app-v1", &stored);
+    assert_eq!(numbers(&joined.place()), [3, 3, 3]);
+}

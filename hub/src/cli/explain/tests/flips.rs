@@ -61,9 +61,14 @@ fn fleet(c1: Cluster) -> Vec<Cluster> {
     [c1].into_iter().chain(others).collect()
 }
 
+fn deploy(properties: Value) -> Value {
+    let mut step = json!({"name": "deploy", "type": "deploy"});
+    step["properties"] = properties;
+    step
+}
+
 fn hub(replicas: u32, properties: Value, c1: Cluster) -> Hub {
-    let steps = json!([{"name": "deploy", "type": "deploy", "properties": properties}]);
-    Hub::new(application(replicas, &steps), fleet(c1))
+    Hub::new(application(replicas, &json!([deploy(properties)])), fleet(c1))
 }
 
 fn plain() -> Cluster {
@@ -326,7 +331,7 @@ fn job(parallelism: u32, completions: Option<u32>, properties: Value) -> Value {
     let object = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec});
     json!({
         "components": [{"name": "sums", "type": "k8s-objects", "properties": {"objects": [object]}}],
-        "workflow": {"steps": [{"name": "deploy", "type": "deploy", "properties": properties}]}})
+        "workflow": {"steps": [deploy(properties)]}})
 }
 
 #[test]
@@ -387,7 +392,7 @@ fn a_job_that_was_divided_moves_only_with_a_new_revision() {
 
 #[test]
 fn what_a_policy_or_a_placement_says_is_changed_there() {
-    let steps = |properties: Value| json!([{"name": "deploy", "type": "deploy", "properties": properties}]);
+    let steps = |properties: Value| json!([deploy(properties)]);
     let mut spec = application(6, &steps(json!({"policies": ["p"]})));
     spec["policies"] = json!([{"name": "p", "type": "placement", "properties": heavy()}]);
     check(&Hub::new(spec, fleet(plain())), "Arithmetic", "share");
@@ -412,6 +417,6 @@ fn a_placed_cluster_is_taken_out() {
     let objects = json!([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}]);
     let spec = json!({
         "components": [{"name": "all", "type": "k8s-objects", "properties": {"objects": objects}}],
-        "workflow": {"steps": [{"name": "deploy", "type": "deploy", "properties": all()}]}});
+        "workflow": {"steps": [deploy(all())]}});
     check(&Hub::new(spec, fleet(plain())), "Member", "");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const ALL: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
 
-fn hub(properties: Value) -> Hub {
+fn hub(properties: &Value) -> Hub {
     let steps = json!([{"name": "deploy", "type": "deploy", "properties": properties}]);
     Hub::new(
         application(10, &steps),
@@ -84,7 +84,7 @@ fn check(hub: &Hub, headline: &str, about: &str) {
 
 #[test]
 fn a_placement_that_is_missing_holds_every_step() {
-    let mut hub = hub(json!({"placementRef": {"name": "gold"}}))
+    let mut hub = hub(&json!({"placementRef": {"name": "gold"}}))
         .with("gold", &east())
         .deliver();
     hub.placements.clear();
@@ -115,7 +115,7 @@ fn a_placement_that_is_missing_holds_every_step() {
 
 #[test]
 fn the_delete_budget_holds_what_is_to_go() {
-    let hub = relabel(hub(east()).deliver(), &["c1", "c2", "c3"], "west");
+    let hub = relabel(hub(&east()).deliver(), &["c1", "c2", "c3"], "west");
     let step = &hub.explained("c1")[0];
     let why = step["held"][0].as_str().unwrap_or_else(|| panic!("{step:#}"));
     assert!(
@@ -135,13 +135,13 @@ fn the_delete_budget_holds_what_is_to_go() {
 
 #[test]
 fn a_cluster_out_of_reach_is_held_as_it_is() {
-    let silent = hub(east()).deliver().facing("c1", lose_contact);
+    let silent = hub(&east()).deliver().facing("c1", lose_contact);
     let why = "its agent is out of reach: nothing new reaches it, and nothing is taken away";
     check(&silent, why, "reachable");
     // One that is to go cannot be told.
     let why = "its agent is out of reach: it removes the application once it answers again";
     check(&relabel(silent, &["c1"], "west"), why, "reachable");
     // One that has nothing gets nothing.
-    let empty = hub(east()).facing("c1", lose_contact);
+    let empty = hub(&east()).facing("c1", lose_contact);
     assert_eq!(empty.explained("c1")[0]["reason"], "Unreachable");
 }

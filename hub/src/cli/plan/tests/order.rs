@@ -280,17 +280,13 @@ fn placement() -> impl Strategy<Value = (Fields, Vec<(Fields, Share)>)> {
     let limit = prop::option::weighted(0.4, (1..6u32, prop::option::of(topology)));
     (
         prop::collection::vec(rule(), 1..5),
-        any::<[bool; 2]>(),
+        any::<bool>(),
         limit,
         subsequence(tolerations, 0..=3),
         prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(change(), 1..3)],
     )
-        .prop_map(|(rules, [spread, never], limit, tolerations, changes)| {
+        .prop_map(|(rules, never, limit, tolerations, changes)| {
             let mut fields = vec![
-                (
-                    "remainder",
-                    Text::Just(json!(if spread { "Spread" } else { "Hold" })),
-                ),
                 (
                     "rebalance",
                     Text::Just(json!(if never { "Never" } else { "OnChange" })),
@@ -309,7 +305,9 @@ fn placement() -> impl Strategy<Value = (Fields, Vec<(Fields, Share)>)> {
 /// An application of several workloads, placed by several steps. Percentages sum to at most 100.
 fn application() -> impl Strategy<Value = Text> {
     let steps = prop::collection::vec(placement(), 1..3);
-    (steps, prop::collection::vec(0..40u32, 1..4), 0..8u32).prop_map(|(steps, replicas, slack)| {
+    let remainder = prop::sample::select(vec!["Hold", "Spread"]);
+    let replicas = prop::collection::vec(0..40u32, 1..4);
+    (steps, replicas, 0..8u32, remainder).prop_map(|(steps, replicas, slack, remainder)| {
         let raw: u32 = steps
             .iter()
             .flat_map(|(_, rules)| rules)
@@ -329,6 +327,8 @@ fn application() -> impl Strategy<Value = Text> {
                 fields.extend(share(of).map(|share| ("replicas", share)));
                 map(fields)
             };
+            // Validation wants the same in every step.
+            fields.push(("remainder", Text::Just(json!(remainder))));
             fields.push(("placement", Text::List(rules.into_iter().map(rule).collect())));
             map([
                 ("name", Text::Just(json!(format!("s{index}")))),

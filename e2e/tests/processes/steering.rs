@@ -1,0 +1,319 @@
+//! The verbs that steer a run, as processes against a running hub, by their exit status and what they print.
+
+use crate::yard::Yard;
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use roundhouse_e2e::{
+    binaries::binaries,
+    kubectl::Kubectl,
+    process::{Ended, Process, Signal, soon},
+};
+use serde_json::{Value, json};
+
+/// Ends in progress, failed or refused, awaiting a person, too late.
+const IN_PROGRESS: i32 = 2;
+const FAILED: i32 = 3;
+const REFUSED: i32 = 3;
+const AWAITING: i32 = 5;
+const TIMED_OUT: i32 = 124;
+
+/// Runs `roundhouse` with the hub's kubeconfig.
+async fn roundhouse(yard: &Yard, words: &[&str]) -> Result<Ended> {
+    let kubeconfig = yard
+        .home
+        .path()
+        .join("hub/admin.kubeconfig")
+        .display()
+        .to_string();
+    let all = words.iter().copied().chain(["--kubeconfig", &kubeconfig]);
+    Process::start(&binaries()?.roundhouse, all, yard.home.path())?
+        .wait()
+        .await
+}
+
+/// Runs it and checks the exit status; returns what it printed.
+async fn ends(yard: &Yard, code: i32, words: &[&str]) -> Result<String> {
+    let ended = roundhouse(yard, words).await?;
+    ensure!(
+        ended.status.code() == Some(code),
+        "roundhouse {} ended with {}, not {code}\n{}{}",
+        words.join(" "),
+        ended.status,
+        ended.stdout,
+        ended.stderr
+    );
+    Ok(ended.stdout + &ended.stderr)
+}
+
+fn spec(image: &str, steps: &Value) -> Value {
+    json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": image, "replicas": 10}}],
+        "workflow": {"steps": steps}})
+}
+
+fn region(name: &str, share: &str) -> Value {
+    json!({"name": name, "type": "deploy", "properties": {"placement": [
+        {"clusterSelector": {"region": name}, "replicas": share}]}})
+}
+
+/// Both regions in one step.
+fn at_once(image: &str) -> Value {
+    let both = json!({"name": "both", "type": "deploy", "properties": {"placement": [
+        {"clusterSelector": {"region": "east"}, "replicas": "70%"},
+        {"clusterSelector": {"region": "west"}, "replicas": "30%"}]}});
+    spec(image, &json!([both]))
+}
+
+async fn apply(yard: &Yard, spec: Value) -> Result<()> {
+    let applications = yard.applications();
+    if applications.get_opt("web").await?.is_none() {
+        let object = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default"}, "spec": spec});
+        let object: DynamicObject = serde_json::from_value(object)?;
+        applications.create(&PostParams::default(), &object).await?;
+        return Ok(());
+    }
+    let operations = json!([{"op": "replace", "path": "/spec", "value": spec}]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(operations)?);
+    applications.patch("web", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// The replicas that are asked for in a member; `None` without a Deployment.
+async fn asked(yard: &Yard, member: &str) -> Result<Option<i32>> {
+    let web: Option<Deployment> = yard.deployments(member).await?.get_opt("web").await?;
+    Ok(web.and_then(|web| web.spec?.replicas))
+}
+
+#[tokio::test]
+async fn region_east_first_then_approval_then_west() -> Result<()> {
+    let yard = Yard::start().await?;
+    let absent = ends(&yard, 1, &["status", "web"]).await?;
+    ensure!(
+        absent.contains("there is no application default/web [E-APPLICATION]"),
+        "{absent}"
+    );
+    let approve = json!({"name": "approve", "type": "suspend", "properties": {"message": "look at the graphs of east"}});
+    let steps = json!([region("east", "70%"), approve, region("west", "30%")]);
+    apply(&yard, spec("nginx:1.28", &steps)).await?;
+
+    let watched = ends(
+        &yard,
+        AWAITING,
+        &["watch", "web", "--until", "ready", "--timeout", "60s"],
+    )
+    .await?;
+    ensure!(watched.contains("look at the graphs of east"), "{watched}");
+    assert_eq!(
+        (asked(&yard, "east-1").await?, asked(&yard, "west-1").await?),
+        (Some(7), None)
+    );
+    let status = ends(&yard, AWAITING, &["status", "web"]).await?;
+    ensure!(status.contains("try:   roundhouse resume web"), "{status}");
+    let json = ends(&yard, AWAITING, &["status", "web", "-o", "json"]).await?;
+    let json: Value = serde_json::from_str(&json)?;
+    assert_eq!(
+        (json["state"].as_str(), json["exitStatus"].as_i64()),
+        (Some("awaiting"), Some(5))
+    );
+    let refused = ends(&yard, REFUSED, &["approve", "web", "--hash", "0123456789abcdef"]).await?;
+    ensure!(refused.contains("no removal waits for an approval"), "{refused}");
+
+    let resumed = ends(&yard, 0, &["resume", "web"]).await?;
+    assert_eq!(resumed, "application default/web resumed\n");
+    let watched = ends(
+        &yard,
+        0,
+        &["watch", "web", "--until", "ready", "--timeout", "60s"],
+    )
+    .await?;
+    ensure!(watched.contains("delivered"), "{watched}");
+    assert_eq!(asked(&yard, "west-1").await?, Some(3));
+    let status = ends(&yard, 0, &["status", "web", "-o", "tree"]).await?;
+    ensure!(status.contains("2/2 clusters, 10/10 replicas ready"), "{status}");
+    let again = ends(&yard, REFUSED, &["resume", "web"]).await?;
+    ensure!(again.contains("it is not suspended: it is delivered"), "{again}");
+
+    if let Err(skipped) = Kubectl::installed().await {
+        eprintln!("{skipped}");
+        return Ok(());
+    }
+    let kubectl = Kubectl::new(&yard.home.path().join("hub/admin.kubeconfig"));
+    soon("the story in kubectl describe", async || {
+        let described = kubectl.run(&["describe", "application", "web"]).await?;
+        let story = [
+            "RunStarted",
+            "StepSucceeded",
+            "Suspended",
+            "Resumed",
+            "RunSucceeded",
+            "web-v1 was delivered",
+        ];
+        let events = described.split("Events:").nth(1).unwrap_or_default().to_owned();
+        Ok(match story.iter().all(|word| events.contains(word)) {
+            true => Ok(()),
+            false => Err(events),
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_run_is_paused_goes_on_is_terminated_and_starts_again() -> Result<()> {
+    let yard = Yard::start().await?;
+    yard.agents[1].signal(Signal::Stop).await?;
+    apply(&yard, at_once("nginx:1.28")).await?;
+    let late = ends(
+        &yard,
+        TIMED_OUT,
+        &["watch", "web", "--until", "ready", "--timeout", "3s"],
+    )
+    .await?;
+    ensure!(late.contains("[E-TIMEOUT]") && late.contains("west-1"), "{late}");
+    ends(&yard, IN_PROGRESS, &["status", "web"]).await?;
+    let refused = ends(&yard, REFUSED, &["resume", "web"]).await?;
+    ensure!(
+        refused.contains("it is not suspended: it is delivering"),
+        "{refused}"
+    );
+
+    ends(&yard, 0, &["suspend", "web"]).await?;
+    ends(
+        &yard,
+        AWAITING,
+        &["watch", "web", "--until", "ready", "--timeout", "60s"],
+    )
+    .await?;
+    let again = ends(&yard, 0, &["suspend", "web"]).await?;
+    assert_eq!(again, "application default/web is suspended already\n");
+    ends(&yard, 0, &["resume", "web"]).await?;
+
+    ends(&yard, 0, &["terminate", "web"]).await?;
+    ends(
+        &yard,
+        FAILED,
+        &["watch", "web", "--until", "delivered", "--timeout", "60s"],
+    )
+    .await?;
+    let status = ends(&yard, FAILED, &["status", "web"]).await?;
+    ensure!(status.contains("try:   roundhouse restart web"), "{status}");
+    let again = ends(&yard, 0, &["terminate", "web"]).await?;
+    assert_eq!(again, "application default/web is terminated already\n");
+    ends(&yard, REFUSED, &["suspend", "web"]).await?;
+
+    let unknown = ends(&yard, REFUSED, &["restart", "web", "--step", "north"]).await?;
+    ensure!(
+        unknown.contains("it has no step north; its steps are both"),
+        "{unknown}"
+    );
+    yard.agents[1].signal(Signal::Continue).await?;
+    ends(&yard, 0, &["restart", "web"]).await?;
+    ends(
+        &yard,
+        0,
+        &["watch", "web", "--until", "ready", "--timeout", "60s"],
+    )
+    .await?;
+    let ended = ends(&yard, REFUSED, &["terminate", "web"]).await?;
+    ensure!(ended.contains("its run has ended"), "{ended}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rollback_delivers_an_old_content_and_the_history_shows_it() -> Result<()> {
+    let yard = Yard::start().await?;
+    let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
+    for image in ["nginx:1.28", "nginx:1.29"] {
+        apply(&yard, at_once(image)).await?;
+        ends(&yard, 0, &ready).await?;
+    }
+    let history = async || -> Result<Value> {
+        let text = ends(&yard, 0, &["history", "web", "-o", "json"]).await?;
+        serde_json::from_str(&text).context(text)
+    };
+    let delivered = |history: &Value, at: usize| history[at]["deliveredAt"].is_string();
+    soon("both deliveries in the history", async || {
+        let history = history().await?;
+        let both = delivered(&history, 0) && delivered(&history, 1);
+        Ok(if both { Ok(()) } else { Err(history) })
+    })
+    .await?;
+    let seen = history().await?;
+    assert_eq!(
+        seen[1]["changes"],
+        json!(["component web: image nginx:1.28 → nginx:1.29"])
+    );
+    assert_eq!(
+        (&seen[0]["current"], &seen[1]["current"]),
+        (&json!(false), &json!(true))
+    );
+    assert_eq!(
+        (&seen[0]["clusters"], &seen[1]["clusters"]),
+        (&json!(0), &json!(2))
+    );
+
+    let back = ends(&yard, 0, &["rollback", "web"]).await?;
+    assert_eq!(back, "application default/web goes back to web-v1\n");
+    ends(&yard, 0, &ready).await?;
+    for member in ["east-1", "west-1"] {
+        assert_eq!(yard.web(member).await?.2, "nginx:1.28", "{member}");
+    }
+    assert_eq!(history().await?[0]["current"], json!(true));
+    let already = ends(&yard, REFUSED, &["rollback", "web", "--to", "1"]).await?;
+    ensure!(
+        already.contains("its spec is that of web-v1 already"),
+        "{already}"
+    );
+    let unknown = ends(&yard, REFUSED, &["rollback", "web", "--to", "9"]).await?;
+    ensure!(
+        unknown.contains("no revision 9 of it; it has web-v1, web-v2"),
+        "{unknown}"
+    );
+    ends(&yard, 0, &["rollback", "web", "--to", "web-v2"]).await?;
+    ends(&yard, 0, &ready).await?;
+    assert_eq!(yard.web("west-1").await?.2, "nginx:1.29");
+    Ok(())
+}
+
+#[tokio::test]
+async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
+    let yard = Yard::of(&[("east-1", "east"), ("west-1", "west"), ("west-2", "west")]).await?;
+    let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
+    apply(&yard, at_once("nginx:1.28")).await?;
+    ends(&yard, 0, &ready).await?;
+    apply(&yard, spec("nginx:1.28", &json!([region("east", "70%")]))).await?;
+    soon("the removals held", async || {
+        let ended = roundhouse(&yard, &["status", "web", "-o", "json"]).await?;
+        Ok(if ended.status.code() == Some(AWAITING) {
+            Ok(())
+        } else {
+            Err(ended.stdout)
+        })
+    })
+    .await?;
+    let status: Value =
+        serde_json::from_str(&ends(&yard, AWAITING, &["status", "web", "-o", "json"]).await?)?;
+    let advice = status["try"][0].as_str().context("no advice")?.to_owned();
+    let hash = advice
+        .strip_prefix("roundhouse approve web --hash ")
+        .context(advice.clone())?;
+    let wrong = ends(&yard, REFUSED, &["approve", "web", "--hash", "0123456789abcdef"]).await?;
+    ensure!(
+        wrong.contains(&format!("what waits for an approval is {hash}")),
+        "{wrong}"
+    );
+    assert_eq!(
+        asked(&yard, "west-1").await?.is_some(),
+        true,
+        "nothing was removed"
+    );
+    ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    soon("west lets go", async || {
+        let left = (asked(&yard, "west-1").await?, asked(&yard, "west-2").await?);
+        Ok(if left == (None, None) { Ok(()) } else { Err(left) })
+    })
+    .await?;
+    ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    ends(&yard, 0, &ready).await?;
+    Ok(())
+}

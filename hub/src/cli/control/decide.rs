@@ -1,0 +1,392 @@
+//! Whether a command makes sense where an application stands, and what is written for it. Pure.
+//!
+//! Commands are the seed's controls: fields of the status that a user may set (policies-and-workflow). All of them may be
+//! repeated: what holds already is not written again.
+
+use crate::{
+    cli::status::{Stands, verdict},
+    dispatch::removal,
+};
+use roundhouse_api::{
+    application::{ACCEPTED, ApplicationPhase, DELETES_HELD, StepPhase, StepStatus, WorkflowStatus},
+    condition,
+    names::annotation,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What a person wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Suspend,
+    Resume,
+    Terminate,
+    Restart { step: Option<String> },
+    Approve { hash: String },
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    /// A merge patch of the status.
+    Status(Value),
+    /// A merge patch of the metadata.
+    Metadata(Value),
+    /// Nothing: it is so already.
+    Already(&'static str),
+    /// It makes no sense here.
+    Refused { why: String, advice: Option<String> },
+}
+
+impl Answer {
+    fn refused(why: impl Into<String>, advice: impl Into<String>) -> Answer {
+        Answer::Refused {
+            why: why.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}
+
+impl Command {
+    /// What is said when it was written.
+    pub(super) fn done(&self) -> String {
+        match self {
+            Command::Suspend => "suspended".to_owned(),
+            Command::Resume => "resumed".to_owned(),
+            Command::Terminate => "terminated".to_owned(),
+            Command::Restart { step: None } => "restarted".to_owned(),
+            Command::Restart { step: Some(step) } => format!("restarted from step {step}"),
+            Command::Approve { hash } => format!("approved: the removals of {hash} go ahead"),
+        }
+    }
+
+    /// As a verb of an error.
+    pub(super) fn passive(&self) -> &'static str {
+        match self {
+            Command::Suspend => "suspended",
+            Command::Resume => "resumed",
+            Command::Terminate => "terminated",
+            Command::Restart { .. } => "restarted",
+            Command::Approve { .. } => "approved",
+        }
+    }
+}
+
+/// Judges a command. `annotations` are those of the Application.
+pub(super) fn decide(command: &Command, app: &Stands<'_>, annotations: &BTreeMap<String, String>) -> Answer {
+    if app.deleting {
+        return Answer::Refused {
+            why: "it is being deleted".to_owned(),
+            advice: None,
+        };
+    }
+    if let Command::Approve { hash } = command {
+        return approve(hash, app, annotations);
+    }
+    let status = app.status;
+    let command_of = |verb: &str| crate::cli::subject::command(verb, app.namespace, app.name);
+    if status.observed_generation != app.generation {
+        return Answer::refused(
+            "its spec was changed and the hub has not looked at it yet: a new run is about to start",
+            format!("{}, and then again", command_of("status")),
+        );
+    }
+    let refused = condition::get(&status.conditions, ACCEPTED).filter(|accepted| accepted.status == "False");
+    if let Some(refused) = refused {
+        return Answer::refused(
+            format!("its spec is refused: {}", refused.message),
+            "correct the fields that are named, and apply again",
+        );
+    }
+    let Some(run) = &status.workflow else {
+        return match command {
+            Command::Restart { step: None } => Answer::Already("about to start anew"),
+            _ => Answer::refused("its run has not started", command_of("status")),
+        };
+    };
+    let is_now = || format!("it is {}", verdict(app).headline);
+    match command {
+        Command::Suspend if run.finished => {
+            Answer::refused(format!("its run has ended: {}", is_now()), command_of("restart"))
+        }
+        Command::Suspend if run.terminated => Answer::refused(is_now(), command_of("status")),
+        Command::Suspend if run.suspend => Answer::Already("suspended already"),
+        Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true}})),
+        Command::Resume if run.finished || run.terminated => Answer::refused(
+            format!("it is not suspended: {}", is_now()),
+            command_of("restart"),
+        ),
+        Command::Resume if run.suspend => Answer::Status(json!({"workflow": {"suspend": false}})),
+        Command::Resume if run.status == Some(StepPhase::Suspending) => {
+            Answer::Already("resumed already, and the hub takes it up")
+        }
+        Command::Resume => {
+            Answer::refused(format!("it is not suspended: {}", is_now()), command_of("status"))
+        }
+        Command::Terminate if run.finished => match status.phase {
+            Some(ApplicationPhase::WorkflowTerminated) => Answer::Already("terminated already"),
+            _ => Answer::refused(format!("its run has ended: {}", is_now()), command_of("status")),
+        },
+        Command::Terminate if run.terminated => Answer::Already("terminated already"),
+        Command::Terminate => Answer::Status(json!({"workflow": {"terminated": true}})),
+        Command::Restart { step: None } => {
+            Answer::Status(json!({"phase": "runningWorkflow", "workflow": null}))
+        }
+        Command::Restart { step: Some(step) } => restart_from(step, run, &command_of("status")),
+        Command::Approve { .. } => Answer::Already("approved already"),
+    }
+}
+
+fn restart_from(name: &str, run: &WorkflowStatus, look: &str) -> Answer {
+    let steps: Vec<&StepStatus> = crate::cli::status::steps(run).collect();
+    let Some(step) = steps.iter().find(|step| step.name == name) else {
+        let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+        return Answer::refused(
+            format!("it has no step {name}; its steps are {}", names.join(", ")),
+            "--step with one of them",
+        );
+    };
+    if run.restart_from.as_deref() == Some(name) {
+        return Answer::Already("restarted already, and the hub takes it up");
+    }
+    if step.phase == StepPhase::Pending {
+        return Answer::refused(format!("step {name} has not started"), look);
+    }
+    Answer::Status(json!({"workflow": {"restartFrom": name}}))
+}
+
+fn approve(hash: &str, app: &Stands<'_>, annotations: &BTreeMap<String, String>) -> Answer {
+    let approved = annotations.get(annotation::CONFIRM_DELETES).map(String::as_str) == Some(hash);
+    let held = condition::get(&app.status.conditions, DELETES_HELD).filter(|held| held.status == "True");
+    let asked = held.and_then(|held| removal::asked_hash(&held.message));
+    match asked {
+        _ if approved => Answer::Already("approved already"),
+        Some(asked) if asked == hash => {
+            Answer::Metadata(json!({"annotations": {annotation::CONFIRM_DELETES: hash}}))
+        }
+        Some(asked) => Answer::refused(
+            format!("what waits for an approval is {asked}, not {hash}: the set of clusters has changed"),
+            format!(
+                "{}, and look at what would be removed",
+                crate::cli::subject::command("status", app.namespace, app.name)
+            ),
+        ),
+        None => Answer::Refused {
+            why: "no removal waits for an approval".to_owned(),
+            advice: Some(match app.status.phase {
+                Some(ApplicationPhase::WorkflowSuspending) => {
+                    let resume = crate::cli::subject::command("resume", app.namespace, app.name);
+                    format!("{resume}, if it is the suspended step that is meant")
+                }
+                _ => crate::cli::subject::command("status", app.namespace, app.name),
+            }),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::application::ApplicationStatus;
+
+    /// The answer in a word: `writes …`, `already …`, `refused: …`.
+    fn answer(command: &Command, status: &Value, annotations: &[(&str, &str)]) -> String {
+        let status: ApplicationStatus = serde_json::from_value(status.clone()).unwrap();
+        let app = Stands {
+            namespace: "default",
+            name: "web",
+            generation: Some(1),
+            deleting: false,
+            status: &status,
+            timers: &BTreeMap::new(),
+        };
+        let annotations = annotations
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        match decide(command, &app, &annotations) {
+            Answer::Status(patch) | Answer::Metadata(patch) => format!("writes {patch}"),
+            Answer::Already(what) => format!("is {what}"),
+            Answer::Refused { why, advice } => {
+                format!("refused: {why} → {}", advice.unwrap_or_default())
+            }
+        }
+    }
+
+    fn run(phase: &str, run: Value) -> Value {
+        json!({"observedGeneration": 1, "phase": phase, "workflow": run})
+    }
+
+    #[test]
+    fn each_command_in_each_state() {
+        let steps = json!([{"name": "east", "type": "deploy", "phase": "running"}, {"name": "west", "type": "deploy", "phase": "pending"}]);
+        let running = run("runningWorkflow", json!({"status": "running", "steps": steps}));
+        let suspended = run(
+            "workflowSuspending",
+            json!({"status": "suspending", "suspend": true, "steps": steps}),
+        );
+        let resumed = run(
+            "workflowSuspending",
+            json!({"status": "suspending", "suspend": false, "steps": steps}),
+        );
+        let terminated = run(
+            "workflowTerminated",
+            json!({"status": "failed", "finished": true, "terminated": true, "steps": steps}),
+        );
+        let failed = run(
+            "workflowFailed",
+            json!({"status": "failed", "finished": true, "terminated": true, "steps": steps}),
+        );
+        let done = run(
+            "running",
+            json!({"status": "succeeded", "finished": true, "steps": steps}),
+        );
+        let changed = json!({"phase": "running"});
+        let from = |step: &str| Command::Restart {
+            step: Some(step.to_owned()),
+        };
+        let restart = Command::Restart { step: None };
+        let suspends = r#"writes {"workflow":{"suspend":true}}"#;
+        let resumes = r#"writes {"workflow":{"suspend":false}}"#;
+        let terminates = r#"writes {"workflow":{"terminated":true}}"#;
+        let restarts = r#"writes {"phase":"runningWorkflow","workflow":null}"#;
+        let restarts_east = r#"writes {"workflow":{"restartFrom":"east"}}"#;
+        let cases: [(&Command, &Value, &str); 25] = [
+            (&Command::Suspend, &running, suspends),
+            (&Command::Suspend, &suspended, "is suspended already"),
+            (&Command::Suspend, &resumed, suspends),
+            (
+                &Command::Suspend,
+                &terminated,
+                "refused: its run has ended: it is terminated → roundhouse restart web",
+            ),
+            (
+                &Command::Suspend,
+                &done,
+                "refused: its run has ended: it is delivered → roundhouse restart web",
+            ),
+            (
+                &Command::Resume,
+                &running,
+                "refused: it is not suspended: it is delivering → roundhouse status web",
+            ),
+            (&Command::Resume, &suspended, resumes),
+            (
+                &Command::Resume,
+                &resumed,
+                "is resumed already, and the hub takes it up",
+            ),
+            (
+                &Command::Resume,
+                &failed,
+                "refused: it is not suspended: it is failed → roundhouse restart web",
+            ),
+            (
+                &Command::Resume,
+                &done,
+                "refused: it is not suspended: it is delivered → roundhouse restart web",
+            ),
+            (&Command::Terminate, &running, terminates),
+            (&Command::Terminate, &suspended, terminates),
+            (&Command::Terminate, &terminated, "is terminated already"),
+            (
+                &Command::Terminate,
+                &failed,
+                "refused: its run has ended: it is failed → roundhouse status web",
+            ),
+            (
+                &Command::Terminate,
+                &done,
+                "refused: its run has ended: it is delivered → roundhouse status web",
+            ),
+            (&restart, &running, restarts),
+            (&restart, &suspended, restarts),
+            (&restart, &failed, restarts),
+            (&restart, &done, restarts),
+            (
+                &restart,
+                &json!({"observedGeneration": 1}),
+                "is about to start anew",
+            ),
+            (&from("east"), &failed, restarts_east),
+            (
+                &from("west"),
+                &failed,
+                "refused: step west has not started → roundhouse status web",
+            ),
+            (
+                &from("north"),
+                &failed,
+                "refused: it has no step north; its steps are east, west → --step with one of them",
+            ),
+            (
+                &Command::Resume,
+                &json!({"observedGeneration": 1}),
+                "refused: its run has not started → roundhouse status web",
+            ),
+            (
+                &Command::Suspend,
+                &changed,
+                "refused: its spec was changed and the hub has not looked at it yet: a new run is about to start → roundhouse status web, and then again",
+            ),
+        ];
+        for (command, status, expected) in cases {
+            assert_eq!(answer(command, status, &[]), expected, "{command:?} on {status}");
+        }
+    }
+
+    #[test]
+    fn an_approval_names_what_waits() {
+        let approve = |hash: &str| Command::Approve {
+            hash: hash.to_owned(),
+        };
+        let losing = BTreeMap::from([
+            ("c1".to_owned(), "u1".to_owned()),
+            ("c2".to_owned(), "u2".to_owned()),
+        ]);
+        let held = removal::budget("default/web", None, &losing, 4, None, jiff::Timestamp::UNIX_EPOCH);
+        let removal::Verdict::Held { hash, message, .. } = held else {
+            panic!("two of four are held")
+        };
+        let condition = |status: &str, message: &str| {
+            json!({"observedGeneration": 1, "phase": "running", "conditions": [
+            {"type": "DeletesHeld", "status": status, "reason": "R", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+        };
+        let waits = condition("True", &message);
+        assert_eq!(
+            answer(&approve(&hash), &waits, &[]),
+            format!(r#"writes {{"annotations":{{"roundhouse.dev/confirm-deletes":"{hash}"}}}}"#)
+        );
+        let named = [(annotation::CONFIRM_DELETES, hash.as_str())];
+        assert_eq!(answer(&approve(&hash), &waits, &named), "is approved already");
+        assert_eq!(
+            answer(&approve(&hash), &condition("False", ""), &named),
+            "is approved already",
+            "also when it is done"
+        );
+        assert!(answer(&approve("0123"), &waits, &[]).starts_with(&format!(
+            "refused: what waits for an approval is {hash}, not 0123"
+        )));
+        assert_eq!(
+            answer(&approve("0123"), &condition("False", ""), &[]),
+            "refused: no removal waits for an approval → roundhouse status web"
+        );
+        let suspended = run(
+            "workflowSuspending",
+            json!({"status": "suspending", "suspend": true}),
+        );
+        assert!(
+            answer(&approve("0123"), &suspended, &[]).ends_with("if it is the suspended step that is meant")
+        );
+    }
+
+    #[test]
+    fn the_other_message_of_held_removals_names_its_hash_too() {
+        let refused = BTreeMap::from([("c1".to_owned(), "u1".to_owned())]);
+        let (hash, message) =
+            removal::refusal("default/web", &refused, &std::collections::BTreeSet::new()).unwrap();
+        assert_eq!(removal::asked_hash(&message), Some(hash.as_str()));
+        assert_eq!(removal::asked_hash("nothing"), None);
+        assert_eq!(removal::asked_hash("roundhouse.dev/confirm-deletes="), None);
+    }
+}

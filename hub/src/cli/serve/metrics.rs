@@ -1,0 +1,32 @@
+//! The metrics port of a hub.
+
+use crate::{
+    cli::Failure,
+    metrics::{Metrics, serve},
+    run::HubOptions,
+};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Serves the metrics of a hub with these options at `address` until `stop`.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub(super) async fn listen(
+    address: SocketAddr,
+    options: &HubOptions,
+    stop: &CancellationToken,
+) -> Result<Metrics, Failure> {
+    let unusable = |error| {
+        Failure::new("E-LISTEN", format!("the metrics cannot be served at {address}"))
+            .because(error)
+            .advise("another address or port with --metrics-listen")
+    };
+    let listener = TcpListener::bind(address).await.map_err(unusable)?;
+    let address = listener.local_addr().map_err(unusable)?;
+    eprintln!("metrics at http://{address}/metrics");
+    let metrics = options.application.metrics.clone();
+    tokio::spawn(serve(listener, metrics.clone(), stop.clone()));
+    Ok(metrics)
+}

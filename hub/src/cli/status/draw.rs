@@ -1,0 +1,280 @@
+//! One application on one screen. Pure.
+
+use super::{StatusView, Style};
+use crate::{
+    cli::{age::ago, columns, format::Format},
+    words,
+};
+use jiff::Timestamp;
+use roundhouse_api::application::{
+    ClusterDelivery, Delivery, RegionDelivery, StepPhase, StepReason, StepStatus, WorkflowStatus,
+};
+use std::fmt::Write as _;
+
+/// Clusters that are named without `-o wide`.
+const CLUSTERS: usize = 10;
+/// Characters of a message that a row shows without `-o wide`.
+const MESSAGE: usize = 100;
+
+/// The whole screen.
+pub(in crate::cli) fn draw(view: &StatusView, format: Format, style: Style, now: Timestamp) -> String {
+    let wide = format == Format::Wide;
+    let mut out = headline(view, style);
+    if let Some(run) = &view.status.workflow {
+        out.push('\n');
+        match format {
+            Format::Tree => tree(&mut out, run, style, now),
+            _ => table(&mut out, run, wide, now),
+        }
+    }
+    if let Some(delivery) = &view.status.delivery {
+        regions(&mut out, delivery, style);
+        clusters(&mut out, "not ready", &delivery.not_ready, delivery.omitted, wide);
+        clusters(
+            &mut out,
+            "degraded",
+            &delivery.degraded,
+            delivery.degraded_omitted,
+            wide,
+        );
+        if delivery.unplaced > 0 {
+            let _ = writeln!(
+                out,
+                "\n{} without a place:",
+                words::count(delivery.unplaced, "replica", "replicas")
+            );
+            for reason in &delivery.unplaced_reasons {
+                let _ = writeln!(out, "  {}", columns::plain(reason));
+            }
+        }
+    }
+    if wide {
+        conditions(&mut out, view, now);
+    }
+    let footer = footer(view, style);
+    if !footer.is_empty() {
+        out.push('\n');
+        out.push_str(&footer);
+    }
+    out
+}
+
+/// `default/web  web-v2  delivering`
+pub(in crate::cli) fn headline(view: &StatusView, style: Style) -> String {
+    let title = style.bold(&format!("{}/{}", view.namespace, view.name));
+    let revision = view.revision().unwrap_or("no revision yet");
+    let word = style.state(view.verdict.state, view.verdict.headline);
+    let mut out = format!("{title}  {revision}  {word}");
+    if let Some(delivery) = view
+        .status
+        .delivery
+        .as_ref()
+        .filter(|d| !d.clusters_ready.is_empty())
+    {
+        let _ = write!(
+            out,
+            "  {} clusters, {} replicas ready",
+            delivery.clusters_ready, delivery.replicas_ready
+        );
+    }
+    out.push('\n');
+    out
+}
+
+/// What it waits for, or what went wrong, and what to try.
+pub(in crate::cli) fn footer(view: &StatusView, style: Style) -> String {
+    let mut out = String::new();
+    let verdict = &view.verdict;
+    if let Some(why) = &verdict.why {
+        let word = match verdict.state {
+            super::State::Failed => "cause:",
+            _ => "waits:",
+        };
+        let _ = writeln!(out, "{} {}", style.bold(word), columns::plain(why));
+    }
+    for (at, advice) in verdict.advice.iter().enumerate() {
+        let word = if at == 0 { "try:  " } else { "or:   " };
+        let _ = writeln!(out, "{} {}", style.bold(word), columns::plain(advice));
+    }
+    out
+}
+
+fn table(out: &mut String, run: &WorkflowStatus, wide: bool, now: Timestamp) {
+    let mut header = vec!["STEP", "TYPE", "PHASE", "REASON", "AGE"];
+    if wide {
+        header.extend(["LAST", "RETRIES"]);
+    }
+    header.push("MESSAGE");
+    let mut rows = Vec::new();
+    each(run, &mut |step, depth| {
+        let mut row = vec![
+            format!("{}{}", "  ".repeat(depth), step.name),
+            step.type_.clone(),
+            phase(step.phase).to_owned(),
+            reason(step.reason),
+            ago(step.first_execute_time.as_ref(), now),
+        ];
+        if wide {
+            row.push(ago(step.last_execute_time.as_ref(), now));
+            row.push(step.retries.map_or("-".to_owned(), |retries| retries.to_string()));
+        }
+        row.push(match wide {
+            true => step.message.clone().unwrap_or_default(),
+            false => short(step.message.as_deref().unwrap_or_default()),
+        });
+        rows.push(row);
+    });
+    out.push_str(&columns::draw(&header, &rows, &["RETRIES"]));
+}
+
+fn tree(out: &mut String, run: &WorkflowStatus, style: Style, now: Timestamp) {
+    branches(out, &run.steps.iter().collect::<Vec<_>>(), "", style, now);
+}
+
+fn branches(out: &mut String, steps: &[&StepStatus], indent: &str, style: Style, now: Timestamp) {
+    for (at, step) in steps.iter().enumerate() {
+        let last = at + 1 == steps.len();
+        let fork = if last { "└─" } else { "├─" };
+        let age = match &step.first_execute_time {
+            Some(time) => format!("  {}", style.faint(&ago(Some(time), now))),
+            None => String::new(),
+        };
+        let message = match step.message.as_deref().filter(|message| !message.is_empty()) {
+            Some(message) => style.faint(&format!("  {}", short(message))),
+            None => String::new(),
+        };
+        let _ = writeln!(
+            out,
+            "{indent}{fork} {} {}  {}{age}{message}",
+            style.mark(step.phase),
+            style.bold(&columns::plain(&step.name)),
+            phase(step.phase).to_lowercase(),
+        );
+        let below = format!("{indent}{}", if last { "   " } else { "│  " });
+        branches(out, &children(step), &below, style, now);
+    }
+}
+
+/// Visits every step, each group before its own, with its depth.
+fn each(run: &WorkflowStatus, visit: &mut impl FnMut(&StepStatus, usize)) {
+    for step in &run.steps {
+        visit(step, 0);
+        for child in children(step) {
+            visit(child, 1);
+        }
+    }
+}
+
+/// The steps of a group.
+fn children(step: &StepStatus) -> Vec<&StepStatus> {
+    step.sub_steps.iter().collect()
+}
+
+fn regions(out: &mut String, delivery: &Delivery, style: Style) {
+    if delivery.regions.is_empty() {
+        return;
+    }
+    let name = |region: &RegionDelivery| match region.region.as_str() {
+        "" => "no region".to_owned(),
+        name => columns::plain(name),
+    };
+    let width = delivery
+        .regions
+        .iter()
+        .map(|region| name(region).chars().count())
+        .max()
+        .unwrap_or(0);
+    out.push('\n');
+    for region in &delivery.regions {
+        let trouble = region.failed > 0;
+        let mut line = format!(
+            "{:width$}  {}  {}/{} replicas  {}  {}/{} clusters",
+            name(region),
+            style.bar(region.replicas_ready, region.replicas, trouble),
+            region.replicas_ready,
+            region.replicas,
+            style.bar(region.ready.into(), region.clusters.into(), trouble),
+            region.ready,
+            region.clusters,
+        );
+        for (count, word) in [(region.failed, "failed"), (region.unreachable, "unreachable")] {
+            if count > 0 {
+                let _ = write!(line, ", {count} {word}");
+            }
+        }
+        let _ = writeln!(out, "{line}");
+    }
+}
+
+fn clusters(out: &mut String, title: &str, clusters: &[ClusterDelivery], omitted: Option<u32>, wide: bool) {
+    if clusters.is_empty() {
+        return;
+    }
+    let shown = if wide { clusters.len() } else { CLUSTERS };
+    let omitted = usize::try_from(omitted.unwrap_or(0)).unwrap_or(usize::MAX);
+    let all = clusters.len().saturating_add(omitted);
+    let _ = writeln!(out, "\n{all} {title}:");
+    let rows: Vec<Vec<String>> = clusters
+        .iter()
+        .take(shown)
+        .map(|cluster| {
+            let message = match wide {
+                true => cluster.message.clone(),
+                false => short(&cluster.message),
+            };
+            vec![cluster.cluster.clone(), cluster.phase.clone(), message]
+        })
+        .collect();
+    let drawn = columns::draw(&["CLUSTER", "PHASE", "MESSAGE"], &rows, &[]);
+    out.push_str(&columns::indented(&drawn, "  "));
+    let hidden = all.saturating_sub(shown.min(clusters.len()));
+    if hidden > 0 {
+        let hint = if wide { "kubectl get bundles -A" } else { "-o wide" };
+        let _ = writeln!(out, "  … and {hidden} more: {hint}");
+    }
+}
+
+fn conditions(out: &mut String, view: &StatusView, now: Timestamp) {
+    let conditions = &view.status.conditions;
+    if conditions.is_empty() {
+        return;
+    }
+    out.push('\n');
+    let row = |c: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
+        vec![
+            c.type_.clone(),
+            c.status.clone(),
+            c.reason.clone(),
+            ago(Some(&c.last_transition_time), now),
+            c.message.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = conditions.iter().map(row).collect();
+    let header = ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"];
+    out.push_str(&columns::draw(&header, &rows, &[]));
+}
+
+/// As a person reads it.
+pub(in crate::cli) fn phase(phase: StepPhase) -> &'static str {
+    match phase {
+        StepPhase::Pending => "Pending",
+        StepPhase::Running => "Running",
+        StepPhase::Suspending => "Suspended",
+        StepPhase::Succeeded => "Succeeded",
+        StepPhase::Failed => "Failed",
+        StepPhase::Skipped => "Skipped",
+    }
+}
+
+fn reason(reason: Option<StepReason>) -> String {
+    reason.map_or("-".to_owned(), |reason| format!("{reason:?}"))
+}
+
+/// One line, cut where it is long.
+fn short(message: &str) -> String {
+    let message = columns::plain(message);
+    match message.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()),
+        None => message,
+    }
+}

@@ -1,0 +1,277 @@
+//! What people read, and what scripts can tell apart.
+
+use super::{State, StatusView, Style, draw};
+use crate::cli::format::Format;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+fn now() -> Timestamp {
+    "2026-03-01T12:00:00Z".parse().unwrap()
+}
+
+fn view(status: &Value) -> StatusView {
+    let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "web", "namespace": "default", "generation": 2}, "status": status});
+    StatusView::of(&serde_json::from_value(application).unwrap())
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-03-01T11:55:00Z"})
+}
+
+fn region(name: &str, clusters: [u32; 4], replicas: [u64; 2]) -> Value {
+    let [all, ready, failed, unreachable] = clusters;
+    json!({"region": name, "clusters": all, "ready": ready, "failed": failed, "unreachable": unreachable,
+        "replicas": replicas[0], "replicasReady": replicas[1]})
+}
+
+/// Two regions with an approval between them, east at work.
+fn delivering() -> Value {
+    json!({
+        "observedGeneration": 2, "phase": "runningWorkflow",
+        "conditions": [condition("Accepted", "True", "Valid", "")],
+        "latestRevision": {"name": "web-v2", "revision": 2, "revisionHash": "h"},
+        "workflow": {"appRevision": "web-v2", "generation": 2, "status": "running", "stepIndex": 0,
+            "message": "waiting for 2 of 4 clusters", "steps": [
+            {"name": "east", "type": "deploy", "phase": "running", "reason": "Wait",
+                "message": "waiting for 2 of 4 clusters: east-3 (1/2 ready), east-4 (agent unreachable since 2026-03-01T11:40:00Z)",
+                "firstExecuteTime": "2026-03-01T11:58:30Z", "lastExecuteTime": "2026-03-01T11:59:50Z"},
+            {"name": "approve", "type": "suspend", "phase": "pending"},
+            {"name": "west", "type": "deploy", "phase": "pending"}]},
+        "delivery": {"clustersReady": "4/6", "replicasReady": "6/9", "placed": 9, "unplaced": 1,
+            "unplacedReasons": ["1 of Deployment web: no rule claims them (the remainder that no rule claims)"],
+            "regions": [region("east", [4, 2, 0, 1], [7, 4]), region("west", [2, 2, 0, 0], [2, 2])],
+            "notReady": [
+                {"cluster": "east-3", "phase": "Progressing", "message": "Deployment web: 1/2 ready"},
+                {"cluster": "east-4", "phase": "Unreachable", "message": "agent unreachable since 2026-03-01T11:40:00Z"}]}
+    })
+}
+
+fn suspended() -> Value {
+    let mut status = delivering();
+    status["phase"] = json!("workflowSuspending");
+    let run = &mut status["workflow"];
+    run["status"] = json!("suspending");
+    run["suspend"] = json!(true);
+    run["message"] = json!("look at the graphs of east");
+    run["steps"] = json!([
+        {"name": "east", "type": "deploy", "phase": "succeeded", "firstExecuteTime": "2026-03-01T11:50:00Z"},
+        {"name": "approve", "type": "suspend", "phase": "suspending", "reason": "Suspend",
+            "message": "look at the graphs of east", "firstExecuteTime": "2026-03-01T11:58:00Z"},
+        {"name": "west", "type": "deploy", "phase": "pending"}]);
+    status["delivery"] = json!({"clustersReady": "4/4", "replicasReady": "7/7", "placed": 7, "unplaced": 0,
+        "regions": [region("east", [4, 4, 0, 0], [7, 7])]});
+    status
+}
+
+fn failed() -> Value {
+    let mut status = delivering();
+    status["phase"] = json!("workflowFailed");
+    let run = &mut status["workflow"];
+    run["status"] = json!("failed");
+    run["finished"] = json!(true);
+    run["terminated"] = json!(true);
+    run["message"] = json!(
+        "The workflow terminates automatically because the failed times of steps have reached the limit"
+    );
+    run["steps"] = json!([
+        {"name": "east", "type": "deploy", "phase": "failed", "reason": "FailedAfterRetries", "retries": 10,
+            "message": "cluster east-3: override 0 names no container", "firstExecuteTime": "2026-03-01T11:50:00Z"},
+        {"name": "approve", "type": "suspend", "phase": "skipped", "reason": "Skip"},
+        {"name": "west", "type": "deploy", "phase": "skipped", "reason": "Skip"}]);
+    status
+}
+
+fn delivered() -> Value {
+    let mut status = suspended();
+    status["phase"] = json!("running");
+    status["conditions"] = json!([
+        condition("Accepted", "True", "Valid", ""),
+        condition("Placed", "True", "Satisfied", ""),
+        condition("Delivered", "True", "Ready", "4/4 clusters ready")
+    ]);
+    let run = &mut status["workflow"];
+    run["status"] = json!("succeeded");
+    run["suspend"] = json!(false);
+    run["finished"] = json!(true);
+    run["message"] = Value::Null;
+    for step in run["steps"].as_array_mut().unwrap() {
+        step["phase"] = json!("succeeded");
+        step["message"] = Value::Null;
+        step["reason"] = Value::Null;
+    }
+    status
+}
+
+fn held() -> Value {
+    let mut status = delivered();
+    let message = "2 clusters would lose default/web: west-1, west-2; with what the last hour removed that is 2 of 6, more than 10 %: annotate the application with roundhouse.dev/confirm-deletes=1f6e0c2b9a8d7e54 to confirm";
+    let conditions = status["conditions"].as_array_mut().unwrap();
+    conditions.push(condition("DeletesHeld", "True", "ConfirmationNeeded", message));
+    status
+}
+
+fn refused() -> Value {
+    json!({"observedGeneration": 2, "phase": "rendering", "conditions": [condition("Accepted", "False", "Invalid",
+        "spec.workflow.steps[0].properties.placment: unknown field; did you mean placement?")]})
+}
+
+fn text(status: &Value, format: Format) -> String {
+    draw(&view(status), format, Style::default(), now())
+}
+
+#[test]
+fn an_application_on_one_screen() {
+    insta::assert_snapshot!("delivering", text(&delivering(), Format::Table));
+    insta::assert_snapshot!("delivering-wide", text(&delivering(), Format::Wide));
+    insta::assert_snapshot!("delivering-tree", text(&delivering(), Format::Tree));
+    insta::assert_snapshot!("suspended", text(&suspended(), Format::Table));
+    insta::assert_snapshot!("failed", text(&failed(), Format::Table));
+    insta::assert_snapshot!("delivered", text(&delivered(), Format::Table));
+    insta::assert_snapshot!("held", text(&held(), Format::Table));
+    insta::assert_snapshot!("refused", text(&refused(), Format::Table));
+    insta::assert_snapshot!("new", text(&json!({}), Format::Table));
+    insta::assert_snapshot!(
+        "suspended-json",
+        serde_json::to_string_pretty(&view(&suspended()).structured()).unwrap()
+    );
+}
+
+#[test]
+fn the_steps_of_a_group_are_below_it() {
+    let mut status = delivering();
+    status["workflow"]["steps"] = json!([
+        {"name": "both", "type": "step-group", "phase": "running", "reason": "Wait", "firstExecuteTime": "2026-03-01T11:58:30Z", "subSteps": [
+            {"name": "east", "type": "deploy", "phase": "succeeded", "firstExecuteTime": "2026-03-01T11:58:30Z"},
+            {"name": "west", "type": "deploy", "phase": "running", "reason": "Wait", "message": "waiting for 1 of 2 clusters: west-1 (applying)",
+                "firstExecuteTime": "2026-03-01T11:58:30Z"}]},
+        {"name": "tell", "type": "notification", "phase": "pending"}]);
+    insta::assert_snapshot!("group", text(&status, Format::Table));
+    insta::assert_snapshot!("group-tree", text(&status, Format::Tree));
+}
+
+#[test]
+fn a_run_that_is_suspended_for_a_time_awaits_nobody() {
+    let view = |duration: Value| {
+        let spec = json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}],
+            "workflow": {"steps": [
+                {"name": "east", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}},
+                {"name": "approve", "type": "suspend", "properties": duration}]}});
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "generation": 2}, "spec": spec, "status": suspended()});
+        StatusView::of(&serde_json::from_value(application).unwrap()).verdict
+    };
+    let soaks = view(json!({"duration": "15m"}));
+    assert_eq!(soaks.state, State::InProgress);
+    assert_eq!(
+        soaks.why.as_deref(),
+        Some("step approve: look at the graphs of east; it goes on by itself at 2026-03-01T12:13:00Z")
+    );
+    assert_eq!(view(json!({})).state, State::Awaiting);
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let view = view(&delivering());
+    let colored = draw(&view, Format::Tree, Style { color: true }, now());
+    let stripped = console::strip_ansi_codes(&colored);
+    assert!(colored.contains("\u{1b}["));
+    assert_eq!(stripped, text(&delivering(), Format::Tree));
+}
+
+#[test]
+fn a_list_says_what_it_leaves_out() {
+    let mut status = delivering();
+    let clusters =
+        (0..50).map(|n| json!({"cluster": format!("c{n:02}"), "phase": "Waiting", "message": "m"}));
+    status["delivery"]["notReady"] = clusters.collect();
+    status["delivery"]["omitted"] = json!(950);
+    let table = text(&status, Format::Table);
+    assert!(
+        table.contains("1000 not ready:") && table.contains("… and 990 more: -o wide"),
+        "{table}"
+    );
+    let wide = text(&status, Format::Wide);
+    assert!(wide.contains("… and 950 more: kubectl get bundles -A"), "{wide}");
+}
+
+#[test]
+fn what_a_cluster_reports_cannot_move_the_cursor() {
+    let mut status = delivering();
+    status["delivery"]["notReady"][0]["message"] = json!("\u{1b}[2Jgone\r\n");
+    for format in [Format::Table, Format::Wide, Format::Tree] {
+        let text = text(&status, format);
+        assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text:?}");
+    }
+}
+
+#[test]
+fn scripts_can_tell_the_states_apart() {
+    use State::{Awaiting, Done, Failed, InProgress};
+    let with = |mut status: Value, changes: &[(&str, Value)]| {
+        for (pointer, value) in changes {
+            *status.pointer_mut(pointer).unwrap() = value.clone();
+        }
+        status
+    };
+    let cases = [
+        (delivering(), InProgress, "delivering"),
+        (suspended(), Awaiting, "suspended"),
+        (failed(), Failed, "failed"),
+        (delivered(), Done, "delivered"),
+        (held(), Awaiting, "deletes held"),
+        (refused(), Failed, "refused"),
+        (json!({}), InProgress, "changed"),
+        (json!({"observedGeneration": 2}), InProgress, "starting"),
+        // Delivered, but of the spec before this one.
+        (
+            with(delivered(), &[("/observedGeneration", json!(1))]),
+            InProgress,
+            "changed",
+        ),
+        (
+            with(delivered(), &[("/phase", json!("unhealthy"))]),
+            InProgress,
+            "unhealthy",
+        ),
+        (
+            with(delivered(), &[("/conditions/1/status", json!("False"))]),
+            InProgress,
+            "not as placed",
+        ),
+        (
+            with(failed(), &[("/phase", json!("workflowTerminated"))]),
+            Failed,
+            "terminated",
+        ),
+        // Asked for, and not taken up yet: what stands there is about to change.
+        (
+            with(suspended(), &[("/workflow/suspend", json!(false))]),
+            InProgress,
+            "resuming",
+        ),
+        (
+            with(failed(), &[("/phase", json!("runningWorkflow"))]),
+            InProgress,
+            "restarting",
+        ),
+        (
+            with(delivered(), &[("/phase", json!("runningWorkflow"))]),
+            InProgress,
+            "restarting",
+        ),
+    ];
+    for (status, state, headline) in cases {
+        let verdict = view(&status).verdict;
+        assert_eq!((verdict.state, verdict.headline), (state, headline), "{status:#}");
+    }
+    let mut asked = delivering();
+    asked["workflow"]["suspend"] = json!(true);
+    assert_eq!(view(&asked).verdict.headline, "suspending");
+    let mut asked = delivering();
+    asked["workflow"]["terminated"] = json!(true);
+    assert_eq!(view(&asked).verdict.headline, "terminating");
+    let codes = [Done, InProgress, Failed, Awaiting].map(State::code);
+    assert_eq!(codes, [0, 2, 3, 5]);
+}

@@ -1,0 +1,87 @@
+//! What a watch prints line by line where there is no terminal. Pure.
+
+use crate::{
+    application::events::transitions,
+    cli::{columns, status::StatusView},
+};
+use roundhouse_api::application::ApplicationStatus;
+
+/// What is new: a line for everything that moved, and one for how far the clusters are. Of the first look, only where it
+/// stands.
+pub(super) fn lines(before: Option<&StatusView>, view: &StatusView) -> Vec<String> {
+    let Some(before) = before else {
+        return vec![standing(view)];
+    };
+    let told = transitions(&before.status, &view.status);
+    let mut lines: Vec<String> = told
+        .into_iter()
+        .map(|moved| columns::plain(&moved.message))
+        .collect();
+    let progress = far(&view.status);
+    if progress.is_some() && progress != far(&before.status) {
+        lines.extend(progress);
+    }
+    if lines.is_empty() && before.verdict != view.verdict {
+        lines.push(standing(view));
+    }
+    lines
+}
+
+/// `web-v2 delivering: step east: waiting for 1 of 3 clusters`
+fn standing(view: &StatusView) -> String {
+    let revision = view.revision().unwrap_or("no revision yet");
+    let mut line = format!("{revision} {}", view.verdict.headline);
+    if let Some(why) = &view.verdict.why {
+        line.push_str(": ");
+        line.push_str(&columns::plain(why));
+    }
+    line
+}
+
+fn far(status: &ApplicationStatus) -> Option<String> {
+    let delivery = status.delivery.as_ref()?;
+    let line = format!(
+        "{} clusters, {} replicas ready",
+        delivery.clusters_ready, delivery.replicas_ready
+    );
+    (!delivery.clusters_ready.is_empty()).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn view(status: Value) -> StatusView {
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "generation": 1}, "status": status});
+        StatusView::of(&serde_json::from_value(application).unwrap())
+    }
+
+    #[test]
+    fn a_line_for_everything_that_moves_and_none_for_what_does_not() {
+        let at = |phase: &str, step: Value, ready: &str| {
+            view(json!({"observedGeneration": 1, "phase": phase,
+                "workflow": {"appRevision": "web-v1", "generation": 1, "status": "running", "steps": [step]},
+                "delivery": {"clustersReady": ready, "replicasReady": "3/9", "placed": 9, "unplaced": 0}}))
+        };
+        let east = |phase: &str, message: &str| json!({"name": "east", "type": "deploy", "phase": phase, "message": message});
+        let one = at("runningWorkflow", east("running", "waiting for c1"), "1/3");
+        assert_eq!(
+            lines(None, &one),
+            ["web-v1 delivering: step east: waiting for c1"]
+        );
+        assert!(lines(Some(&one), &one).is_empty());
+        let two = at("runningWorkflow", east("succeeded", ""), "3/3");
+        assert_eq!(
+            lines(Some(&one), &two),
+            ["step east succeeded", "3/3 clusters, 3/9 replicas ready"]
+        );
+        // A change that is no transition still shows where it stands.
+        let other = at("runningWorkflow", east("running", "waiting for c2"), "1/3");
+        assert_eq!(
+            lines(Some(&one), &other),
+            ["web-v1 delivering: step east: waiting for c2"]
+        );
+    }
+}

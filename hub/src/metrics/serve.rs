@@ -1,0 +1,117 @@
+//! The metrics port: plain HTTP, `GET /metrics` and nothing that changes anything.
+
+use super::Metrics;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Bytes, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::{convert::Infallible, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Connections at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 32;
+/// Time for the head of a request.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection is closed after this time, however busy.
+const LONGEST: Duration = Duration::from_secs(300);
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers `GET /metrics` on `listener` until `shutdown`.
+pub async fn serve(listener: TcpListener, metrics: Metrics, shutdown: CancellationToken) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let accepted = async {
+            let slot = slots.clone().acquire_owned().await.ok()?;
+            Some((listener.accept().await, slot))
+        };
+        let Some(Some((accepted, slot))) = shutdown.run_until_cancelled(accepted).await else {
+            return;
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a connection to the metrics port could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            let service = service_fn(move |request: Request<_>| {
+                let answer = answer(&request, &metrics);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .serve_connection(TokioIo::new(stream), service);
+            let served = tokio::time::timeout(LONGEST, connection);
+            if let Some(Ok(Err(error))) = shutdown.run_until_cancelled(served).await {
+                tracing::debug!(%error, "a connection to the metrics port ended with an error");
+            }
+            drop(slot);
+        });
+    }
+}
+
+fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
+    let (status, type_, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, OPEN_METRICS, metrics.render()),
+        (_, "/metrics") => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            "text/plain",
+            "use GET\n".to_owned(),
+        ),
+        _ => (
+            StatusCode::NOT_FOUND,
+            "text/plain",
+            "the metrics are at /metrics\n".to_owned(),
+        ),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, header::HeaderValue::from_static(type_));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    async fn ask(address: std::net::SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn a_scrape_gets_the_metrics_and_nothing_else_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (metrics, stop) = (Metrics::default(), CancellationToken::new());
+        metrics.run_ended("succeeded");
+        let serving = tokio::spawn(serve(listener, metrics, stop.clone()));
+        let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let answer = ask(address, &get("/metrics")).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains(OPEN_METRICS), "{answer}");
+        assert!(
+            answer.contains("roundhouse_workflow_runs_total{outcome=\"succeeded\"} 1\n"),
+            "{answer}"
+        );
+        assert!(ask(address, &get("/")).await.starts_with("HTTP/1.1 404"));
+        let post = "POST /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        assert!(ask(address, post).await.starts_with("HTTP/1.1 405"));
+        stop.cancel();
+        serving.await.unwrap();
+    }
+}
