@@ -3,20 +3,21 @@
 use crate::{
     cli::Failure,
     metrics::{Metrics, serve},
+    run::HubOptions,
 };
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves the metrics of a hub at `address` until `stop`.
+/// Serves the metrics of a hub with these options at `address` until `stop`.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub(super) async fn listen(
     address: SocketAddr,
-    metrics: &Metrics,
+    options: &HubOptions,
     stop: &CancellationToken,
-) -> Result<(), Failure> {
+) -> Result<Metrics, Failure> {
     let unusable = |error| {
         Failure::new("E-LISTEN", format!("the metrics cannot be served at {address}"))
             .because(error)
@@ -25,6 +26,7 @@ pub(super) async fn listen(
     let listener = TcpListener::bind(address).await.map_err(unusable)?;
     let address = listener.local_addr().map_err(unusable)?;
     eprintln!("metrics at http://{address}/metrics");
+    let metrics = options.application.metrics.clone();
     tokio::spawn(serve(listener, metrics.clone(), stop.clone()));
-    Ok(())
+    Ok(metrics)
 }

@@ -7,7 +7,6 @@ use super::{Failure, apiserver::Listen, kubeconfig, signal};
 use crate::{
     action::{Allowed, Egress},
     application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
-    metrics::Metrics,
     run::{self, HubError, HubOptions},
     tenancy::Tenancy,
 };
@@ -56,12 +55,6 @@ pub(super) struct Args {
     /// Replace definitions of core.oam.dev that another product has installed, such as KubeVela
     #[arg(long)]
     take_over_core_oam: bool,
-    /// Revisions of an application that are kept beside those in use (KubeVela's flag of that name)
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_REVISION_LIMIT)]
-    application_revision_limit: usize,
-    /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
-    #[arg(long, value_name = "A")]
-    metrics_listen: Option<SocketAddr>,
     /// What Applications may contain: objects in their own namespace, or everything [default: open with --embedded,
     /// namespace with --kubeconfig]
     ///
@@ -77,29 +70,38 @@ pub(super) struct Args {
     /// (hooks.example.org), or the hosts below a domain (*.example.org).
     #[arg(long = "egress-allow", value_name = "CIDR|HOST")]
     egress_allow: Vec<Allowed>,
+    /// Revisions of an application that are kept beside those in use (KubeVela's flag of that name)
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_REVISION_LIMIT)]
+    application_revision_limit: usize,
+    /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
+    #[arg(long, value_name = "A")]
+    metrics_listen: Option<SocketAddr>,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let told = signal::termination();
     let clock: SharedClock = Arc::new(SystemClock);
     let stop = CancellationToken::new();
-    let metrics = Metrics::default();
-    let options = |tenancy: Tenancy, guarded: Vec<String>| HubOptions {
+    let mut options = HubOptions {
         take_over_core_oam: args.take_over_core_oam,
         application: ApplicationOptions {
             revision_limit: args.application_revision_limit,
-            metrics: metrics.clone(),
-            tenancy: args.tenancy.unwrap_or(tenancy),
+            tenancy: args.tenancy.unwrap_or(match args.kubeconfig {
+                Some(_) => Tenancy::Namespace,
+                None => Tenancy::Open,
+            }),
             ..ApplicationOptions::default()
         },
-        egress: Egress::new(args.egress_allow.clone(), guarded),
+        // Of an embedded API server all of this machine's addresses are refused without being named.
+        egress: Egress::new(args.egress_allow.clone(), Vec::new()),
         ..HubOptions::default()
     };
-    if let Some(address) = args.metrics_listen {
-        metrics::listen(address, &metrics, &stop).await?;
-    }
-    let counting = |client| match args.metrics_listen {
-        Some(_) => metrics.counting(client),
+    let counted = match args.metrics_listen {
+        Some(address) => Some(metrics::listen(address, &options, &stop).await?),
+        None => None,
+    };
+    let counting = |client| match &counted {
+        Some(metrics) => metrics.counting(client),
         None => client,
     };
     match (args.kubeconfig, args.data_dir) {
@@ -108,12 +110,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             let client = counting(client);
             // In a cluster its API server has a second address.
             let guarded = [host, std::env::var("KUBERNETES_SERVICE_HOST").ok()];
-            let options = options(Tenancy::Namespace, guarded.into_iter().flatten().collect());
+            options.egress = Egress::new(args.egress_allow, guarded.into_iter().flatten().collect());
             until_terminated(client, options, &clock, &stop, told).await?;
         }
         (None, Some(data_dir)) => {
-            // All of this machine's addresses are refused without being named.
-            let options = options(Tenancy::Open, Vec::new());
             let listen = Listen {
                 data_dir: data_dir.clone(),
                 listen: args.listen,

@@ -18,8 +18,8 @@ fn understood(type_: &str, properties: &Value) -> ActionProperties {
 
 /// One refusal, in these words.
 #[track_caller]
-fn refuse(type_: &str, properties: Value, says: &str) {
-    assert_eq!(lines(type_, &properties), [says], "{type_} {properties}");
+fn refuse(type_: &str, properties: &Value, says: &str) {
+    assert_eq!(lines(type_, properties), [says], "{type_} {properties}");
 }
 
 #[test]
@@ -140,26 +140,26 @@ fn requests_are_refused_by_name() {
             "properties.headers.a: expected a string, found 3: put it in quotes",
         ),
     ] {
-        refuse("request", properties, says);
+        refuse("request", &properties, says);
     }
     refuse(
         "request",
-        json!({"url": "https://x", "headers": {"a": "b"}, "header": {"c": "d"}}),
+        &json!({"url": "https://x", "headers": {"a": "b"}, "header": {"c": "d"}}),
         "properties.header: is another name of headers: keep one of them",
     );
     refuse(
         "request",
-        json!({"url": "https://x", "method": "GET", "body": {}}),
+        &json!({"url": "https://x", "method": "GET", "body": {}}),
         "properties.body: a GET has no body: leave it out, or set method to POST or PUT",
     );
     refuse(
         "webhook",
-        json!({"url": "https://x", "method": "GET", "data": {}}),
+        &json!({"url": "https://x", "method": "GET", "data": {}}),
         "properties.data: a GET has no body: leave it out, or leave method out",
     );
     refuse(
         "webhook",
-        json!({"url": "https://x", "body": 1, "data": {}}),
+        &json!({"url": "https://x", "body": 1, "data": {}}),
         "properties.body: is another name of data: keep one of them",
     );
     assert_eq!(
@@ -208,7 +208,7 @@ fn notifications_are_refused_by_name() {
             "properties.teams.message.text: is empty",
         ),
     ] {
-        refuse("notification", properties, says);
+        refuse("notification", &properties, says);
     }
 }
 
@@ -299,7 +299,7 @@ fn objects_are_refused_by_name() {
             "properties.kind: objects of core.oam.dev are the hub's own or its users': steps may only read them",
         ),
     ] {
-        refuse(type_, properties, says);
+        refuse(type_, &properties, says);
     }
     assert_eq!(lines("read-object", &json!({"kind": "ConfigMap"})).len(), 2);
     let read = understood("read-object", &map("Bundle", "roundhouse.dev/v1alpha1"));
