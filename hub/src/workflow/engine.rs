@@ -110,6 +110,7 @@ impl Run<'_> {
         self.workflow.status = Some(StepPhase::Suspending);
         self.workflow.message = Some(PAUSED.to_owned());
         self.phase = Some(ApplicationPhase::WorkflowSuspending);
+        self.effects.push(Effect::Keep);
     }
 
     fn resume(&mut self) {
