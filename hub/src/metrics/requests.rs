@@ -76,7 +76,7 @@ fn outcome(status: Option<StatusCode>) -> &'static str {
 fn resource(path: &str) -> &'static str {
     let mut words = path.split('/').filter(|word| !word.is_empty());
     let behind = match words.next() {
-        Some("api") => words.nth(0),
+        Some("api") => words.next(),
         Some("apis") => words.nth(1),
         _ => None,
     };

@@ -55,10 +55,7 @@ async fn revisions_beyond_the_limit_go_and_their_parts_with_them() {
     world.rest().await;
     // 14 is there, 13 is where a rollback would go; of the others the ten newest.
     let expected: BTreeSet<u64> = (3..=14).collect();
-    assert_eq!(
-        kept(&world).await,
-        [expected.clone(), expected.clone(), expected.clone()]
-    );
+    assert_eq!(kept(&world).await, [expected.clone(), expected.clone(), expected]);
     let before = world.rest().await;
     world.stop_hub().await;
     world.start_hub();
