@@ -48,6 +48,7 @@ use roundhouse_api::bundle::{ManifestConfig, ResourceMeta, WorkloadStatus};
 use roundhouse_api::ledger::LedgerEntry;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use unchanged::Fingerprint;
 
 /// How long the objects of later waves wait for definitions of the first one to be established.
@@ -68,6 +69,8 @@ pub(crate) struct Observation {
     pub(crate) labelled: bool,
     /// What became of it.
     pub(crate) outcome: Outcome,
+    /// Since when the member was seen not to serve its kind.
+    pub(crate) no_kind_since: Option<Instant>,
     /// Whether the live object is ready; counts only if it is applied.
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
@@ -241,6 +244,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         kind: None,
         labelled: false,
         outcome: Outcome::Undecodable(failed.error.clone()),
+        no_kind_since: None,
         readiness: Readiness::Progressing(String::new()),
         workload: None,
         examined: None,

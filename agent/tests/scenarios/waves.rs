@@ -5,7 +5,7 @@ use crate::world::{
     Pass, Side, World, bundle, config_map, deployment, eventually, eventually_with, pass_time, reason, spec,
 };
 use parking_lot::Mutex;
-use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
+use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -208,7 +208,7 @@ async fn a_resource_waits_for_its_definition_to_be_served() {
     let generation = world
         .bundle("plain", spec(&[widget.clone(), widget_definition()]))
         .await;
-    let status = world.reported("plain", generation, Failed).await;
+    let status = world.reported("plain", generation, Progressing).await;
     assert_eq!(reason(&status, "Applied"), "NoKind");
     pass_time(600).await;
     is_served.store(true, Ordering::Release);
@@ -253,7 +253,7 @@ async fn a_definition_is_established_before_its_resources_are_applied() {
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w", "namespace": "default"}});
     let first = world.bundle("custom", spec(&[widget.clone()])).await;
-    world.reported("custom", first, Failed).await;
+    world.reported("custom", first, Progressing).await;
     pass_time(3600).await;
     let before = reports.load(Ordering::Acquire);
     let second = world
@@ -328,7 +328,7 @@ async fn an_unknown_kind_holds_back_the_pruning_of_that_kind_only() {
     let first = world.bundle("plain", spec(&[old.clone(), map.clone()])).await;
     world.reported("plain", first, Ready).await;
     let second = world.bundle("plain", spec(&[widget("v9", "new")])).await;
-    let status = world.reported("plain", second, Failed).await;
+    let status = world.reported("plain", second, Progressing).await;
     assert_eq!(reason(&status, "Applied"), "NoKind");
     eventually("the other kind goes", || async {
         world.live(Side::Member, &map).await.is_none()

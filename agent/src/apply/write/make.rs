@@ -151,6 +151,7 @@ impl Engine {
         self.kinds.forget();
         Outcome::NoKind {
             message: format!("the cluster no longer serves the kind of {target}"),
+            lasting: false,
         }
     }
 }
