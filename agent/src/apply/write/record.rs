@@ -169,10 +169,11 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
         (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
         (Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(_), Some(live)) => {
-            let failure = match (&end, complete) {
-                (Some(end), _) => failure(end),
-                (None, true) => failure(&sight.readiness),
-                (None, false) => None,
+            let failure = match &end {
+                Some(end) if rules.is_none() => failure(end),
+                None if !complete => None,
+                // Rules may call a bad end a good one.
+                _ => failure(&sight.readiness),
             };
             ours(task, ended, live, (end.is_some() || complete, failure))
         }
