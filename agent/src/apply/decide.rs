@@ -10,7 +10,7 @@ use crate::apply::keep::{BadRule, Rules};
 use crate::apply::once::{Once, once};
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
-use crate::apply::server_side::{Manner, Over, configuration, handing_over, holds, manner, taken_over};
+use crate::apply::server_side::{Manner, Over, configuration, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
 use crate::drift::paths::{differences, list};
 use crate::drift::was_applied;
@@ -79,7 +79,7 @@ pub(crate) enum Step {
         patch_type: PatchType,
         copy: Copy,
     },
-    /// The object is applied on the server side; one that is missing is made of the configuration first.
+    /// The object is applied on the server side, made if it is missing.
     Apply { config: Value, manner: Manner },
     /// What we wrote otherwise is handed to the field manager that applies, by a merge patch; then the object is looked
     /// at again.
@@ -208,7 +208,7 @@ fn apply_on_server(manifest: &Manifest, over: Over<'_>, manner: Manner, marker: 
     }
     if let Some(fields) = taken_over(over.live, &manner.manager) {
         return Step::HandOver {
-            patch: handing_over(fields),
+            patch: json!({"metadata": {"managedFields": fields}}),
         };
     }
     let config = configuration(manifest, marker, Some(over), &manner.manager);

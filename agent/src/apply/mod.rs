@@ -43,11 +43,12 @@ use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
-use outcome::Outcome;
+use outcome::{Applied, Outcome};
 use roundhouse_api::bundle::{ManifestConfig, ResourceMeta, WorkloadStatus};
 use roundhouse_api::ledger::LedgerEntry;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use unchanged::Fingerprint;
 
 /// How long the objects of later waves wait for definitions of the first one to be established.
@@ -68,6 +69,8 @@ pub(crate) struct Observation {
     pub(crate) labelled: bool,
     /// What became of it.
     pub(crate) outcome: Outcome,
+    /// Since when the member was seen not to serve its kind.
+    pub(crate) no_kind_since: Option<Instant>,
     /// Whether the live object is ready; counts only if it is applied.
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
@@ -181,7 +184,8 @@ impl Engine {
         all
     }
 
-    /// Custom resources of a later wave need their definition established; that takes moments, or does not happen.
+    /// Custom resources of a later wave need their definition established; that takes moments, or does not happen. Only
+    /// a pass that wrote the definition waits: a later one would keep other bundles waiting, and the watch wakes it.
     async fn wait_for_definitions(&self, done: &mut [Done]) {
         for attempt in 0..ESTABLISH_TRIES {
             let mut waiting = false;
@@ -192,7 +196,11 @@ impl Engine {
                 };
                 let is_definition = target.is("apiextensions.k8s.io", "CustomResourceDefinition");
                 let on_its_way = matches!(observation.readiness, Readiness::Progressing(_));
-                if !is_definition || !on_its_way || !observation.outcome.is_applied() {
+                let is_new = matches!(
+                    observation.outcome,
+                    Outcome::Applied(Applied::Created | Applied::Changed)
+                );
+                if !is_definition || !on_its_way || !is_new {
                     continue;
                 }
                 if let Ok(Some(live)) = self.member.get(kind, target).await {
@@ -236,6 +244,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         kind: None,
         labelled: false,
         outcome: Outcome::Undecodable(failed.error.clone()),
+        no_kind_since: None,
         readiness: Readiness::Progressing(String::new()),
         workload: None,
         examined: None,

@@ -2,6 +2,7 @@
 
 use crate::apply::adopt::Refused;
 use crate::apply::decode::DecodeError;
+use std::time::Duration;
 
 /// The reason of an object that is being deleted to be made again.
 pub(crate) const RECREATING: &str = "Recreating";
@@ -14,6 +15,10 @@ const PATIENT: [&str; 4] = [
     "InvalidRecreateField",
 ];
 
+/// How long a kind may be missing before that is a failure: an operator that is dispatched together with its custom
+/// resources installs their definitions in that time.
+pub(crate) const KIND_TAKES: Duration = Duration::from_secs(120);
+
 /// What became of one manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
@@ -21,8 +26,8 @@ pub(crate) enum Outcome {
     Applied(Applied),
     /// The manifest is no object.
     Undecodable(DecodeError),
-    /// The member does not know the kind (yet).
-    NoKind { message: String },
+    /// The member does not know the kind (yet). `lasting`: for longer than [`KIND_TAKES`].
+    NoKind { message: String, lasting: bool },
     /// The object is not ours to touch.
     Refused(Refused),
     /// The member or the merge said no.
@@ -61,9 +66,12 @@ impl Outcome {
         matches!(self, Outcome::Applied(_))
     }
 
-    /// Whether the manifest counts as failed; what is only delayed does not.
+    /// Whether the manifest counts as failed; what is only delayed, or not served yet, does not.
     pub(crate) fn is_failed(&self) -> bool {
-        !matches!(self, Outcome::Applied(_) | Outcome::Delayed { .. })
+        !matches!(
+            self,
+            Outcome::Applied(_) | Outcome::Delayed { .. } | Outcome::NoKind { lasting: false, .. }
+        )
     }
 
     /// Whether trying again soon, without any change of the bundle, may help.
@@ -93,7 +101,7 @@ impl Outcome {
             Outcome::Applied(_) => String::new(),
             Outcome::Undecodable(error) => error.to_string(),
             Outcome::Refused(refused) => refused.to_string(),
-            Outcome::NoKind { message }
+            Outcome::NoKind { message, .. }
             | Outcome::Failed { message, .. }
             | Outcome::Delayed { message, .. } => message.clone(),
         }

@@ -158,11 +158,6 @@ pub(crate) fn taken_over(live: &Value, manager: &str) -> Option<Value> {
     Some(write_entries(others))
 }
 
-/// The merge patch that hands managed fields over, see [`taken_over`].
-pub(crate) fn handing_over(fields: Value) -> Value {
-    json!({"metadata": {"managedFields": fields}})
-}
-
 /// A field that the server does not let us change, because somebody else owns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {

@@ -29,5 +29,6 @@ pub(crate) fn no_kind(manifest: &Manifest) -> Outcome {
             manifest.api_version(),
             manifest.key.kind
         ),
+        lasting: false,
     }
 }

@@ -229,10 +229,7 @@ impl Engine {
                 Some(ended.differing(differences))
             }
             (Step::Create { object, copy }, _) => self.make(attempt, object, copy, differences).await?,
-            (Step::Apply { config, manner }, None) => {
-                self.make_to_apply(attempt, config, &manner, differences).await?
-            }
-            (Step::Apply { config, manner }, Some(live)) => {
+            (Step::Apply { config, manner }, live) => {
                 self.apply_over(attempt, live, config, manner, differences)
                     .await?
             }

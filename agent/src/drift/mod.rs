@@ -104,6 +104,7 @@ impl Differences {
         // A patch without a path of its own (the order of a list) is judged as a whole.
         let whole = [Difference {
             path: FieldPath::default(),
+            kind: None,
             ours: patch,
             theirs: None,
         }];

@@ -1,6 +1,6 @@
 //! Paths: which fields of a live object a patch of ours would change. Names only, never a value: they may be secret.
 
-use crate::drift::spelling::same_meaning;
+use crate::drift::spelling::{may_be_respelled, same_meaning};
 use crate::path::{FieldPath, Step};
 use roundhouse_patch::schema::{Node, lookup};
 use serde_json::{Map, Value};
@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference<'a> {
     pub(crate) path: FieldPath,
+    /// The kind of the object, if it is a built-in one.
+    pub(crate) kind: Option<&'a str>,
     /// What the patch says; null removes the field.
     pub(crate) ours: &'a Value,
     /// What the live object has; `None` if it lacks the field.
@@ -19,7 +21,7 @@ impl Difference<'_> {
     /// Whether it is more than another spelling of the same value, or a default that the server filled in.
     pub(crate) fn is_real(&self) -> bool {
         match self.theirs {
-            Some(theirs) => !same_meaning(&self.path, self.ours, theirs),
+            Some(theirs) => !same_meaning(self.kind, &self.path, self.ours, theirs),
             None => !is_empty(self.ours),
         }
     }
@@ -29,7 +31,7 @@ impl Difference<'_> {
     /// it taken out. A field that was to go and is there again has its default.
     pub(crate) fn is_overruled(&self) -> bool {
         match self.theirs {
-            Some(_) => !self.ours.is_null() && self.is_real(),
+            Some(theirs) => !self.ours.is_null() && !may_be_respelled(&self.path, self.ours, theirs),
             None => {
                 let free = [
                     &["metadata", "labels"][..],
@@ -57,7 +59,7 @@ pub(crate) fn differences<'a>(patch: &'a Value, live: &'a Value) -> Vec<Differen
     let text = |field: &str| live.get(field).and_then(Value::as_str).unwrap_or_default();
     let schema = lookup(text("apiVersion"), text("kind"));
     let mut walk = Walk {
-        strategic: schema.is_some(),
+        kind: schema.map(|_| text("kind")),
         found: Vec::new(),
     };
     if let (Some(patch), Some(live)) = (patch.as_object(), live.as_object()) {
@@ -67,13 +69,20 @@ pub(crate) fn differences<'a>(patch: &'a Value, live: &'a Value) -> Vec<Differen
 }
 
 struct Walk<'a> {
-    strategic: bool,
+    /// The kind of the object, if it is a built-in one: then the patch is a strategic one.
+    kind: Option<&'a str>,
     found: Vec<Difference<'a>>,
 }
 
 impl<'a> Walk<'a> {
     fn push(&mut self, path: FieldPath, ours: &'a Value, theirs: Option<&'a Value>) {
-        self.found.push(Difference { path, ours, theirs });
+        let kind = self.kind;
+        self.found.push(Difference {
+            path,
+            kind,
+            ours,
+            theirs,
+        });
     }
 
     fn object(
@@ -88,7 +97,7 @@ impl<'a> Walk<'a> {
                 self.push(path.field(list), ours, live.get(list));
                 continue;
             }
-            if self.strategic && name.starts_with('$') {
+            if self.kind.is_some() && name.starts_with('$') {
                 continue;
             }
             let field = node.and_then(|node| node.field(name));
@@ -231,17 +240,25 @@ mod tests {
     fn a_spelling_or_a_default_is_no_real_difference() {
         let difference = |path: &[&str], ours: &Value, theirs: Option<&Value>| {
             let path = FieldPath(path.iter().map(|name| Step::Field((*name).into())).collect());
-            let difference = Difference { path, ours, theirs };
+            let difference = Difference {
+                path,
+                kind: Some("Deployment"),
+                ours,
+                theirs,
+            };
             (difference.is_real(), difference.is_overruled())
         };
-        let (cpu, label, data) = (
-            &["spec", "cpu"][..],
+        let (cpu, size, label, data) = (
+            &["spec", "limits", "cpu"][..],
+            &["spec", "size"][..],
             &["metadata", "labels", "a"][..],
             &["data", "k"][..],
         );
         for (path, ours, theirs, expected) in [
             (cpu, json!("1000m"), Some(json!("1")), (false, false)),
             (cpu, json!("1000m"), Some(json!("2")), (true, true)),
+            // The server's own answer is a proof; later it may be an edit.
+            (size, json!("1000m"), Some(json!("1")), (true, false)),
             (cpu, json!({}), None, (false, false)),
             // The cluster's schema may not know it.
             (cpu, json!(1), None, (true, false)),

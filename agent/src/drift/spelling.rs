@@ -1,43 +1,111 @@
 //! Spelling: whether a server only wrote our value in its own way. Kubernetes keeps quantities in canonical form, times
 //! in UTC, and fills defaults into the elements of lists.
+//!
+//! `1.10` and `1.1` are one quantity and two texts: a difference that stands is called a spelling only where a built-in
+//! kind is known to hold quantities or times. Elsewhere, and in custom kinds, the server has to prove it by its answer to
+//! our own write.
 
-use crate::facts::milli;
-use crate::path::FieldPath;
+use crate::facts;
+use crate::path::{FieldPath, Step};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Whether `theirs` says what `ours` says. Below `metadata` and `data` every value is text that no server respells.
-pub(crate) fn same_meaning(path: &FieldPath, ours: &Value, theirs: &Value) -> bool {
+/// Where values may be spelled in several ways.
+#[derive(Debug, Clone, Copy)]
+enum Places<'a> {
+    /// Where this built-in kind holds quantities and times; `None`: a custom kind, nowhere.
+    Known(Option<&'a str>),
+    /// Anywhere.
+    Any,
+}
+
+/// Whether `theirs` says what `ours` says, of a built-in kind or (`None`) of a custom one.
+pub(crate) fn same_meaning(kind: Option<&str>, path: &FieldPath, ours: &Value, theirs: &Value) -> bool {
+    same_at(Places::Known(kind), path, ours, theirs)
+}
+
+/// Whether `theirs`, in the server's answer to the very write of `ours`, may be its spelling of it.
+pub(crate) fn may_be_respelled(path: &FieldPath, ours: &Value, theirs: &Value) -> bool {
+    same_at(Places::Any, path, ours, theirs)
+}
+
+/// Below `metadata` and `data` every value is text that no server respells.
+fn same_at(places: Places<'_>, path: &FieldPath, ours: &Value, theirs: &Value) -> bool {
     let verbatim = ["metadata", "data", "stringData", "binaryData"];
     if verbatim.iter().any(|field| path.is_below(&[field])) {
         return ours == theirs;
     }
-    same(ours, theirs)
+    let mut names = path.0.iter().rev().filter_map(|step| match step {
+        Step::Field(name) => Some(&**name),
+        Step::Element { .. } | Step::Item(_) => None,
+    });
+    let name = names.next().unwrap_or_default();
+    let parent = names.next().unwrap_or_default();
+    places.same((parent, name), ours, theirs)
 }
 
-fn same(ours: &Value, theirs: &Value) -> bool {
-    match (ours, theirs) {
-        (Value::Object(ours), Value::Object(theirs)) => ours
-            .iter()
-            .filter(|(name, _)| !name.starts_with('$'))
-            .all(|(name, ours)| same(ours, theirs.get(name).unwrap_or(&Value::Null))),
-        (Value::Array(ours), Value::Array(theirs)) => {
-            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| same(ours, theirs))
+impl Places<'_> {
+    /// `place`: the names of the field and of the one above it.
+    fn same(self, place: (&str, &str), ours: &Value, theirs: &Value) -> bool {
+        match (ours, theirs) {
+            (Value::Object(ours), Value::Object(theirs)) => ours
+                .iter()
+                .filter(|(name, _)| !name.starts_with('$'))
+                .all(|(name, ours)| {
+                    self.same((place.1, name), ours, theirs.get(name).unwrap_or(&Value::Null))
+                }),
+            (Value::Array(ours), Value::Array(theirs)) => {
+                let mut pairs = ours.iter().zip(theirs);
+                ours.len() == theirs.len() && pairs.all(|(ours, theirs)| self.same(place, ours, theirs))
+            }
+            // An API server leaves out what is empty.
+            (Value::Object(ours), Value::Null) => ours.is_empty(),
+            (Value::Array(ours), Value::Null) => ours.is_empty(),
+            (ours, theirs) => {
+                ours == theirs
+                    || (self.hold_quantity(place) && same_quantity(ours, theirs))
+                    || (self.hold_time(place) && same_time(ours, theirs))
+            }
         }
-        // An API server leaves out what is empty.
-        (Value::Object(ours), Value::Null) => ours.is_empty(),
-        (Value::Array(ours), Value::Null) => ours.is_empty(),
-        (ours, theirs) => ours == theirs || same_quantity(ours, theirs) || same_time(ours, theirs),
+    }
+
+    /// The fields of type `Quantity` in Kubernetes' API, by their names and where they are maps by the name of the map.
+    fn hold_quantity(self, (parent, name): (&str, &str)) -> bool {
+        let kind = match self {
+            Places::Any => return true,
+            Places::Known(None) => return false,
+            Places::Known(Some(kind)) => kind,
+        };
+        match parent {
+            "limits" | "requests" | "capacity" | "overhead" | "podFixed" => true,
+            "hard" => kind == "ResourceQuota",
+            "max" | "min" | "default" | "defaultRequest" | "maxLimitRequestRatio" => kind == "LimitRange",
+            "emptyDir" => name == "sizeLimit",
+            "resourceFieldRef" => name == "divisor",
+            "target" => kind == "HorizontalPodAutoscaler" && matches!(name, "value" | "averageValue"),
+            _ => false,
+        }
+    }
+
+    fn hold_time(self, (_, name): (&str, &str)) -> bool {
+        match self {
+            Places::Any => true,
+            Places::Known(None) => false,
+            Places::Known(Some("Lease")) => matches!(name, "acquireTime" | "renewTime"),
+            Places::Known(Some("Node")) => name == "timeAdded",
+            Places::Known(Some(_)) => false,
+        }
     }
 }
 
 fn same_quantity(ours: &Value, theirs: &Value) -> bool {
-    let quantity = |value: &Value| match value {
-        Value::String(text) if !text.is_empty() => milli(text),
-        Value::Number(number) => milli(&number.to_string()),
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
         _ => None,
     };
-    quantity(ours).is_some_and(|ours| quantity(theirs) == Some(ours))
+    let texts = text(ours).zip(text(theirs));
+    texts.is_some_and(|(ours, theirs)| facts::same_quantity(&ours, &theirs))
 }
 
 fn same_time(ours: &Value, theirs: &Value) -> bool {
@@ -50,14 +118,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn path(text: &str) -> FieldPath {
+        FieldPath(text.split('.').map(|name| Step::Field(name.into())).collect())
+    }
+
     #[test]
-    fn what_counts_as_the_same_value() {
+    fn what_the_servers_answer_may_spell() {
         for (ours, theirs, expected) in [
             (json!("1000m"), json!("1"), true),
             (json!(1), json!("1"), true),
             (json!("1024Mi"), json!("1Gi"), true),
             (json!(0.5), json!("500m"), true),
             (json!("1"), json!("2"), false),
+            (json!("100n"), json!("200n"), false),
             (json!("text"), json!("other"), false),
             (json!(""), json!("0"), false),
             (json!(true), json!("true"), false),
@@ -75,7 +148,100 @@ mod tests {
             (json!([{"key": "a", "x": {}}]), json!([{"key": "a"}]), true),
             (json!([{"key": "a", "x": 1}]), json!([{"key": "a"}]), false),
         ] {
-            assert_eq!(same(&ours, &theirs), expected, "{ours} {theirs}");
+            let same = may_be_respelled(&path("spec.field"), &ours, &theirs);
+            assert_eq!(same, expected, "{ours} {theirs}");
+        }
+    }
+
+    #[test]
+    fn what_stands_is_a_spelling_only_where_quantities_are_known_to_be() {
+        let resources = json!({"limits": {"cpu": "1000m"}, "requests": {"memory": "1024Mi"}});
+        let canonical = json!({"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}});
+        for (kind, at, ours, theirs, expected) in [
+            (
+                Some("Deployment"),
+                "spec.limits.cpu",
+                json!("1000m"),
+                json!("1"),
+                true,
+            ),
+            (
+                Some("Deployment"),
+                "spec.limits.cpu",
+                json!("1000m"),
+                json!("2"),
+                false,
+            ),
+            (
+                Some("Deployment"),
+                "spec.limits.cpu",
+                json!("100n"),
+                json!("200n"),
+                false,
+            ),
+            (
+                Some("Deployment"),
+                "spec.containers",
+                json!([{"name": "a", "resources": resources}]),
+                json!([{"name": "a", "resources": canonical}]),
+                true,
+            ),
+            (
+                Some("Deployment"),
+                "spec.env.value",
+                json!("1000m"),
+                json!("1"),
+                false,
+            ),
+            (
+                Some("Deployment"),
+                "spec.env.value",
+                json!("1.10"),
+                json!("1.1"),
+                false,
+            ),
+            (
+                Some("Deployment"),
+                "spec.max.cpu",
+                json!("1000m"),
+                json!("1"),
+                false,
+            ),
+            (
+                Some("LimitRange"),
+                "spec.max.cpu",
+                json!("1000m"),
+                json!("1"),
+                true,
+            ),
+            (
+                Some("HorizontalPodAutoscaler"),
+                "spec.metrics.resource.target.averageValue",
+                json!("0.5"),
+                json!("500m"),
+                true,
+            ),
+            // Nobody knows what a custom kind means by its fields.
+            (None, "spec.limits.cpu", json!("1000m"), json!("1"), false),
+            (None, "spec.version", json!("1.10"), json!("1.1"), false),
+            (None, "spec.list", json!([]), json!(null), true),
+            (
+                Some("Lease"),
+                "spec.renewTime",
+                json!("2026-01-01T01:00:00+01:00"),
+                json!("2026-01-01T00:00:00Z"),
+                true,
+            ),
+            (
+                Some("Deployment"),
+                "spec.env.value",
+                json!("2026-01-01T01:00:00+01:00"),
+                json!("2026-01-01T00:00:00Z"),
+                false,
+            ),
+        ] {
+            let same = same_meaning(kind, &path(at), &ours, &theirs);
+            assert_eq!(same, expected, "{kind:?} {at} {ours} {theirs}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod quantity;
 
-pub(crate) use quantity::milli;
+pub(crate) use quantity::same_quantity;
 
 use crate::config::Config;
 use crate::delay::{backoff, spread};

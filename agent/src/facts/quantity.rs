@@ -1,42 +1,57 @@
-//! Kubernetes quantities, as far as sums over nodes need them: in thousandths, rounded up like Kubernetes does.
+//! Kubernetes quantities: in thousandths, rounded up like Kubernetes does, for sums over nodes; and compared exactly.
 
 use std::collections::BTreeMap;
 
 /// A quantity in thousandths; `None` if it is none.
-pub(crate) fn milli(text: &str) -> Option<i128> {
+pub(super) fn milli(text: &str) -> Option<i128> {
+    let (numerator, denominator) = fraction(text)?;
+    let scaled = numerator.checked_mul(1_000)?;
+    let rest = i128::from(scaled.rem_euclid(denominator) != 0);
+    Some(scaled.div_euclid(denominator) + rest)
+}
+
+/// Whether two texts are the same quantity, exactly: nothing is rounded.
+pub(crate) fn same_quantity(one: &str, other: &str) -> bool {
+    let same = |(one, per): (i128, i128), (other, by): (i128, i128)| {
+        Some(one.checked_mul(by)? == other.checked_mul(per)?)
+    };
+    let fractions = fraction(one).zip(fraction(other));
+    fractions.and_then(|(one, other)| same(one, other)) == Some(true)
+}
+
+/// A quantity as numerator and (positive) denominator; `None` if it is none.
+fn fraction(text: &str) -> Option<(i128, i128)> {
     let split = text
         .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
         .unwrap_or(text.len());
     let (number, suffix) = text.split_at_checked(split)?;
     let (scale_up, scale_down): (i128, i128) = match suffix {
-        "n" => (1, 1_000_000),
-        "u" => (1, 1_000),
-        "m" => (1, 1),
-        "" => (1_000, 1),
-        "k" => (1_000_000, 1),
-        "M" => (1_000_000_000, 1),
-        "G" => (1_000_000_000_000, 1),
-        "T" => (1_000_000_000_000_000, 1),
-        "P" => (1_000_000_000_000_000_000, 1),
-        "Ki" => (1_000 << 10, 1),
-        "Mi" => (1_000 << 20, 1),
-        "Gi" => (1_000 << 30, 1),
-        "Ti" => (1_000 << 40, 1),
-        "Pi" => (1_000 << 50, 1),
-        "Ei" => (1_000 << 60, 1),
+        "n" => (1, 1_000_000_000),
+        "u" => (1, 1_000_000),
+        "m" => (1, 1_000),
+        "" => (1, 1),
+        "k" => (1_000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (1_000_000_000, 1),
+        "T" => (1_000_000_000_000, 1),
+        "P" => (1_000_000_000_000_000, 1),
+        "Ki" => (1 << 10, 1),
+        "Mi" => (1 << 20, 1),
+        "Gi" => (1 << 30, 1),
+        "Ti" => (1 << 40, 1),
+        "Pi" => (1 << 50, 1),
+        "Ei" => (1 << 60, 1),
         _ => {
             let exponent: u32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            (10_i128.checked_pow(exponent)?.checked_mul(1_000)?, 1)
+            (10_i128.checked_pow(exponent)?, 1)
         }
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-    let divisor = 10_i128
+    let denominator = 10_i128
         .checked_pow(u32::try_from(fraction.len()).ok()?)?
         .checked_mul(scale_down)?;
-    let scaled = digits.checked_mul(scale_up)?;
-    let rest = i128::from(scaled.rem_euclid(divisor) != 0);
-    Some(scaled.div_euclid(divisor) + rest)
+    Some((digits.checked_mul(scale_up)?, denominator))
 }
 
 /// Thousandths as quantities.
@@ -74,6 +89,23 @@ mod tests {
             ("4q", None),
         ] {
             assert_eq!(milli(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_compared_without_rounding() {
+        for (one, other, expected) in [
+            ("1000m", "1", true),
+            ("1024Mi", "1Gi", true),
+            ("1.10", "1.1", true),
+            ("1e3", "1k", true),
+            ("100n", "200n", false),
+            ("1n", "1m", false),
+            ("0.5", "499999999n", false),
+            ("", "0", false),
+            ("x", "x", false),
+        ] {
+            assert_eq!(same_quantity(one, other), expected, "{one} {other}");
         }
     }
 

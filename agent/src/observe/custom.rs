@@ -1,4 +1,8 @@
 //! Kinds that are not built in: what their conditions say, by the conventions that most operators follow.
+//!
+//! A limit of that: before its controller has looked at it, an object has no conditions, and is told from one of a kind that
+//! never has any by nothing in it. It counts as ready then. Where that is too early (a later step depends on it), a
+//! `conditionRules` entry of the bundle says what to wait for.
 
 use super::{Readiness, field, saying, true_condition};
 use crate::object;

@@ -1,7 +1,7 @@
 //! Applying and reporting.
 
-use crate::world::{Side, World, config_map, deployment, dispatched, eventually, reason, spec};
-use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
+use crate::world::{Side, World, config_map, deployment, dispatched, eventually, pass_time, reason, spec};
+use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
 use roundhouse_api::hash;
 use serde_json::json;
 
@@ -145,12 +145,16 @@ async fn a_kind_that_is_not_there_is_applied_when_its_definition_is_installed() 
         "metadata": {"name": "w", "namespace": "default"}});
     let map = config_map("beside", "1");
     let generation = world.bundle("custom", spec(&[widget.clone(), map.clone()])).await;
-    let status = world
-        .reported("custom", generation, roundhouse_api::bundle::BundlePhase::Failed)
-        .await;
+    let status = world.reported("custom", generation, Progressing).await;
     assert_eq!(reason(&status, "Applied"), "NoKind");
     assert!(world.live(Side::Member, &map).await.is_some(), "siblings go on");
-    crate::world::pass_time(600).await;
+    // An operator may be about to install it; after a while nobody is.
+    pass_time(100).await;
+    assert_eq!(world.status("custom").await.phase, Some(Progressing));
+    pass_time(400).await;
+    let status = world.reported("custom", generation, Failed).await;
+    assert_eq!(reason(&status, "Applied"), "NoKind");
+    pass_time(600).await;
     world.create(Side::Member, widget_definition()).await;
     world.reported("custom", generation, Ready).await;
     assert!(world.live(Side::Member, &widget).await.is_some());

@@ -476,3 +476,35 @@ async fn a18_nothing_changes_and_the_live_generation_stays_over_many_resyncs() {
     );
     agent.stop().await;
 }
+
+/// A text that reads like a quantity is a text: under `Report` an edit of it is drift, while the server's own spelling of a
+/// quantity is none.
+#[tokio::test(start_paused = true)]
+async fn an_edit_that_would_be_the_same_quantity_is_drift() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let web = |version: &str, cpu: &str| {
+        let mut web = deployment("web", "i:1", 2);
+        let main = &mut web["spec"]["template"]["spec"]["containers"][0];
+        main["env"] = json!([{"name": "VERSION", "value": version}]);
+        main["resources"] = json!({"limits": {"cpu": cpu}});
+        web
+    };
+    let edit = async |object: serde_json::Value| {
+        world
+            .merge(Side::Member, &object, json!({"spec": object["spec"]}))
+            .await;
+        pass_time(5).await;
+    };
+    let ours = web("1.10", "1000m");
+    let generation = world.bundle("default.app", in_mode("Report", &ours)).await;
+    world.reported("default.app", generation, Progressing).await;
+    edit(web("1.10", "1")).await;
+    let status = world.status("default.app").await;
+    assert_eq!(crate::world::reason(&status, "Applied"), "Applied");
+    edit(web("1.1", "1")).await;
+    let said = drifted(&world).await.message;
+    assert!(said.contains("env[name=VERSION].value"), "{said}");
+    assert!(!said.contains("cpu"), "{said}");
+    agent.stop().await;
+}

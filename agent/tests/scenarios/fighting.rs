@@ -274,8 +274,9 @@ async fn an_old_copy_restored_with_its_stamps_is_a_fight_and_no_new_content() {
             pass_time(30).await;
         }
         let ours = stored(&world, "configmaps", "a") - began - theirs;
+        // The stamps, which differ in every other round only, may earn repairs of their own: three before they are a fight.
         assert!(
-            (4..=WRITES_IN_AN_HOUR).contains(&ours),
+            (4..=WRITES_IN_AN_HOUR + 3).contains(&ours),
             "{ours} writes in an hour: {mode}"
         );
         let said = fighting(&world, "plain", "a").await;

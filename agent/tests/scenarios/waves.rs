@@ -5,10 +5,12 @@ use crate::world::{
     Pass, Side, World, bundle, config_map, deployment, eventually, eventually_with, pass_time, reason, spec,
 };
 use parking_lot::Mutex;
-use roundhouse_api::bundle::BundlePhase::{Failed, Progressing, Ready};
+use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
 
 type Log = Arc<Mutex<Vec<(http::Method, String)>>>;
 
@@ -206,7 +208,7 @@ async fn a_resource_waits_for_its_definition_to_be_served() {
     let generation = world
         .bundle("plain", spec(&[widget.clone(), widget_definition()]))
         .await;
-    let status = world.reported("plain", generation, Failed).await;
+    let status = world.reported("plain", generation, Progressing).await;
     assert_eq!(reason(&status, "Applied"), "NoKind");
     pass_time(600).await;
     is_served.store(true, Ordering::Release);
@@ -251,7 +253,7 @@ async fn a_definition_is_established_before_its_resources_are_applied() {
     let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w", "namespace": "default"}});
     let first = world.bundle("custom", spec(&[widget.clone()])).await;
-    world.reported("custom", first, Failed).await;
+    world.reported("custom", first, Progressing).await;
     pass_time(3600).await;
     let before = reports.load(Ordering::Acquire);
     let second = world
@@ -263,6 +265,45 @@ async fn a_definition_is_established_before_its_resources_are_applied() {
     world.reported("custom", second, Ready).await;
     assert_eq!(reports.load(Ordering::Acquire) - before, 1);
     assert!(world.live(Side::Member, &widget).await.is_some());
+    agent.stop().await;
+}
+
+/// Given a definition that is never established, when its bundle changes, then the pass does not wait for it again: only
+/// the one that wrote it did.
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_is_never_established_holds_up_the_first_pass_alone() {
+    let world = World::embedded().await;
+    let member = world.gated(Side::Member, |method, path| {
+        let made = *method == http::Method::POST && path.ends_with("/customresourcedefinitions");
+        if made || path.ends_with("/widgets.example.com") {
+            return Pass::Reworked(unestablished);
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let content = |value: &str| spec(&[widget_definition(), config_map("beside", value)]);
+    let beside = config_map("beside", "");
+    let is_there = async |value: &str| {
+        let began = Instant::now();
+        world.bundle("plain", content(value)).await;
+        eventually_with(
+            "the ConfigMap is there",
+            || world.live(Side::Member, &beside),
+            |live| live.as_ref().is_some_and(|live| live["data"]["key"] == value),
+        )
+        .await;
+        began.elapsed()
+    };
+    let first = is_there("1").await;
+    assert!(
+        first > Duration::from_secs(2),
+        "it waits for what it wrote: {first:?}"
+    );
+    pass_time(30).await;
+    let second = is_there("2").await;
+    assert!(second < Duration::from_secs(2), "{second:?}");
+    let status = world.status("plain").await;
+    assert_eq!(status.phase, Some(Progressing));
     agent.stop().await;
 }
 
@@ -287,7 +328,7 @@ async fn an_unknown_kind_holds_back_the_pruning_of_that_kind_only() {
     let first = world.bundle("plain", spec(&[old.clone(), map.clone()])).await;
     world.reported("plain", first, Ready).await;
     let second = world.bundle("plain", spec(&[widget("v9", "new")])).await;
-    let status = world.reported("plain", second, Failed).await;
+    let status = world.reported("plain", second, Progressing).await;
     assert_eq!(reason(&status, "Applied"), "NoKind");
     eventually("the other kind goes", || async {
         world.live(Side::Member, &map).await.is_none()

@@ -7,17 +7,18 @@ use crate::apply::recreate::{After, Refused};
 use crate::apply::strategy::Treatment;
 use crate::apply::write::{Ended, kept, quiet};
 use crate::apply::{Engine, Order, Task};
-use crate::error::CallError;
+use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
 use roundhouse_patch::json_merge;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// An apply, and what it is decided on.
 pub(crate) struct Sent<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) target: &'a ObjectKey,
-    pub(crate) live: Value,
+    pub(crate) live: Option<Value>,
     pub(crate) config: Value,
     pub(crate) manner: Manner,
     pub(crate) treatment: Treatment<'a>,
@@ -36,16 +37,20 @@ impl Engine {
         {
             metadata.remove("namespace");
         }
-        let quiet = digest(&sent, &sent.live);
-        let kept = kept(task, order, &sent.live);
-        if task.quiet == Some(quiet.as_str()) {
+        let quiet = sent.live.as_ref().map(|live| digest(&sent, live));
+        // Nothing was there that could be kept in an object that is made.
+        let kept = match &sent.live {
+            Some(live) => kept(task, order, live),
+            None => Some(BTreeMap::new()),
+        };
+        if quiet.is_some() && task.quiet == quiet.as_deref() {
             let outcome = task
                 .refused
                 .cloned()
                 .unwrap_or(Outcome::Applied(Applied::Unchanged));
             return Ok(Some(Ended {
                 kept,
-                ..ended(outcome, sent.live, Some(quiet))
+                ..ended(outcome, sent.live, quiet)
             }));
         }
         let mut answer = self.send(&sent, sent.manner.force).await;
@@ -60,15 +65,17 @@ impl Engine {
         }
         match answer {
             Ok(after) => {
-                let still = object::resource_version(&sent.live) == object::resource_version(&after);
-                let applied = if still {
-                    Applied::Unchanged
-                } else {
-                    Applied::Changed
+                let version = sent.live.as_ref().map(object::resource_version);
+                let still = version.is_some_and(|version| version == object::resource_version(&after));
+                let applied = match (&sent.live, still) {
+                    (None, _) => Applied::Created,
+                    (Some(_), true) => Applied::Unchanged,
+                    (Some(_), false) => Applied::Changed,
                 };
+                let quiet = quiet.filter(|_| still);
                 Ok(Some(Ended {
                     kept,
-                    ..ended(Outcome::Applied(applied), after, still.then_some(quiet))
+                    ..ended(Outcome::Applied(applied), Some(after), quiet)
                 }))
             }
             Err(_) if !found.is_empty() => {
@@ -76,27 +83,34 @@ impl Engine {
                     reason: "ApplyConflict",
                     message: conflict_message(&task.manifest.key, &found),
                 };
-                Ok(Some(ended(outcome, sent.live, Some(quiet))))
+                Ok(Some(ended(outcome, sent.live, quiet)))
             }
-            Err(error) => {
-                let mut wanted = sent.live.clone();
-                json_merge(&mut wanted, &sent.config);
-                let refused = Refused {
-                    kind: sent.kind,
-                    target: sent.target,
-                    live: &sent.live,
-                    wanted: &wanted,
-                    treatment: sent.treatment,
-                };
-                match self.make_way(&error, refused, task, order).await? {
-                    After::Other => Err(error),
-                    After::Gone => Ok(None),
-                    After::Ends(outcome) => {
-                        let quiet = (!outcome.wants_retry()).then_some(quiet);
-                        Ok(Some(ended(outcome, sent.live, quiet)))
+            Err(error) => match &sent.live {
+                None if error.fault() == Fault::NotFound => {
+                    let outcome = self.make_room(sent.kind, sent.target, order).await?;
+                    Ok(outcome.map(|outcome| ended(outcome, None, None)))
+                }
+                None => Err(error),
+                Some(live) => {
+                    let mut wanted = live.clone();
+                    json_merge(&mut wanted, &sent.config);
+                    let refused = Refused {
+                        kind: sent.kind,
+                        target: sent.target,
+                        live,
+                        wanted: &wanted,
+                        treatment: sent.treatment,
+                    };
+                    match self.make_way(&error, refused, task, order).await? {
+                        After::Other => Err(error),
+                        After::Gone => Ok(None),
+                        After::Ends(outcome) => {
+                            let quiet = quiet.filter(|_| !outcome.wants_retry());
+                            Ok(Some(ended(outcome, sent.live, quiet)))
+                        }
                     }
                 }
-            }
+            },
         }
     }
 
@@ -109,10 +123,10 @@ impl Engine {
 }
 
 /// The copy of a three-way apply that went before is of no use any more.
-fn ended(outcome: Outcome, live: Value, quiet: Option<String>) -> Ended {
+fn ended(outcome: Outcome, live: Option<Value>, quiet: Option<String>) -> Ended {
     Ended {
         outcome,
-        live: Some(live),
+        live,
         copy: Some(Copy::OptedOut),
         differences: None,
         answer: None,

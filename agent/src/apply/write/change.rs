@@ -1,8 +1,10 @@
 //! Change: an object that is there, by a patch or by an apply on the server side.
 
+use super::make::taken_away;
 use super::{Attempt, Ended, answered, kept};
 use crate::apply::decode::Manifest;
 use crate::apply::desired::Copy;
+use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::recreate::{After, Refused};
 use crate::apply::server_side::{Manner, Sent, manner, taken_over};
@@ -11,6 +13,7 @@ use crate::apply::{Engine, Task};
 use crate::drift::{Advice, Differences, Written, is_repair};
 use crate::error::CallError;
 use crate::object;
+use crate::path::FieldPath;
 use roundhouse_api::hash;
 use roundhouse_patch::{PatchType, json_merge, schema, strategic_merge};
 use serde_json::{Value, json};
@@ -103,26 +106,34 @@ impl Engine {
         }
     }
 
-    /// Applies the object on the server side; `None` when it is to be looked at again.
+    /// Applies the object on the server side, made if it is missing; `None` when it is to be looked at again.
     pub(super) async fn apply_over(
         &self,
         attempt: Attempt<'_>,
-        live: Value,
+        live: Option<Value>,
         config: Value,
         manner: Manner,
         mut differences: Differences,
     ) -> Result<Option<Ended>, CallError> {
         let Attempt { task, target, .. } = attempt;
         let before = live.clone();
-        let repair = is_repair(task.manifest, &live, task.entry);
-        let fields = match differences.advise(&config, &live, attempt.look) {
-            Advice::Wait if repair => {
-                let ended = Ended::with(Outcome::Applied(Applied::Fought), Some(live));
-                return Ok(Some(ended.differing(differences)));
+        let (fields, repair) = if let Some(live) = &before {
+            let repair = is_repair(task.manifest, live, task.entry);
+            match differences.advise(&config, live, attempt.look) {
+                Advice::Wait if repair => {
+                    let ended = Ended::with(Outcome::Applied(Applied::Fought), before);
+                    return Ok(Some(ended.differing(differences)));
+                }
+                Advice::Send { fields } => (fields, repair),
+                // What the server alone sees may be left to do: a field left out.
+                Advice::Wait | Advice::Nothing => (Vec::new(), repair),
             }
-            Advice::Send { fields } => fields,
-            // What the server alone sees may be left to do: a field left out.
-            Advice::Wait | Advice::Nothing => Vec::new(),
+        } else {
+            let repair = task.entry.is_some_and(|entry| recorded(task.manifest, entry));
+            if let (true, Advice::Wait) = (repair, differences.advise_creation(attempt.look)) {
+                return Ok(Some(taken_away(target, differences)));
+            }
+            (vec![FieldPath::default()], repair)
         };
         let sent = Sent {
             kind: attempt.kind,
@@ -134,11 +145,11 @@ impl Engine {
         };
         let applied = self.apply_on_server(sent, task, attempt.order).await?;
         Ok(applied.map(|ended| match ended.outcome {
-            Outcome::Applied(Applied::Changed) => {
+            Outcome::Applied(Applied::Created | Applied::Changed) => {
                 let written = Written {
                     fields: &fields,
                     repair,
-                    before: Some(&before),
+                    before: before.as_ref(),
                     applies_as: attempt.look.applies_as,
                 };
                 answered(attempt, written, ended, differences)
@@ -154,27 +165,17 @@ impl Engine {
         live: &Value,
         patch: Value,
     ) -> Result<Option<Ended>, CallError> {
-        let after = self.handed_over(attempt, live, patch).await?;
-        Ok(not_handed_over(&after, attempt.treatment, attempt.task))
-    }
-
-    /// The object after that.
-    pub(super) async fn handed_over(
-        &self,
-        attempt: Attempt<'_>,
-        live: &Value,
-        patch: Value,
-    ) -> Result<Value, CallError> {
         let guarded = guarded(patch, live);
         let handed = self
             .member
             .patch(attempt.kind, attempt.target, &guarded, PatchType::Merge);
-        handed.await
+        let after = handed.await?;
+        Ok(not_handed_over(&after, attempt.treatment, attempt.task))
     }
 }
 
 /// How a manifest ends whose managed fields the member does not let us hand over; `None` if it did.
-pub(super) fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
+fn not_handed_over(after: &Value, treatment: Treatment<'_>, task: Task<'_>) -> Option<Ended> {
     let manager = manner(treatment).manager;
     taken_over(after, &manager)?;
     let message = format!(

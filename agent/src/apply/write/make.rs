@@ -1,11 +1,9 @@
 //! Make: an object that is missing, and the namespace that it may need.
 
-use super::change::not_handed_over;
 use super::{Attempt, Ended, answered};
 use crate::apply::desired::Copy;
 use crate::apply::once::recorded;
 use crate::apply::outcome::{Applied, Outcome};
-use crate::apply::server_side::{Manner, handing_over, taken_over};
 use crate::apply::{Engine, Order};
 use crate::drift::{Advice, Differences, Written};
 use crate::error::{CallError, Fault};
@@ -41,39 +39,6 @@ impl Engine {
             applies_as: attempt.look.applies_as,
         };
         Ok(made.map(|ended| answered(attempt, sent, ended, differences)))
-    }
-
-    /// Makes an object that is applied on the server side from then on; `None` when it is to be looked at again.
-    ///
-    /// An apply would write over an object that somebody made since the look, without asking whose it is. So it is made by a
-    /// request that only makes, and what we wrote by that is handed to the field manager that applies.
-    pub(super) async fn make_to_apply(
-        &self,
-        attempt: Attempt<'_>,
-        object: Value,
-        manner: &Manner,
-        differences: Differences,
-    ) -> Result<Option<Ended>, CallError> {
-        let made = self.make(attempt, object, Copy::OptedOut, differences).await?;
-        let handed = made.as_ref().and_then(|ended| {
-            let live = ended.live.as_ref()?;
-            let fields = taken_over(live, &manner.manager)?;
-            Some((live, handing_over(fields)))
-        });
-        let Some((live, patch)) = handed else {
-            return Ok(made);
-        };
-        // One that is killed here hands over at its first look; one that is refused, at its next.
-        let Ok(after) = self.handed_over(attempt, live, patch).await else {
-            return Ok(made);
-        };
-        if let Some(refused) = not_handed_over(&after, attempt.treatment, attempt.task) {
-            return Ok(Some(refused));
-        }
-        Ok(made.map(|ended| Ended {
-            live: Some(after),
-            ..ended
-        }))
     }
 
     /// Makes the object; `None` when it is to be tried again.
@@ -151,12 +116,13 @@ impl Engine {
         self.kinds.forget();
         Outcome::NoKind {
             message: format!("the cluster no longer serves the kind of {target}"),
+            lasting: false,
         }
     }
 }
 
 /// An object that somebody deletes again and again is not made before its time.
-fn taken_away(target: &ObjectKey, differences: Differences) -> Ended {
+pub(super) fn taken_away(target: &ObjectKey, differences: Differences) -> Ended {
     let outcome = Outcome::Delayed {
         reason: FIGHTING,
         message: differences.fighting(&target.to_string()).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use super::Ended;
 use crate::apply::desired::Copy;
-use crate::apply::outcome::{Applied, Outcome, RECREATING};
+use crate::apply::outcome::{Applied, KIND_TAKES, Outcome, RECREATING};
 use crate::apply::{Done, Observation, Order, Task};
 use crate::kinds::Kind;
 use crate::ledger::{Ours, Settled};
@@ -13,6 +13,7 @@ use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{annotation, label};
 use serde_json::Value;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The object is what it was: so is all there is to say of it, and the ledger has it already.
 pub(super) fn again(task: Task<'_>, known: &Observation) -> Done {
@@ -39,6 +40,7 @@ pub(super) fn done(
         .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
     let sight = sight(task, &ended, rules);
     let settled = settled(task, &ended, &sight, rules);
+    let (outcome, no_kind_since) = patient(task, order.anew, ended.outcome, Instant::now());
     let observation = Observation {
         meta: ResourceMeta {
             ordinal: manifest.ordinal,
@@ -55,7 +57,8 @@ pub(super) fn done(
         target: Some(target.unwrap_or_else(|| key.clone())),
         kind,
         labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
-        outcome: ended.outcome,
+        outcome,
+        no_kind_since,
         readiness: sight.readiness,
         workload: sight.workload,
         examined: rules.map(|_| Box::new(sight.examined)),
@@ -77,6 +80,17 @@ pub(super) fn done(
         observation,
         settled,
     }
+}
+
+/// A kind that is missing is a failure only after a while; a Bundle that was written anew waits anew.
+fn patient(task: Task<'_>, anew: bool, outcome: Outcome, now: Instant) -> (Outcome, Option<Instant>) {
+    let Outcome::NoKind { message, .. } = outcome else {
+        return (outcome, None);
+    };
+    let known = task.known.filter(|_| !anew);
+    let since = known.and_then(|known| known.no_kind_since).unwrap_or(now);
+    let lasting = now.saturating_duration_since(since) >= KIND_TAKES;
+    (Outcome::NoKind { message, lasting }, Some(since))
 }
 
 /// What the attempt left to be seen.
@@ -155,10 +169,11 @@ fn settled(task: Task<'_>, ended: &Ended, sight: &Sight, rules: Option<&RuleSet>
         (Outcome::Applied(Applied::Observed), _) => Some(Settled::Observed),
         (Outcome::Refused(_), _) => Some(Settled::NotOurs),
         (Outcome::Applied(_), Some(live)) => {
-            let failure = match (&end, complete) {
-                (Some(end), _) => failure(end),
-                (None, true) => failure(&sight.readiness),
-                (None, false) => None,
+            let failure = match &end {
+                Some(end) if rules.is_none() => failure(end),
+                None if !complete => None,
+                // Rules may call a bad end a good one.
+                _ => failure(&sight.readiness),
             };
             ours(task, ended, live, (end.is_some() || complete, failure))
         }
