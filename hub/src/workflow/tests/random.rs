@@ -229,7 +229,8 @@ proptest! {
             let after = workflow(&next);
             if before.finished && !restarts {
                 prop_assert_eq!(&before.steps, &after.steps, "an ended run changes");
-                prop_assert!(!effects.iter().any(|e| matches!(e, Effect::Act { .. } | Effect::Dispatch { .. })));
+                let starts = |e: &Effect| matches!(e, Effect::Act { .. } | Effect::Dispatch { .. });
+                prop_assert!(!effects.iter().any(starts));
             }
             if !restarts {
                 for at in spec.places() {
