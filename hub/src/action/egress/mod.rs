@@ -27,7 +27,7 @@ use std::{
 
 /// Why a host is not connected to.
 #[derive(Debug, thiserror::Error)]
-pub enum EgressError {
+pub(super) enum EgressError {
     /// Every address of the host is refused.
     #[error(
         "{host} is refused: {address} is {why}; an administrator of the hub may allow it with --egress-allow"

@@ -8,7 +8,7 @@ mod connect;
 mod redirect;
 mod target;
 
-pub(super) use answer::{Answer, MAX_BODY};
+pub(super) use answer::Answer;
 pub use connect::Trust;
 pub(super) use target::Target;
 

@@ -1,6 +1,6 @@
 //! Requests to servers of this machine: slow ones, large ones, and ones that redirect.
 
-use super::{super::egress::tests::Names, *};
+use super::{super::egress::tests::Names, answer::MAX_BODY, *};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::{body::Frame, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
