@@ -233,12 +233,15 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
     steps.filter_map(|((step, deploy), reach)| Some((deploy, step, (*reach)?)))
 }
 
-/// A Decision is written when its content or the revision that it places differs; the epoch alone writes nothing.
+/// A Decision is written when its content, what is said about it or the revision that it places differs; the epoch alone
+/// writes nothing.
 fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
     stored.hash != new.hash
         || stored.revision != new.revision
         || stored.application_ref != new.application_ref
         || stored.components != new.components
+        || stored.satisfied != new.satisfied
+        || stored.reasons != new.reasons
 }
 
 /// The components that a step dispatches; empty for all of them.
