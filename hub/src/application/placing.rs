@@ -1,7 +1,7 @@
 //! The decisions of the placing steps; pure.
 //!
-//! All placing steps are placed jointly. A step that the run has passed keeps its stored Decision; a step that it has
-//! not reached keeps what the last finished run stored; the step at work follows the fleet. Once a run has succeeded
+//! All placing steps are placed jointly. A step that the run has passed keeps its stored Decision, and what it holds is
+//! taken off before the others divide; a step that it has not reached keeps what the last finished run stored; the step at work follows the fleet. Once a run has succeeded
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
 //! settled. A step whose overrides cannot be applied keeps what was decided before and says why.
 
@@ -128,7 +128,10 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let steps = steps(request.valid);
     let application = format!("{}/{}", request.key.0, request.key.1);
     let stored = request.stored.values().map(|decision| &decision.spec);
-    let previous = Previous::from_decisions_at(request.revision, stored);
+    // What the run has passed stays as it is until the run has ended.
+    let passed = placing(request).filter(|(.., reach)| *reach == Reach::Placed);
+    let passed = passed.filter_map(|(_, step, _)| Some(&request.stored.get(&step.name)?.spec));
+    let previous = Previous::from_decisions_at(request.revision, stored).passing(passed);
     let only: Vec<Option<&str>> = request
         .valid
         .placing()
@@ -233,12 +236,15 @@ fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &
     steps.filter_map(|((step, deploy), reach)| Some((deploy, step, (*reach)?)))
 }
 
-/// A Decision is written when its content or the revision that it places differs; the epoch alone writes nothing.
+/// A Decision is written when its content, what is said about it or the revision that it places differs; the epoch alone
+/// writes nothing.
 fn differs(stored: &DecisionSpec, new: &DecisionSpec) -> bool {
     stored.hash != new.hash
         || stored.revision != new.revision
         || stored.application_ref != new.application_ref
         || stored.components != new.components
+        || stored.satisfied != new.satisfied
+        || stored.reasons != new.reasons
 }
 
 /// The components that a step dispatches; empty for all of them.

@@ -69,7 +69,8 @@ pub struct Share {
     pub sources: Vec<Source>,
 }
 
-/// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds.
+/// Lays the steps over one another, in order: for the same workload and cluster a later step replaces, never adds. A step
+/// that gives a cluster nothing of a workload, where the cluster only keeps its bundle, replaces nothing either.
 pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
     let mut shares: BTreeMap<String, Share> = BTreeMap::new();
     let mut divided: BTreeMap<(&str, &WorkloadRef), u32> = BTreeMap::new();
@@ -129,6 +130,9 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                 let (parted, full) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
                 let before = placed.entry(&workload.workload).or_default();
                 if let Some(share) = shares.get_mut(cluster) {
+                    if parted.max(full) == 0 && share.replicas.contains_key(&workload.workload) {
+                        continue;
+                    }
                     let part = JobShare {
                         before: if full > 0 { 0 } else { *before },
                         replicas: parted.max(full),
@@ -259,6 +263,31 @@ mod tests {
                 ("all", false, &[("c1", 3, false), ("c2", 6, false)]),
             ],
             &[("c1", 3, true), ("c2", 6, false)],
+        );
+    }
+
+    #[test]
+    fn a_step_that_gives_nothing_replaces_nothing() {
+        check(
+            &[
+                ("canary", true, &[("c1", 1, false)]),
+                ("rest", true, &[("c1", 0, false), ("c2", 1, false)]),
+            ],
+            &[("c1", 1, true), ("c2", 1, true)],
+        );
+        check(
+            &[
+                ("canary", true, &[("c1", 0, false)]),
+                ("rest", true, &[("c1", 1, false)]),
+            ],
+            &[("c1", 1, true)],
+        );
+        check(
+            &[
+                ("all", true, &[("c1", 10, true)]),
+                ("rest", false, &[("c1", 0, false)]),
+            ],
+            &[("c1", 10, true)],
         );
     }
 

@@ -8,6 +8,7 @@ use super::{
     labels::ClusterSet,
     membership::members,
     overrides,
+    previous::DIVIDED_ONCE,
     reasons::{self, Reasons},
     rule::{Room, Row, RuleDivision, RuleInput, divide_rule},
     ties::{Tie, stable_hash},
@@ -119,8 +120,8 @@ struct Engine<'a> {
 impl Engine<'_> {
     /// Divides one workload over the rules of all steps.
     fn divide(&mut self, workload: &Workload, room: &mut Room) {
-        let totals = self.totals(workload);
         let mut fixed = Vec::new();
+        let mut held = 0u32;
         let steps = self
             .steps
             .iter_mut()
@@ -130,6 +131,7 @@ impl Engine<'_> {
             let before = self.request.previous.fixed.get(&key);
             let before = before.filter(|before| before.replicas == workload.replicas);
             fixed.push(before.is_some());
+            held = held.saturating_add(before.map_or(0, claimed));
             match before {
                 Some(before) => draft.keep(before, selection, self.fleet, room),
                 None => draft.workloads.push(WorkloadDecision {
@@ -139,6 +141,7 @@ impl Engine<'_> {
                 }),
             }
         }
+        let totals = self.totals(workload, &fixed, held);
         room.orphans = self.orphans(workload);
         // The step that placed divided replicas on a cluster last, and how many.
         let mut earlier: BTreeMap<usize, (usize, u32)> = BTreeMap::new();
@@ -178,10 +181,9 @@ impl Engine<'_> {
             let by_rule = |none: &Unplaced| (none.rule.is_none(), none.rule.clone());
             decision.unplaced.sort_by_key(by_rule);
         }
-        let is_fixed = |step: usize| fixed.get(step).copied().unwrap_or(false);
         let last = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some());
-        if let Some(last) = last.map(|placing| placing.step).filter(|step| !is_fixed(*step)) {
-            self.remainder(workload, &totals, last);
+        if let Some(last) = last.map(|placing| placing.step) {
+            self.remainder(workload, &totals, &fixed, last);
         }
     }
 
@@ -216,21 +218,25 @@ impl Engine<'_> {
             .collect()
     }
 
-    fn totals(&self, workload: &Workload) -> Totals {
-        let claimant = |share, rule: Option<(&str, &str)>| Claimant {
+    /// What the rules of the steps divide that are not `fixed`; those that are hold `held` in all.
+    fn totals(&self, workload: &Workload, fixed: &[bool], held: u32) -> Totals {
+        let claimant = |share, rule: Option<(&str, &str)>, fixed: bool| Claimant {
             share,
             previous: self.request.previous.seats(&workload.key, rule),
             hash: stable_hash(self.request.application, rule.map_or("", |(_, name)| name)),
+            fixed,
         };
         let claimants: Vec<Claimant> = self
             .rules
             .iter()
             .map(|placing| {
                 let step = self.request.steps.get(placing.step).map_or("", |step| step.name);
-                claimant(placing.rule.replicas, Some((step, &placing.name)))
+                let fixed = fixed.get(placing.step).copied().unwrap_or(false);
+                claimant(placing.rule.replicas, Some((step, &placing.name)), fixed)
             })
             .collect();
-        totals(workload.replicas, &claimants, claimant(None, None), self.mode())
+        let remainder = claimant(None, None, false);
+        totals(workload.replicas, &claimants, remainder, self.mode(), held)
     }
 
     /// Several placing steps share one remainder: it is spread only if all that divide say so.
@@ -283,8 +289,22 @@ impl Engine<'_> {
     }
 
     /// Reports what no rule claims, and other matters of the totals, with the last step that divides.
-    fn remainder(&mut self, workload: &Workload, totals: &Totals, last: usize) {
+    fn remainder(&mut self, workload: &Workload, totals: &Totals, fixed: &[bool], last: usize) {
         let mode = self.mode();
+        // What was reported when a step was divided once and for all may have changed hands.
+        let kept = self.steps.iter_mut().zip(fixed).filter(|(_, fixed)| **fixed);
+        for decision in kept.filter_map(|(draft, _)| draft.workloads.last_mut()) {
+            decision.rules.retain(|rule| rule.rule.is_some());
+            decision.unplaced.retain(|unplaced| unplaced.rule.is_some());
+        }
+        let names: Vec<&str> = self
+            .request
+            .steps
+            .iter()
+            .zip(fixed)
+            .filter(|(_, fixed)| **fixed)
+            .map(|(step, _)| step.name)
+            .collect();
         let Some(draft) = self.steps.get_mut(last) else {
             return;
         };
@@ -299,7 +319,10 @@ impl Engine<'_> {
                 });
             }
         }
-        reasons::of_totals(&mut draft.reasons, workload, &self.rules, totals, mode);
+        let open = |placing: &Placing<'_>| !fixed.get(placing.step).copied().unwrap_or(false);
+        let rules = self.rules.iter().zip(&totals.rules);
+        let rules: Vec<(&Placing<'_>, &Total)> = rules.filter(|(placing, _)| open(placing)).collect();
+        reasons::of_totals(&mut draft.reasons, workload, &rules, totals, &names, mode);
     }
 
     fn finish(self) -> Vec<StepDecision> {
@@ -337,7 +360,19 @@ impl Draft {
                 .any(|rule| rule.clusters.binary_search(&cluster).is_ok())
                 .then_some(cluster)
         };
+        // What it lost before counts on.
         let mut lost: BTreeMap<String, u32> = BTreeMap::new();
+        decision.unplaced.retain(
+            |unplaced| match (&unplaced.rule, unplaced.reason == DIVIDED_ONCE) {
+                (Some(rule), true) => {
+                    let sum = lost.entry(rule.clone()).or_default();
+                    *sum = sum.saturating_add(unplaced.count);
+                    false
+                }
+                _ => true,
+            },
+        );
+        let mut gone = 0u32;
         let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         decision.clusters.retain_mut(|row| {
             row.previous = Some(row.replicas);
@@ -346,6 +381,7 @@ impl Draft {
                 if !row.duplicate && row.replicas > 0 {
                     let sum = lost.entry(row.rule.clone()).or_default();
                     *sum = sum.saturating_add(row.replicas);
+                    gone = gone.saturating_add(row.replicas);
                 }
                 return false;
             };
@@ -368,13 +404,20 @@ impl Draft {
         decision
             .clusters
             .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
+        decision.placed = decision.placed.saturating_sub(gone);
+        for unplaced in decision
+            .unplaced
+            .iter()
+            .filter(|unplaced| unplaced.rule.is_some())
+        {
+            reasons::of_kept(&mut self.reasons, &decision, unplaced);
+        }
         for (rule, count) in lost {
-            decision.placed = decision.placed.saturating_sub(count);
             reasons::of_lost(&mut self.reasons, &decision, &rule, count);
             decision.unplaced.push(Unplaced {
                 rule: Some(rule),
                 count,
-                reason: "DividedOnce".to_owned(),
+                reason: DIVIDED_ONCE.to_owned(),
             });
         }
         self.satisfied &= decision.unplaced.iter().all(|unplaced| unplaced.rule.is_none());
@@ -472,6 +515,17 @@ impl Draft {
         decision.clusters.reserve_exact(order.len());
         decision.clusters.extend(order.into_iter().filter_map(row));
     }
+}
+
+/// What a step that is divided already claims of a workload: what it placed, and what its rules could not place.
+fn claimed(decision: &WorkloadDecision) -> u32 {
+    let left = decision
+        .unplaced
+        .iter()
+        .filter(|unplaced| unplaced.rule.is_some());
+    left.fold(decision.placed, |sum, unplaced| {
+        sum.saturating_add(unplaced.count)
+    })
 }
 
 fn rule_total(rule: Option<&str>, share: Option<String>, total: &Total) -> RuleTotal {

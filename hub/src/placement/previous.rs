@@ -5,7 +5,10 @@ use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision, Wo
 use std::collections::BTreeMap;
 
 /// The kind that is divided once per revision.
-const JOB: &str = "Job";
+pub(super) const JOB: &str = "Job";
+
+/// Why what a cluster lost of a workload that is divided once has no other place.
+pub(super) const DIVIDED_ONCE: &str = "DividedOnce";
 
 /// Names a rule's division of a workload: step, workload, rule.
 pub(super) type Divided = (String, WorkloadRef, String);
@@ -26,7 +29,8 @@ pub struct Previous {
     pub(super) totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
     /// (step, rule) -> weights that were frozen.
     pub(super) frozen: BTreeMap<(String, String), FrozenWeights>,
-    /// (step, workload) -> its division, for what is divided once per revision: Jobs.
+    /// (step, workload) -> its division, where that stands: Jobs, which are divided once per revision, and what a run has
+    /// passed.
     pub(crate) fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
 }
 
@@ -46,7 +50,8 @@ impl Previous {
         let decisions: Vec<&DecisionSpec> = decisions.into_iter().collect();
         let mut previous = Previous::from_decisions(decisions.iter().copied());
         for decision in decisions.into_iter().filter(|d| d.revision == revision) {
-            let divided = |w: &&WorkloadDecision| w.clusters.iter().any(|row| row.replicas > 0);
+            let lost = |w: &WorkloadDecision| w.unplaced.iter().any(|none| none.reason == DIVIDED_ONCE);
+            let divided = |w: &&WorkloadDecision| w.clusters.iter().any(|row| row.replicas > 0) || lost(w);
             let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
             for workload in jobs.filter(divided) {
                 let key = (decision.step.clone(), workload.workload.clone());
@@ -54,6 +59,18 @@ impl Previous {
             }
         }
         previous
+    }
+
+    /// The same, where these decisions stand until the run has ended, as those of the steps that it has passed do: what
+    /// they hold is taken off before the other steps divide.
+    pub fn passing<'a>(mut self, decisions: impl IntoIterator<Item = &'a DecisionSpec>) -> Self {
+        for decision in decisions {
+            for workload in &decision.workloads {
+                let key = (decision.step.clone(), workload.workload.clone());
+                self.fixed.entry(key).or_insert_with(|| workload.clone());
+            }
+        }
+        self
     }
 
     /// The same from the answer of [`place`](super::place).

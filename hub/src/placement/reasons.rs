@@ -6,11 +6,12 @@ use super::{
     eligible::{NotChosen, RuleClusters, Selection},
     fleet::Fleet,
     overrides::{Overridden, error_line},
+    previous::JOB,
     rule::RuleDivision,
     totals::{Total, Totals},
 };
 use roundhouse_api::{
-    decision::WorkloadDecision,
+    decision::{Unplaced, WorkloadDecision},
     placement::{Operator, Remainder, Rule, WeightBy},
 };
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -354,32 +355,59 @@ pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: 
     ));
 }
 
-/// What there is to say of the totals of one workload.
+/// What a rule of a Job could not place when it was divided.
+pub(super) fn of_kept(reasons: &mut Reasons, workload: &WorkloadDecision, unplaced: &Unplaced) {
+    let key = &workload.workload;
+    reasons.push(format!(
+        "{} of {} {}/{} could not be placed when rule {} was divided ({}), and a Job is divided once per revision: change the Job to divide it anew",
+        replicas(u64::from(unplaced.count)),
+        key.kind,
+        key.namespace,
+        key.name,
+        unplaced.rule.as_deref().unwrap_or(""),
+        unplaced.reason
+    ));
+}
+
+/// What there is to say of the totals of one workload: of the rules that were divided now, and of the steps that were
+/// before.
 pub(super) fn of_totals(
     reasons: &mut Reasons,
     workload: &Workload,
-    rules: &[Placing<'_>],
+    rules: &[(&Placing<'_>, &Total)],
     totals: &Totals,
+    fixed: &[&str],
     mode: Remainder,
 ) {
     let what = shown(workload);
-    let shrunk = || {
-        rules
-            .iter()
-            .zip(&totals.rules)
-            .filter(|(_, total)| total.total < total.seats)
+    let shrunk = || rules.iter().filter(|(_, total)| total.total < total.seats);
+    let list = listed(
+        shrunk().map(|(rule, total)| format!("rule {} gets {} of {}", rule.name, total.total, total.seats)),
+    );
+    let before = || {
+        format!(
+            "{} {} divided before the placement changed and {} {} of the {} replicas of {what}",
+            listed(fixed.iter().map(|step| format!("step {step}"))),
+            if fixed.len() == 1 { "was" } else { "were" },
+            if fixed.len() == 1 { "holds" } else { "hold" },
+            totals.held,
+            workload.replicas
+        )
     };
-    if shrunk().next().is_some() {
-        let list = listed(
-            shrunk()
-                .map(|(rule, total)| format!("rule {} gets {} of {}", rule.name, total.total, total.seats)),
-        );
+    let until = match workload.key.kind.as_str() {
+        JOB => "a Job is divided once per revision: change the Job to divide it anew",
+        _ => "all steps are divided anew when the run has succeeded",
+    };
+    if !list.is_empty() && !totals.overcommitted {
+        reasons.push(format!("{}: {list}; {until}", before()));
+    }
+    if !list.is_empty() && totals.overcommitted {
         reasons.push(format!(
             "Overcommitted: the rules claim more than the {} replicas of {what}: {list}; lower counts or percentages",
             workload.replicas
         ));
     }
-    let off = rules.iter().zip(&totals.rules).filter_map(|(rule, total)| {
+    let off = rules.iter().filter_map(|(rule, total)| {
         let quota = total.quota.filter(|quota| quota.is_missed_by(total.seats))?;
         Some(format!(
             "rule {} gets {} where {quota} is its exact share",
@@ -393,7 +421,21 @@ pub(super) fn of_totals(
             listed(off.into_iter())
         ));
     }
-    let unclaimed = totals.remainder.total;
+    // What steps that are divided already leave of what they would get now, nobody else claims.
+    let short = totals.due.saturating_sub(u64::from(totals.held));
+    let short = u32::try_from(short)
+        .unwrap_or(u32::MAX)
+        .min(totals.remainder.total);
+    if short > 0 {
+        reasons.push(format!(
+            "{} of {what} {} not placed: {}, where its rules would give {} now; {until}",
+            replicas(u64::from(short)),
+            if short == 1 { "is" } else { "are" },
+            before(),
+            totals.due,
+        ));
+    }
+    let unclaimed = totals.remainder.total - short;
     if unclaimed == 0 {
         return;
     }

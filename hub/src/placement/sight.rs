@@ -92,10 +92,10 @@ impl Sight {
     /// is the fleet after the change.
     ///
     /// `held` says whether the application holds something of the cluster: it is a member of one of its decisions, or a
-    /// row of one, or has a Bundle of it. Of such a cluster every change is seen but that of allocatable resources which
-    /// no rule weighs by. Of any other only one that a rule matches, before or after, is seen: that it comes or goes, the
-    /// labels that selectors, weights, spread and overrides name, its taints, capacity, weighed resources, and whether it
-    /// is joined, accepted and reachable. A rule that names a cluster sees it come and go, and one that matches none at
+    /// row of one, or has a Bundle of it. Of such a cluster, and of any other that a rule matches, before or after, it is
+    /// seen that it comes or goes, its taints, capacity, weighed resources, and whether it is joined, accepted and
+    /// reachable; where a rule matches, the labels too that selectors, weights, spread and overrides name: of a cluster that
+    /// none matches they settle nothing, whatever it holds. A rule that names a cluster sees it come and go, and one that matches none at
     /// all sees the labels that it seeks on every cluster.
     pub fn sees(
         &self,
@@ -113,7 +113,7 @@ impl Sight {
                     || (before.joined, before.accepted, before.reachable, before.capacity)
                         != (after.joined, after.accepted, after.reachable, after.capacity)
                     || self.resources.iter().any(resource);
-                held && (state || before.labels != after.labels)
+                held && state
                     || (state || self.keys.iter().any(label)) && (self.matches(before) || self.matches(after))
             }
             (Some(before), Some(after)) => {

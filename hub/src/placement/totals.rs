@@ -24,6 +24,8 @@ pub(super) struct Claimant {
     pub(super) previous: u32,
     /// Stable hash of its name.
     pub(super) hash: u64,
+    /// Whether its step is divided already: then it claims nothing, and counts with what the step holds.
+    pub(super) fixed: bool,
 }
 
 /// What a claimant gets.
@@ -48,10 +50,23 @@ pub(super) struct Totals {
     pub(super) remainder: Total,
     /// Sum of the percentages, in thousandths of a percent.
     pub(super) percent: u64,
+    /// What steps hold that are divided already.
+    pub(super) held: u32,
+    /// What the present rules of those steps would claim.
+    pub(super) due: u64,
+    /// Whether the present rules claim more than there is, whatever is held.
+    pub(super) overcommitted: bool,
 }
 
-/// Divides `replicas` among the rules.
-pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mode: Remainder) -> Totals {
+/// Divides `replicas` among the rules. `held` of them belong to steps that are divided already, whatever their rules say
+/// now: the others share the rest, and what they cannot get of their seats they are shrunk by.
+pub(super) fn totals(
+    replicas: u32,
+    rules: &[Claimant],
+    remainder: Claimant,
+    mode: Remainder,
+    held: u32,
+) -> Totals {
     let weight = |claimant: &Claimant| match claimant.share {
         Some(ReplicaShare::Percent(percent)) => percent.milli(),
         _ => 0,
@@ -71,11 +86,11 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
         Remainder::Hold => ((all * percent + WHOLE / 2) / WHOLE, percent),
     };
     let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-    let unclaimed = u32::try_from(whole - percent).unwrap_or(0);
+    let nobodys = u32::try_from(whole - percent).unwrap_or(0);
     let parties: Vec<Party> = rules
         .iter()
         .map(|rule| (weight(rule), rule))
-        .chain([(unclaimed, &remainder)])
+        .chain([(nobodys, &remainder)])
         .map(|(weight, claimant)| Party {
             weight: u64::from(weight),
             min: 0,
@@ -95,7 +110,7 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
             tie: note.tie,
         })
         .collect();
-    let mut held = given.pop().unwrap_or_default();
+    let mut unclaimed = given.pop().unwrap_or_default();
     for (rule, total) in rules.iter().zip(&mut given) {
         match rule.share {
             Some(ReplicaShare::Count(count)) => {
@@ -107,13 +122,25 @@ pub(super) fn totals(replicas: u32, rules: &[Claimant], remainder: Claimant, mod
             None => *total = Total::default(),
         }
     }
-    shrink(all, rules, &mut given);
+    let (mut due, mut sum) = (0, 0);
+    for (rule, total) in rules.iter().zip(&mut given) {
+        sum += u64::from(total.seats);
+        if rule.fixed {
+            due += u64::from(total.seats);
+            total.total = 0;
+        }
+    }
+    let left = all.saturating_sub(u64::from(held));
+    shrink(left, rules, &mut given);
     let claimed: u64 = given.iter().map(|total| u64::from(total.total)).sum();
-    held.total = u32::try_from(all.saturating_sub(claimed)).unwrap_or(0);
+    unclaimed.total = u32::try_from(left.saturating_sub(claimed)).unwrap_or(0);
     Totals {
         rules: given,
-        remainder: held,
+        remainder: unclaimed,
         percent,
+        held,
+        due,
+        overcommitted: sum > all,
     }
 }
 
@@ -143,6 +170,7 @@ mod tests {
             share,
             previous: 0,
             hash: stable_hash("default/web", name),
+            fixed: false,
         };
         let rules: Vec<Claimant> = shares
             .iter()
@@ -154,7 +182,7 @@ mod tests {
                 claimant(text, Some(share))
             })
             .collect();
-        let totals = totals(replicas, &rules, claimant("", None), mode);
+        let totals = totals(replicas, &rules, claimant("", None), mode, 0);
         let mut shown: Vec<u32> = totals.rules.iter().map(|total| total.total).collect();
         shown.push(totals.remainder.total);
         assert_eq!(shown, expected, "{replicas} over {shares:?}, {mode:?}");
@@ -181,5 +209,45 @@ mod tests {
         check(10, &["50%", "8", "4"], Spread, &[0, 6, 4, 0]);
         // Above 100 %: refused before, well defined here.
         check(10, &["70%", "60%"], Hold, &[4, 6, 0]);
+    }
+    /// Shares, which of them are divided already and hold how many; totals of the others, then what no rule claims.
+    fn check_held(replicas: u32, shares: &[(&str, bool)], held: u32, expected: &[u32]) {
+        let claimant = |share, fixed| Claimant {
+            share,
+            previous: 0,
+            hash: 0,
+            fixed,
+        };
+        let rules = shares.iter().map(|(text, fixed)| {
+            let share = match text.parse() {
+                Ok(count) => ReplicaShare::Count(count),
+                Err(_) => ReplicaShare::Percent(text.parse().unwrap()),
+            };
+            claimant(Some(share), *fixed)
+        });
+        let rules: Vec<Claimant> = rules.collect();
+        let totals = totals(replicas, &rules, claimant(None, false), Remainder::Hold, held);
+        let others = rules.iter().zip(&totals.rules).filter(|(rule, _)| !rule.fixed);
+        let mut shown: Vec<u32> = others.map(|(_, total)| total.total).collect();
+        shown.push(totals.remainder.total);
+        assert_eq!(shown, expected, "{replicas} over {shares:?}, {held} held");
+    }
+
+    #[test]
+    fn what_is_divided_already_comes_first() {
+        check_held(10, &[("70%", true), ("30%", false)], 7, &[3, 0]);
+        // The shares have changed since: the others get what is left, and never more than they claim.
+        check_held(10, &[("30%", true), ("70%", false)], 7, &[3, 0]);
+        check_held(10, &[("70%", true), ("30%", false)], 3, &[3, 4]);
+        check_held(
+            10,
+            &[("30%", true), ("30%", false), ("40%", false)],
+            7,
+            &[0, 3, 0],
+        );
+        check_held(10, &[("30%", true), ("3", false), ("40%", false)], 7, &[3, 0, 0]);
+        // More than there is may be held from before.
+        check_held(10, &[("30%", true), ("70%", false)], 12, &[0, 0]);
+        check_held(10, &[("1", true), ("100%", false)], 1, &[9, 0]);
     }
 }

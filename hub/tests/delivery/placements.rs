@@ -102,6 +102,85 @@ async fn a_change_of_a_placement_redecides_what_refers_to_it_without_a_new_run()
     );
 }
 
+/// Replicas that a step places of a workload of this kind.
+async fn divided(world: &World, step: &str, kind: &str) -> u32 {
+    let decision = world.decision(&format!("app-{step}")).await.unwrap();
+    let mut workloads = decision.spec.workloads.iter();
+    workloads.find(|w| w.workload.kind == kind).unwrap().placed
+}
+
+/// East was placed with the old shares when they changed: west gets no more than east leaves, until the run is over. What
+/// was divided of the Job stays so.
+#[tokio::test(start_paused = true)]
+async fn shares_that_change_during_a_run_place_no_more_than_there_is() {
+    let world = World::five().await;
+    let share = |region: &str, share: &str| json!({"placement": [{"name": region, "clusterSelector": {"region": region}, "replicas": share}]});
+    place(&world, "a", share("east", "70%")).await;
+    place(&world, "b", share("west", "30%")).await;
+    let mut components = web("nginx:1");
+    let import = json!({"name": "import", "type": "task", "properties": {"image": "import:1", "count": 10}});
+    components.as_array_mut().unwrap().push(import);
+    let deploy = |name: &str, placement: &str| json!({"name": name, "type": "deploy", "properties": {"placementRef": {"name": placement}}});
+    let spec = json!({"components": components, "workflow": {"steps": [
+        deploy("east", "a"), {"name": "look", "type": "suspend"},
+        deploy("west", "b"), {"name": "again", "type": "suspend"}]}});
+    world.apply("app", spec).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    place(&world, "a", share("east", "30%")).await;
+    place(&world, "b", share("west", "70%")).await;
+    world.rest().await;
+    let resume = json!({"workflow": {"suspend": false}});
+    world.patch_status("app", resume.clone()).await;
+    world
+        .until("app", "west is placed", async |world: &World| {
+            let placed = world.decision("app-west").await.is_some();
+            (placed && world.status("app").await.phase == Some(ApplicationPhase::WorkflowSuspending))
+                .then_some(())
+        })
+        .await;
+    for kind in ["Deployment", "Job"] {
+        let both = (
+            divided(&world, "east", kind).await,
+            divided(&world, "west", kind).await,
+        );
+        assert_eq!(both, (7, 3), "{kind}");
+    }
+    let reasons = world.decision("app-west").await.unwrap().spec.reasons;
+    let expected = |workload: &str, until: &str| {
+        format!(
+            "step east was divided before the placement changed and holds 7 of the 10 replicas of {workload}: rule west gets 3 of 7; {until}"
+        )
+    };
+    let deployment = expected(
+        "Deployment default/web",
+        "all steps are divided anew when the run has succeeded",
+    );
+    let job = expected(
+        "Job default/import",
+        "a Job is divided once per revision: change the Job to divide it anew",
+    );
+    assert_eq!(reasons, [deployment, job.clone()]);
+    world.patch_status("app", resume).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world
+        .until("app", "all follow the shares", async |world: &World| {
+            let replicas = world.replicas("app").await;
+            (of(&replicas, &EAST) == 3 && of(&replicas, &WEST) == 7).then_some(())
+        })
+        .await;
+    world.rest().await;
+    assert_eq!(
+        (
+            divided(&world, "east", "Job").await,
+            divided(&world, "west", "Job").await
+        ),
+        (7, 3)
+    );
+    assert_eq!(world.decision("app-west").await.unwrap().spec.reasons, [job]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_missing_placement_is_waited_for() {
     let world = World::five().await;

@@ -97,6 +97,34 @@ async fn a_label_that_no_rule_reads_moves_nothing() {
     recorder.check_conserved(10, seen(1, 10));
 }
 
+/// The division is what it was, and its explanation is not: the stored Decision tells the new one, once.
+#[tokio::test(start_paused = true)]
+async fn a_decision_says_what_is_so_now() {
+    let world = World::five().await;
+    let south = json!([{"name": "south", "clusterSelector": {"region": "south"}, "replicas": "100%"}]);
+    let step = json!({"name": "all", "type": "deploy", "properties": {"placement": south}});
+    let spec = json!({"components": web("nginx:1"), "workflow": {"steps": [step]}});
+    world.apply("app", spec).await;
+    world.rest().await;
+    let first = async |world: &World| {
+        let decision = world.decision("app-all").await.unwrap();
+        (decision.spec.hash.clone(), decision.spec.reasons[0].clone())
+    };
+    let told = |east: &str| {
+        format!(
+            "rule south matches no cluster (selector region=south; {east} clusters have region=east, 2 clusters have region=west); label a cluster or change the rule"
+        )
+    };
+    let before = first(&world).await;
+    assert_eq!(before.1, told("3"));
+    world.join("c6", &[("region", "east")]).await;
+    world.rest().await;
+    assert_eq!(first(&world).await, (before.0, told("4")));
+    let stored = world.server.counter().total_stored();
+    world.label_cluster("c6", json!({"rack": "12"})).await;
+    assert_eq!(world.rest().await - stored, 1, "the label and nothing else");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cordoned_cluster_keeps_what_it_has_and_gets_nothing_more() {
     let (world, recorder) = delivered(seed("nginx:1")).await;

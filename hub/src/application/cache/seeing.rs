@@ -7,7 +7,7 @@ use crate::{
         fleet::{Change, Fleet},
         placements::StoredPlacement,
     },
-    placement::Sight,
+    placement::{ClusterFacts, Sight},
 };
 use kube::core::DynamicObject;
 use roundhouse_api::{cluster::Cluster, decision::Decision};
@@ -72,7 +72,8 @@ impl Cache {
                 return true;
             };
             let held = state.holds(key, &change.name);
-            (held && change.shows()) || sight.sees(held, before, after, inventory)
+            held && (change.shows() || state.filled_in(key, &change))
+                || sight.sees(held, before, after, inventory)
         };
         state.applications.keys().filter(sees).cloned().collect()
     }
@@ -144,6 +145,21 @@ impl Cache {
 }
 
 impl State {
+    /// Whether a label differs that overrides in force name in their variables: what a cluster holds is filled in with it,
+    /// also where the spec no longer says so.
+    fn filled_in(&self, application: &Key, change: &Change) -> bool {
+        let (before, after) = change.facts();
+        let mut filled = self.decisions_of(application).filter_map(|decision| {
+            let labels = decision.spec.cluster_labels.get(&change.name)?;
+            Some(labels.keys().any(|key| {
+                let value =
+                    |facts: Option<&ClusterFacts>| facts.and_then(|facts| facts.labels.get(key).cloned());
+                value(before) != value(after)
+            }))
+        });
+        filled.any(|differs| differs)
+    }
+
     /// Whether a cluster is a member of an application, or holds a Bundle of it.
     fn holds(&self, application: &Key, cluster: &str) -> bool {
         let namespace = format!("cluster-{cluster}");

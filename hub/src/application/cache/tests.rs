@@ -33,8 +33,9 @@ fn key(n: usize) -> Key {
     ("default".to_owned(), format!("app-{n:04}"))
 }
 
-/// A thousand applications that select by region, but for every hundredth, which selects by team.
-fn thousand() -> Cache {
+/// A thousand applications that select by region, but for every hundredth, which selects by team. Those of `holders` have
+/// a Bundle on c1.
+fn thousand(holders: std::ops::Range<usize>) -> Cache {
     let cache = Cache::default();
     for n in 0..APPLICATIONS {
         let label = if n % 100 == 0 { "team" } else { "region" };
@@ -50,12 +51,39 @@ fn thousand() -> Cache {
         }];
         cache.looks_at(&key(n), Some(Sight::of(&steps)));
     }
+    for n in holders {
+        cache.put_bundle(Observed {
+            namespace: "cluster-c1".to_owned(),
+            name: format!("default.{}", key(n).1),
+            cluster: "c1".to_owned(),
+            spec: roundhouse_api::bundle::BundleSpec {
+                application_ref: Some(application(n)),
+                ..Default::default()
+            },
+            ..Observed::default()
+        });
+    }
     cache
+}
+
+fn application(n: usize) -> roundhouse_api::bundle::ApplicationRef {
+    roundhouse_api::bundle::ApplicationRef {
+        namespace: key(n).0,
+        name: key(n).1,
+        uid: String::new(),
+    }
 }
 
 #[test]
 fn only_those_who_can_see_a_label_are_looked_at() {
-    let cache = thousand();
+    see_labels(&thousand(0..0), 990);
+    // Who holds a cluster shows its region.
+    see_labels(&thousand(0..APPLICATIONS), APPLICATIONS);
+}
+
+/// Of a change of a label that one application in a hundred reads, 10 of 1,000 hear, also where all of them hold the
+/// cluster.
+fn see_labels(cache: &Cache, region: usize) {
     cache.put_cluster(&cluster("c1", &[("region", "a")]));
     let woken = |labels: &[(&str, &str)]| cache.put_cluster(&cluster("c1", labels)).len();
     assert_eq!(
@@ -65,12 +93,33 @@ fn only_those_who_can_see_a_label_are_looked_at() {
     );
     assert_eq!(woken(&[("region", "a"), ("team", "a")]), 10);
     assert_eq!(woken(&[("region", "a"), ("team", "a")]), 0, "the same again");
-    assert_eq!(woken(&[("team", "a")]), 990);
+    assert_eq!(woken(&[("team", "a")]), region);
+}
+
+#[test]
+fn who_has_filled_a_label_in_hears_of_it() {
+    let cache = thousand(0..APPLICATIONS);
+    cache.put_cluster(&cluster("c1", &[("region", "a"), ("zone", "1")]));
+    let mut decision = Decision::new("app-0003-s", Default::default());
+    decision.metadata.namespace = Some("default".to_owned());
+    decision.spec.application_ref = application(3);
+    decision.spec.step = "s".to_owned();
+    let of = |cluster: &str, key: &str| {
+        let labels = BTreeMap::from([(key.to_owned(), "1".to_owned())]);
+        (cluster.to_owned(), labels)
+    };
+    decision.spec.cluster_labels = BTreeMap::from([of("c1", "zone"), of("c2", "rack")]);
+    cache.put_decision(decision);
+    let woken = |labels: &[(&str, &str)]| cache.put_cluster(&cluster("c1", labels));
+    let region = ("region", "a");
+    assert_eq!(woken(&[region, ("zone", "2")]), BTreeSet::from([key(3)]));
+    assert_eq!(woken(&[region]), BTreeSet::from([key(3)]));
+    assert_eq!(woken(&[region, ("rack", "2")]).len(), 0, "of another cluster");
 }
 
 #[test]
 fn only_those_who_match_a_cluster_hear_that_it_joins_or_leaves() {
-    let cache = thousand();
+    let cache = thousand(0..APPLICATIONS);
     cache.put_cluster(&cluster("c1", &[("region", "a"), ("team", "a")]));
     for (labels, expected) in [
         (vec![("team", "a")], 10),
@@ -95,7 +144,7 @@ fn only_those_who_match_a_cluster_hear_that_it_joins_or_leaves() {
 
 #[test]
 fn who_was_not_understood_yet_is_looked_at_whatever_happens() {
-    let cache = thousand();
+    let cache = thousand(0..APPLICATIONS);
     cache.put_cluster(&cluster("c1", &[]));
     cache.looks_at(&key(7), None);
     assert_eq!(
@@ -106,22 +155,8 @@ fn who_was_not_understood_yet_is_looked_at_whatever_happens() {
 
 #[test]
 fn who_holds_a_cluster_hears_that_it_is_out_of_reach() {
-    let cache = thousand();
+    let cache = thousand(5..6);
     cache.put_cluster(&cluster("c1", &[("rack", "1")]));
-    cache.put_bundle(Observed {
-        namespace: "cluster-c1".to_owned(),
-        name: "default.app-0005".to_owned(),
-        cluster: "c1".to_owned(),
-        spec: roundhouse_api::bundle::BundleSpec {
-            application_ref: Some(roundhouse_api::bundle::ApplicationRef {
-                namespace: "default".to_owned(),
-                name: "app-0005".to_owned(),
-                uid: String::new(),
-            }),
-            ..Default::default()
-        },
-        ..Observed::default()
-    });
     let mut away = cluster("c1", &[("rack", "1")]);
     away.status = Some(
         serde_json::from_value(json!({"conditions": [{"type": "Available", "status": "Unknown",

@@ -349,6 +349,16 @@ fn selects(rule: &Rule, cluster: &ClusterFacts) -> bool {
             .is_none_or(|names| names.contains(&cluster.name))
 }
 
+/// The clusters that a step may use before `maxClusters` and `spread` choose.
+pub(super) fn usable_clusters(case: &Case, step: usize) -> impl Iterator<Item = &ClusterFacts> {
+    let spec = &case.steps[step].1;
+    let usable = move |cluster: &&ClusterFacts| {
+        let mut rules = spec.placement.iter();
+        rules.any(|rule| usable(case, step, spec, rule, cluster))
+    };
+    case.clusters.iter().filter(usable)
+}
+
 fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: &ClusterFacts) -> bool {
     // What another step gave counts only if that step is gone or no longer matches the cluster.
     let counts = |holder: &String| {

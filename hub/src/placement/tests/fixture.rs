@@ -84,6 +84,14 @@ impl Case {
         self
     }
 
+    /// The place of a rule in its step.
+    pub(super) fn rule_index(&self, step: usize, name: &str) -> usize {
+        let mut rules = self.steps[step].1.placement.iter().enumerate();
+        rules
+            .position(|(index, rule)| rule.name_or_index(index) == name)
+            .unwrap()
+    }
+
     pub(super) fn place(&self) -> Vec<StepDecision> {
         let steps: Vec<PlacingStep<'_>> = self
             .steps

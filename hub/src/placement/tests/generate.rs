@@ -1,13 +1,14 @@
 //! Random requests: small fleets with every kind of trouble, few labels so that rules overlap.
 
 use super::fixture::{Case, cluster, workload};
-use crate::placement::{ClusterFacts, Previous};
+use crate::placement::{ClusterFacts, Previous, StepDecision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
+use roundhouse_api::decision::DecisionSpec;
 use roundhouse_api::placement::{
-    Bounds, ClusterSelector, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Spread, Taint,
-    TaintEffect, Toleration, WeightBy, WhenUnsatisfiable,
+    Bounds, ClusterSelector, Override, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Spread,
+    Taint, TaintEffect, Toleration, WeightBy, WhenUnsatisfiable,
 };
 use serde_json::json;
 
@@ -22,6 +23,12 @@ pub(super) struct Scope {
     pub(super) never: bool,
     /// Weights read from the clusters.
     pub(super) weight_by: bool,
+    /// Percentages of three decimals.
+    pub(super) milli: bool,
+    /// Rules with names.
+    pub(super) names: bool,
+    /// Overrides, some of them wrong.
+    pub(super) overrides: bool,
 }
 
 /// Everything.
@@ -30,7 +37,13 @@ pub(super) const ALL: Scope = Scope {
     max_clusters: true,
     never: true,
     weight_by: true,
+    milli: true,
+    names: true,
+    overrides: true,
 };
+
+/// Names of rules, sorted the other way round than the rules.
+const NAMES: [&str; 3] = ["west", "east", "canary"];
 
 fn taint() -> impl Strategy<Value = Taint> {
     let effect = prop_oneof![3 => Just(TaintEffect::NoSchedule), 1 => Just(TaintEffect::NoExecute)];
@@ -151,12 +164,31 @@ fn topology() -> impl Strategy<Value = Spread> {
     )
 }
 
+fn overrides(scope: Scope) -> impl Strategy<Value = Vec<Override>> {
+    let target = json!({"kind": "Deployment", "name": "w0"});
+    let named = json!({"metadata": {"annotations": {"at": "${cluster.name}/${cluster.labels.tier}"}}});
+    let some = prop::sample::subsequence(
+        vec![
+            json!({"target": target, "patch": named}),
+            json!({"target": target, "clusterSelector": {"region": "east"}, "patch": {"spec": {"paused": true}}}),
+            json!({"target": target, "clusters": ["c1", "c9"], "patch": {"metadata": {"labels": {"a": "${cluster.name}"}}}}),
+            json!({"target": target, "rule": "rule-0", "jsonPatch": [{"op": "add", "path": "/spec/paused", "value": true}]}),
+        ],
+        0..3,
+    );
+    (some, prop::bool::weighted(0.3)).prop_map(move |(list, with)| {
+        let list = list.into_iter().filter(|_| with && scope.overrides);
+        list.map(|value| serde_json::from_value(value).unwrap()).collect()
+    })
+}
+
 fn spec(scope: Scope) -> impl Strategy<Value = (PlacementSpec, Vec<u32>)> {
     let rules = prop::collection::vec(rule(scope), 1..4);
     let never = prop::bool::weighted(0.3).prop_map(move |never| never && scope.never);
     let limit = prop::option::weighted(0.3, 1..5u32).prop_map(move |l| l.filter(|_| scope.max_clusters));
     let tolerations = prop::collection::vec(toleration(), 0..3);
     let topology = prop::option::weighted(0.6, topology());
+    let named = prop::collection::vec(prop::bool::weighted(0.3), NAMES.len());
     (
         rules,
         prop::bool::weighted(0.4),
@@ -164,28 +196,35 @@ fn spec(scope: Scope) -> impl Strategy<Value = (PlacementSpec, Vec<u32>)> {
         limit,
         tolerations,
         topology,
+        (named, overrides(scope)),
     )
-        .prop_map(|(rules, spread, never, max_clusters, tolerations, topology)| {
-            let (placement, raw) = rules.into_iter().unzip();
-            let spec = PlacementSpec {
-                placement,
-                remainder: if spread {
-                    Remainder::Spread
-                } else {
-                    Remainder::Hold
-                },
-                rebalance: if never {
-                    Rebalance::Never
-                } else {
-                    Rebalance::OnChange
-                },
-                tolerations,
-                max_clusters,
-                spread: topology.filter(|_| max_clusters.is_some()),
-                overrides: Vec::new(),
-            };
-            (spec, raw)
-        })
+        .prop_map(
+            move |(rules, spread, never, max_clusters, tolerations, topology, (named, overrides))| {
+                let (mut placement, raw): (Vec<Rule>, _) = rules.into_iter().unzip();
+                let names = placement.iter_mut().zip(NAMES.into_iter().zip(named));
+                for (rule, (name, _)) in names.filter(|(_, (_, named))| *named && scope.names) {
+                    rule.name = Some(name.to_owned());
+                }
+                let spec = PlacementSpec {
+                    placement,
+                    remainder: if spread {
+                        Remainder::Spread
+                    } else {
+                        Remainder::Hold
+                    },
+                    rebalance: if never {
+                        Rebalance::Never
+                    } else {
+                        Rebalance::OnChange
+                    },
+                    tolerations,
+                    max_clusters,
+                    spread: topology.filter(|_| max_clusters.is_some()),
+                    overrides,
+                };
+                (spec, raw)
+            },
+        )
 }
 
 /// Small fleets.
@@ -204,30 +243,35 @@ pub(super) fn fresh(scope: Scope) -> impl Strategy<Value = Case> {
     let fleet = prop::collection::vec(facts(scope), 0..7);
     let steps = prop::collection::vec(spec(scope), 1..3);
     let replicas = prop::collection::vec(0..25u32, 0..3);
-    (fleet, steps, replicas, 0..8u32).prop_map(|(fleet, steps, replicas, slack)| {
-        let mut case = Case {
-            now: Timestamp::from_second(NOW).unwrap(),
-            ..Case::default()
-        };
-        let named = |(index, facts): (usize, ClusterFacts)| ClusterFacts {
-            name: format!("c{index}"),
-            ..facts
-        };
-        case.clusters = fleet.into_iter().enumerate().map(named).collect();
-        let raw: u32 = steps.iter().flat_map(|(_, raw)| raw).sum();
-        for (index, (mut spec, raws)) in steps.into_iter().enumerate() {
-            for (rule, number) in spec.placement.iter_mut().zip(raws) {
-                if number > 0 {
-                    let percent = format!("{}%", number * 100 / (raw + slack));
-                    rule.replicas = Some(ReplicaShare::Percent(percent.parse().unwrap()));
+    (fleet, steps, replicas, 0..8u32, any::<bool>()).prop_map(
+        move |(fleet, steps, replicas, slack, milli)| {
+            // The smallest part of a percent that is written, in thousandths.
+            let unit = if milli && scope.milli { 1 } else { 1000 };
+            let mut case = Case {
+                now: Timestamp::from_second(NOW).unwrap(),
+                ..Case::default()
+            };
+            let named = |(index, facts): (usize, ClusterFacts)| ClusterFacts {
+                name: format!("c{index}"),
+                ..facts
+            };
+            case.clusters = fleet.into_iter().enumerate().map(named).collect();
+            let raw: u32 = steps.iter().flat_map(|(_, raw)| raw).sum();
+            for (index, (mut spec, raws)) in steps.into_iter().enumerate() {
+                for (rule, number) in spec.placement.iter_mut().zip(raws) {
+                    if number > 0 {
+                        let percent = number * 100_000 / (raw + slack) / unit * unit;
+                        let percent = format!("{}.{:03}%", percent / 1000, percent % 1000);
+                        rule.replicas = Some(ReplicaShare::Percent(percent.parse().unwrap()));
+                    }
                 }
+                case.steps.push((format!("step-{index}"), spec));
             }
-            case.steps.push((format!("step-{index}"), spec));
-        }
-        let named = |(index, count)| workload(&format!("w{index}"), count);
-        case.workloads = replicas.into_iter().enumerate().map(named).collect();
-        case
-    })
+            let named = |(index, count)| workload(&format!("w{index}"), count);
+            case.workloads = replicas.into_iter().enumerate().map(named).collect();
+            case
+        },
+    )
 }
 
 /// A request with a history: what was decided for a fleet and workloads that have changed since, or any numbers.
@@ -239,9 +283,12 @@ pub(super) fn any_case(scope: Scope) -> impl Strategy<Value = Case> {
             1 => case.previous = Previous::from_steps(&case.decided_for(&other)),
             _ => {
                 let mut numbers = numbers.into_iter().cycle();
-                for (step, _) in &case.steps {
+                for (step, spec) in &case.steps {
+                    let rules = spec.placement.iter().enumerate();
+                    let rules = rules.map(|(index, rule)| rule.name_or_index(index)).take(2);
+                    let rules: Vec<String> = rules.chain(["gone".to_owned()]).collect();
                     for workload in &case.workloads {
-                        for rule in ["rule-0", "rule-1", "gone"] {
+                        for rule in &rules {
                             let clusters = ["c0", "c1", "c2", "c5"].into_iter().zip(&mut numbers);
                             let counts = clusters.filter(|(_, n)| *n < 6);
                             let previous = std::mem::take(&mut case.previous);
@@ -256,9 +303,81 @@ pub(super) fn any_case(scope: Scope) -> impl Strategy<Value = Case> {
     })
 }
 
+/// A request in the middle of things: Jobs are divided for this revision by some of the steps, a run has passed some, and
+/// meanwhile shares, fleet and labels have changed.
+pub(super) fn under_way() -> impl Strategy<Value = UnderWay> {
+    let flags = || prop::collection::vec(any::<bool>(), 3);
+    (any_case(ALL), fresh(ALL), flags(), flags(), flags()).prop_map(
+        |(mut case, other, jobs, decided, passed)| {
+            for (workload, _) in case.workloads.iter_mut().zip(jobs).filter(|(_, job)| *job) {
+                workload.key.kind = "Job".to_owned();
+            }
+            let mut before = case.clone();
+            before.clusters = other.clusters;
+            let shares: Vec<_> = before.shares().map(|share| *share).collect();
+            before
+                .shares()
+                .zip(shares.into_iter().rev())
+                .for_each(|(share, other)| *share = other);
+            let passed: Vec<String> = case
+                .steps
+                .iter()
+                .zip(passed)
+                .filter(|(_, passed)| *passed)
+                .map(|((name, _), _)| name.clone())
+                .collect();
+            let mut stored: Vec<DecisionSpec> = before.place().iter().map(StepDecision::to_spec).collect();
+            for (decision, _) in stored.iter_mut().zip(decided).filter(|(_, decided)| *decided) {
+                decision.revision = REVISION.to_owned();
+            }
+            let case = UnderWay { case, passed };
+            case.storing(stored)
+        },
+    )
+}
+
+/// The revision that is delivered.
+const REVISION: &str = "v1";
+
+/// A request of an application whose run is under way.
+#[derive(Debug, Clone)]
+pub(super) struct UnderWay {
+    pub(super) case: Case,
+    /// The steps that the run has passed.
+    passed: Vec<String>,
+}
+
+impl UnderWay {
+    /// The same after these decisions were stored.
+    fn storing(mut self, stored: Vec<DecisionSpec>) -> Self {
+        let passed = stored
+            .iter()
+            .filter(|decision| self.passed.contains(&decision.step));
+        self.case.previous = Previous::from_decisions_at(REVISION, &stored).passing(passed);
+        self
+    }
+
+    /// The same after every step was decided like this for the revision.
+    pub(super) fn following(self, decisions: &[StepDecision]) -> Self {
+        let stored = decisions.iter().map(|decision| DecisionSpec {
+            revision: REVISION.to_owned(),
+            ..decision.to_spec()
+        });
+        let stored = stored.collect();
+        self.storing(stored)
+    }
+}
+
 impl Case {
+    /// The percentages of all rules, in order.
+    fn shares(&mut self) -> impl Iterator<Item = &mut ReplicaShare> {
+        let rules = self.steps.iter_mut().flat_map(|(_, spec)| &mut spec.placement);
+        let shares = rules.filter_map(|rule| rule.replicas.as_mut());
+        shares.filter(|share| matches!(share, ReplicaShare::Percent(_)))
+    }
+
     /// What would be decided with the fleet and the counts of another request.
-    fn decided_for(&self, other: &Case) -> Vec<crate::placement::StepDecision> {
+    fn decided_for(&self, other: &Case) -> Vec<StepDecision> {
         let mut before = self.clone();
         before.clusters = other.clusters.clone();
         for (workload, other) in before.workloads.iter_mut().zip(&other.workloads) {

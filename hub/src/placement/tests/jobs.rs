@@ -1,7 +1,7 @@
 //! Jobs are divided once per revision.
 
 use super::fixture::{Case, cluster, numbers, unplaced};
-use crate::placement::{Previous, decision_hash};
+use crate::placement::{Previous, StepDecision, decision_hash};
 use roundhouse_api::decision::DecisionSpec;
 use serde_json::json;
 
@@ -13,7 +13,11 @@ fn job(replicas: u32, names: &[&str]) -> Case {
 }
 
 fn stored(case: &Case) -> Vec<DecisionSpec> {
-    let specs = case.place().into_iter().map(|decision| DecisionSpec {
+    stored_of(case.place())
+}
+
+fn stored_of(decisions: Vec<StepDecision>) -> Vec<DecisionSpec> {
+    let specs = decisions.into_iter().map(|decision| DecisionSpec {
         step: decision.step,
         revision: "app-v1".to_owned(),
         workloads: decision.workloads,
@@ -69,9 +73,151 @@ fn what_a_lost_cluster_had_of_a_job_is_unplaced_and_named() {
         decisions[0].reasons,
         [
             "3 replicas of Job default/web lost the clusters that rule r gave them to, and a Job is divided once per revision: \
-          change the Job to divide it anew"
+          change the Job to divide it anew",
+            "1 of 10 replicas of Job default/web is not placed: no rule claims it (percentages sum to 90%; remainder: Hold); set \
+          remainder: Spread in every placing step, or raise a percentage"
         ]
     );
+    // It stays lost, and told.
+    let again = Previous::from_decisions_at("app-v1", &stored_of(decisions.clone()));
+    lost.previous = again;
+    let later = lost.place();
+    assert_eq!(
+        (&later[0].reasons, later[0].satisfied),
+        (&decisions[0].reasons, false)
+    );
+    assert_eq!(decision_hash(&later[0]), decision_hash(&decisions[0]));
+}
+
+#[test]
+fn a_job_that_lost_all_its_clusters_is_not_divided_again() {
+    let stored = stored(&job(10, &["a"]));
+    let mut lost = job(10, &["b"]);
+    lost.previous = Previous::from_decisions_at("app-v1", &stored);
+    for _ in 0..3 {
+        let decisions = lost.place();
+        assert_eq!(numbers(&decisions), [0; 0]);
+        assert_eq!(
+            unplaced(&decisions),
+            [(Some("r"), 9, "DividedOnce"), (None, 1, "Unclaimed")]
+        );
+        lost.previous = Previous::from_decisions_at("app-v1", &stored_of(decisions));
+    }
+}
+
+#[test]
+fn what_a_job_could_not_place_is_told_as_long_as_it_is_so() {
+    let mut job = job(10, &["a", "b"]);
+    job.steps[0].1 = serde_json::from_value(
+        json!({"placement": [{"name": "r", "replicas": "100%", "perCluster": {"max": 2}}]}),
+    )
+    .unwrap();
+    let first = job.place();
+    job.previous = Previous::from_decisions_at("app-v1", &stored_of(first.clone()));
+    let second = job.place();
+    assert_eq!(
+        second[0].reasons,
+        [
+            "6 replicas of Job default/web could not be placed when rule r was divided (AtMaximum), and a Job is divided once per \
+          revision: change the Job to divide it anew"
+        ]
+    );
+    assert!(!second[0].satisfied);
+    assert_eq!(unplaced(&second), unplaced(&first));
+}
+
+/// East on `a`, west on `b`, ten replicas in all.
+fn two_steps(kind: &str, east: &str, west: &str) -> Case {
+    let rule = |name: &str, cluster: &str, share: &str| {
+        let share = share.parse::<u32>().map_or(json!(share), |count| json!(count));
+        json!({"placement": [{"name": name, "replicas": share, "clusters": [cluster]}]})
+    };
+    let mut case = Case::default()
+        .step("first", rule("east", "a", east))
+        .step("second", rule("west", "b", west))
+        .clusters(["a", "b"].map(|name| cluster(name, "")))
+        .web(10);
+    case.workloads[0].key.kind = kind.to_owned();
+    case
+}
+
+#[test]
+fn a_job_that_one_step_has_divided_leaves_the_rest_to_the_others() {
+    for (before, after, expected, left, told) in [
+        (
+            ("70%", "30%"),
+            ("30%", "70%"),
+            [7, 3],
+            None,
+            vec![
+                "step first was divided before the placement changed and holds 7 of the 10 replicas of Job default/web: rule west \
+              gets 3 of 7; a Job is divided once per revision: change the Job to divide it anew",
+            ],
+        ),
+        (
+            ("30%", "70%"),
+            ("70%", "20%"),
+            [3, 2],
+            Some(5),
+            vec![
+                "4 replicas of Job default/web are not placed: step first was divided before the placement changed and holds 3 of \
+              the 10 replicas of Job default/web, where its rules would give 7 now; a Job is divided once per revision: change \
+              the Job to divide it anew",
+                "1 of 10 replicas of Job default/web is not placed: no rule claims it (percentages sum to 90%; remainder: Hold); \
+              set remainder: Spread in every placing step, or raise a percentage",
+            ],
+        ),
+        (("70%", "30%"), ("70%", "30%"), [7, 3], None, vec![]),
+        // More than there is, whatever is divided already.
+        (
+            ("4", "30%"),
+            ("4", "100%"),
+            [4, 6],
+            None,
+            vec![
+                "Overcommitted: the rules claim more than the 10 replicas of Job default/web: rule west gets 6 of 10; lower counts \
+              or percentages",
+            ],
+        ),
+    ] {
+        let mut stored = stored(&two_steps("Job", before.0, before.1));
+        stored.truncate(1);
+        let mut case = two_steps("Job", after.0, after.1);
+        case.previous = Previous::from_decisions_at("app-v1", &stored);
+        let decisions = case.place();
+        assert_eq!(numbers(&decisions), expected, "{before:?} {after:?}");
+        let unclaimed = left.map(|count| (None, count, "Unclaimed"));
+        assert_eq!(unplaced(&decisions), unclaimed.into_iter().collect::<Vec<_>>());
+        assert_eq!(decisions[1].reasons, told);
+        // Once both are divided nothing changes any more.
+        case.previous = Previous::from_decisions_at("app-v1", &stored_of(decisions.clone()));
+        assert_eq!(numbers(&case.place()), expected);
+        let hashes: Vec<String> = decisions.iter().map(decision_hash).collect();
+        assert_eq!(case.place().iter().map(decision_hash).collect::<Vec<_>>(), hashes);
+    }
+}
+
+#[test]
+fn a_step_that_the_run_has_passed_leaves_the_rest_to_the_others() {
+    let before = stored(&two_steps("Deployment", "70%", "30%"));
+    let mut case = two_steps("Deployment", "30%", "70%");
+    case.previous = Previous::from_decisions(&before).passing(&before[..1]);
+    let decisions = case.place();
+    assert_eq!(numbers(&decisions), [7, 3]);
+    assert_eq!(
+        decisions[1].reasons,
+        [
+            "step first was divided before the placement changed and holds 7 of the 10 replicas of Deployment default/web: rule \
+          west gets 3 of 7; all steps are divided anew when the run has succeeded"
+        ]
+    );
+    // It has.
+    case.previous = Previous::from_decisions(&stored_of(decisions));
+    assert_eq!(numbers(&case.place()), [3, 7]);
+    // Other replicas are another division.
+    case.previous = Previous::from_decisions(&before).passing(&before[..1]);
+    case.workloads[0].replicas = 20;
+    assert_eq!(numbers(&case.place()), [6, 14]);
 }
 
 #[test]

@@ -117,6 +117,39 @@ fn why_a_rule_may_use_none_of_its_clusters() {
         let expected = format!("rule r matches clusters but may use none of them: {why}");
         assert_eq!(reasons(spec, vec![barred]), [expected]);
     }
+    // Another rule has the clusters that are chosen.
+    let heavy = json!({"name": "other", "replicas": "50%", "clusters": ["b", "c", "d"], "weights": {"b": 9, "c": 8, "d": 7}});
+    let spread = |when: &str| json!({"topologyKey": "region", "maxSkew": 1, "whenUnsatisfiable": when});
+    for (labels, limit, spread, why) in [
+        ("region=east", 1, Value::Null, "1 MaxClusters (raise maxClusters)"),
+        (
+            "region=west",
+            4,
+            spread("DoNotSchedule"),
+            "1 Skewed (raise spread.maxSkew)",
+        ),
+        (
+            "",
+            4,
+            spread("DoNotSchedule"),
+            "1 NoTopologyLabel (label them for spread)",
+        ),
+    ] {
+        let rule = json!({"name": "r", "replicas": "50%", "clusters": ["a"]});
+        let mut spec = json!({"placement": [rule, heavy], "maxClusters": limit});
+        if !spread.is_null() {
+            spec["spread"] = spread;
+        }
+        let fleet = [
+            ("a", labels),
+            ("b", "region=west"),
+            ("c", "region=east"),
+            ("d", "region=west"),
+        ];
+        let told = reasons(spec, fleet.map(|(name, labels)| cluster(name, labels)).to_vec());
+        let expected = format!("rule r matches clusters but may use none of them: {why}");
+        assert!(told.contains(&expected), "{told:#?}");
+    }
 }
 
 #[test]

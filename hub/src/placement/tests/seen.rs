@@ -131,10 +131,9 @@ fn what_is_looked_at_and_what_is_not() {
     assert!(!sees(east(), false, |_| {}) && !sees(east(), true, |_| {}));
     // A label that no rule names, on a cluster that holds nothing.
     assert!(!sees(east(), false, label("team")) && !sees(west(), false, label("team")));
-    assert!(
-        sees(east(), true, label("team")),
-        "what it runs may name the label"
-    );
+    // Nor on one that holds something: who holds it is most of the fleet.
+    assert!(!sees(east(), true, label("team")) && !sees(west(), true, label("team")));
+    assert!(sees(east(), true, label("region")) && !sees(west(), true, label("region")));
     assert!(sees(east(), false, label("region")) && !sees(west(), false, label("region")));
     let none = || json!({"placement": [{"clusterSelector": {"region": "south"}, "replicas": "100%"}]});
     assert!(
@@ -250,16 +249,20 @@ fn of_a_thousand_applications_those_who_see_a_label_are_decided_anew() {
     };
     let before = cluster("c0", "team=t7,weight=3");
     let was = inventory(&before);
-    for (after, expected) in [
-        (cluster("c0", "team=t7,weight=3,owner=me"), 0),
-        (cluster("c0", "team=t7,weight=4"), 10),
-        (cluster("c0", "team=t8,weight=3"), 20),
-        (cluster("c0", "team=none,weight=3"), 10),
+    // Who holds the cluster sees no more of its labels than who does not.
+    for (held, after, expected) in [
+        (false, cluster("c0", "team=t7,weight=3,owner=me"), 0),
+        (true, cluster("c0", "team=t7,weight=3,owner=me"), 0),
+        (false, cluster("c0", "team=t7,weight=4"), 10),
+        (false, cluster("c0", "team=t8,weight=3"), 20),
+        (false, cluster("c0", "team=none,weight=3"), 10),
+        (true, cluster("c0", "team=t7,weight=4"), 10),
+        (true, cluster("c0", "team=t8,weight=3"), 20),
     ] {
         let is = inventory(&after);
         let seen: Vec<bool> = sights
             .iter()
-            .map(|sight| sight.sees(false, Some(&before), Some(&after), &is))
+            .map(|sight| sight.sees(held, Some(&before), Some(&after), &is))
             .collect();
         assert_eq!(seen.iter().filter(|seen| **seen).count(), expected, "{after:?}");
         let differ = |application: &usize| decided(&was, *application) != decided(&is, *application);

@@ -1,9 +1,9 @@
 //! Properties of whole decisions.
 
 use super::{
-    definition::{Left, Placed, by_definition},
+    definition::{Left, Placed, by_definition, usable_clusters},
     fixture::Case,
-    generate::{ALL, Scope, any_case},
+    generate::{ALL, Scope, UnderWay, any_case, under_way},
     runs,
 };
 use crate::{
@@ -28,6 +28,9 @@ const APART: Scope = Scope {
     max_clusters: false,
     never: true,
     weight_by: true,
+    milli: true,
+    names: true,
+    overrides: true,
 };
 
 /// (step, workload, cluster, rule) -> row.
@@ -57,6 +60,25 @@ fn divides(case: &Case) -> bool {
         .any(|rule| rule.replicas.is_some())
 }
 
+/// Placed and unplaced, over all steps, are what each workload asks for.
+fn check_conserved(case: &Case) -> Result<(), TestCaseError> {
+    let decisions = case.place();
+    prop_assert_eq!(decisions.len(), case.steps.len());
+    for (index, workload) in case.workloads.iter().enumerate() {
+        let mut sum = 0;
+        for decision in decisions.iter().map(|d| &d.workloads[index]) {
+            let divided = decision.clusters.iter().filter(|row| !row.duplicate);
+            prop_assert_eq!(divided.map(|row| row.replicas).sum::<u32>(), decision.placed);
+            prop_assert_eq!(decision.replicas, workload.replicas);
+            sum += decision.placed + decision.unplaced.iter().map(|u| u.count).sum::<u32>();
+            prop_assert!(decision.unplaced.iter().all(|u| u.count > 0));
+        }
+        let expected = if divides(case) { workload.replicas } else { 0 };
+        prop_assert_eq!(sum, expected, "{:#?}", decisions);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(runs())]
 
@@ -66,7 +88,7 @@ proptest! {
         let (mut placed, mut left) = (Placed::new(), Left::new());
         for (s, decision) in decisions.iter().enumerate() {
             for (w, workload) in decision.workloads.iter().enumerate() {
-                let index = |rule: &str| rule.trim_start_matches("rule-").parse::<usize>().unwrap();
+                let index = |rule: &str| case.rule_index(s, rule);
                 for row in &workload.clusters {
                     placed.insert((s, w, index(&row.rule), row.name.clone()), row.replicas);
                 }
@@ -82,19 +104,38 @@ proptest! {
 
     #[test]
     fn replicas_are_conserved(case in any_case(ALL)) {
-        let decisions = case.place();
-        prop_assert_eq!(decisions.len(), case.steps.len());
-        for (index, workload) in case.workloads.iter().enumerate() {
-            let mut sum = 0;
-            for decision in decisions.iter().map(|d| &d.workloads[index]) {
-                let divided = decision.clusters.iter().filter(|row| !row.duplicate);
-                prop_assert_eq!(divided.map(|row| row.replicas).sum::<u32>(), decision.placed);
-                prop_assert_eq!(decision.replicas, workload.replicas);
-                sum += decision.placed + decision.unplaced.iter().map(|u| u.count).sum::<u32>();
-                prop_assert!(decision.unplaced.iter().all(|u| u.count > 0));
+        check_conserved(&case)?;
+    }
+
+    /// Whatever was divided before and stands, by a Job or by a step that the run has passed: the others share the rest.
+    #[test]
+    fn replicas_are_conserved_over_what_stands(UnderWay { case, .. } in under_way()) {
+        check_conserved(&case)?;
+        for ((step, key), before) in &case.previous.fixed {
+            let at = case.steps.iter().position(|(name, _)| name == step).unwrap();
+            let index = case.workloads.iter().position(|workload| workload.key == *key).unwrap();
+            for row in &case.place()[at].workloads[index].clusters {
+                let held = before.clusters.iter().find(|held| (&held.name, &held.rule) == (&row.name, &row.rule));
+                prop_assert_eq!(held.map(|held| held.replicas), Some(row.replicas));
             }
-            prop_assert_eq!(sum, if divides(&case) { workload.replicas } else { 0 });
         }
+    }
+
+    /// What stands is decided the same again and again, in any order of the clusters.
+    #[test]
+    fn what_stands_comes_to_rest(mut under_way in under_way()) {
+        let first = under_way.case.place();
+        under_way.case.clusters.reverse();
+        prop_assert_eq!(&first, &under_way.case.place());
+        let second = under_way.clone().following(&first).case.place();
+        let third = under_way.following(&second).case.place();
+        for (before, after) in [(&first, &second), (&second, &third)] {
+            prop_assert_eq!(replicas(before), replicas(after));
+        }
+        let told = |decisions: &[StepDecision]| -> Vec<_> {
+            decisions.iter().map(|d| (decision_hash(d), d.satisfied, d.reasons.clone())).collect()
+        };
+        prop_assert_eq!(told(&second), told(&third));
     }
 
     #[test]
@@ -112,10 +153,16 @@ proptest! {
     #[test]
     fn feeding_a_decision_back_changes_nothing(case in any_case(ALL)) {
         let first = case.place();
-        let second = case.following(&first).place();
+        let second = case.clone().following(&first).place();
         prop_assert_eq!(replicas(&first), replicas(&second));
         let hashes = |decisions: &[StepDecision]| decisions.iter().map(decision_hash).collect::<Vec<_>>();
         prop_assert_eq!(hashes(&first), hashes(&second), "{:#?}\n{:#?}", first, second);
+        // What is said may speak of the history: it comes to rest one decision later.
+        let third = case.following(&second).place();
+        let told = |decisions: &[StepDecision]| -> Vec<_> {
+            decisions.iter().map(|d| (d.satisfied, d.reasons.clone())).collect()
+        };
+        prop_assert_eq!(told(&second), told(&third));
         for (key, row) in rows(&second) {
             prop_assert_eq!(row.delta(), 0, "{:?}", key);
         }
@@ -152,7 +199,7 @@ proptest! {
                 true => *full = row.replicas.max(*full),
                 false => *divided += row.replicas,
             }
-            let index: usize = rule.trim_start_matches("rule-").parse().unwrap();
+            let index = case.rule_index(step, rule);
             let rule = &case.steps[step].1.placement[index];
             let bounds = rule.per_cluster.unwrap_or_default();
             prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
@@ -199,10 +246,41 @@ proptest! {
         }
     }
 
+    /// Steps that share no cluster lose nothing by being laid over one another, whatever the clusters held before.
+    #[test]
+    fn what_is_dispatched_is_what_all_steps_placed(case in any_case(ALL)) {
+        let specs: Vec<_> = case.place().iter().map(StepDecision::to_spec).collect();
+        let layers: Vec<_> = specs.iter().map(|spec| Layer::of(true, spec)).collect();
+        let shares = shares(&layers);
+        for (index, workload) in case.workloads.iter().enumerate() {
+            // Cluster -> step -> divided, full count.
+            let mut given: BTreeMap<&str, BTreeMap<usize, (u32, u32)>> = BTreeMap::new();
+            for (step, spec) in specs.iter().enumerate() {
+                for row in spec.workloads[index].clusters.iter().filter(|row| row.replicas > 0) {
+                    let (divided, full) = given.entry(&row.name).or_default().entry(step).or_default();
+                    match row.duplicate {
+                        true => *full = row.replicas.max(*full),
+                        false => *divided += row.replicas,
+                    }
+                }
+            }
+            let runs = |cluster: &str| shares.get(cluster).map_or(0, |share| share.replicas[&workload.key].replicas);
+            for (cluster, steps) in &given {
+                let (divided, full) = steps.values().last().copied().unwrap_or_default();
+                prop_assert_eq!(runs(cluster), divided.max(full), "{}: {:?}", cluster, steps);
+            }
+            let apart = given.values().all(|steps| steps.len() == 1 && steps.values().all(|(_, full)| *full == 0));
+            if apart {
+                let placed: u32 = specs.iter().map(|spec| spec.workloads[index].placed).sum();
+                prop_assert_eq!(shares.keys().map(|cluster| runs(cluster)).sum::<u32>(), placed);
+            }
+        }
+    }
+
     #[test]
     fn a_zero_weight_gets_only_its_minimum(case in any_case(ALL)) {
         for ((step, _, name, rule), row) in rows(&case.place()) {
-            let index: usize = rule.trim_start_matches("rule-").parse().unwrap();
+            let index = case.rule_index(step, rule);
             let rule = &case.steps[step].1.placement[index];
             let facts = case.clusters.iter().find(|c| c.name == name).unwrap();
             let is_zero = match &rule.weight_by {
@@ -233,7 +311,7 @@ proptest! {
     /// `spread`: within the skew under `DoNotSchedule`, unless what was there is kept, and never more than `maxClusters`.
     #[test]
     fn chosen_clusters_are_spread(case in any_case(Scope { never: false, ..ALL })) {
-        for (decision, (_, spec)) in case.place().iter().zip(&case.steps) {
+        for (step, (decision, (_, spec))) in case.place().iter().zip(&case.steps).enumerate() {
             let Some(spread) = &spec.spread else { continue };
             if decision.workloads.is_empty() || spread.when_unsatisfiable != WhenUnsatisfiable::DoNotSchedule {
                 continue;
@@ -244,7 +322,10 @@ proptest! {
                 let facts = case.clusters.iter().find(|c| c.name == name).unwrap();
                 facts.labels.get(&spread.topology_key).cloned()
             };
-            let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+            // A value of which no cluster is chosen counts too.
+            let mut counts: BTreeMap<String, u32> = usable_clusters(&case, step)
+                .filter_map(|cluster| Some((cluster.labels.get(&spread.topology_key)?.clone(), 0)))
+                .collect();
             for name in &chosen {
                 let value = value(name);
                 prop_assert!(value.is_some(), "{} has no {}", name, spread.topology_key);
