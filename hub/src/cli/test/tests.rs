@@ -139,6 +139,14 @@ fn a_case_that_cannot_be_understood_is_an_error() {
             "it expects nothing, so that it could not fail",
         ),
         (
+            format!("name: case{APP}expect: {{errors: []}}"),
+            "expect.errors is empty, so that any refusal would pass: give parts of the message, or leave it out\n",
+        ),
+        (
+            format!("name: case{APP}expect: {{errors: [\"110%\", \" \"]}}"),
+            "expect.errors[1] is empty, so that any message would pass: give a part of the message\n",
+        ),
+        (
             "name: case\ninventory: []\nexpect: {errors: [a]}".to_owned(),
             "it has neither files nor applications",
         ),
