@@ -100,10 +100,17 @@ impl Conserved {
     /// - a Decision accounts for all `total` replicas, and its clusters have what it says it placed;
     /// - a Bundle is given what the Decision gives its cluster, or one that was under way before;
     /// - the members never ask for more than the Decision places, or one that was under way before, and never for less
-    ///   than what none of them moves.
+    ///   than what none of them moves;
+    /// - a cluster that is no member any more is given nothing more, and what such clusters still have stays within what
+    ///   leaves now and one placement before it.
     ///
     /// Returns how many states there were.
     pub(crate) async fn settle(&self, total: u64, at: &[(&str, u64)]) -> Result<usize> {
+        self.settle_from(&[total], at).await
+    }
+
+    /// The same where other numbers of replicas were asked for before: `totals`, in their order.
+    pub(crate) async fn settle_from(&self, totals: &[u64], at: &[(&str, u64)]) -> Result<usize> {
         let at: Counts = at
             .iter()
             .map(|(name, count)| ((*name).to_owned(), *count))
@@ -114,7 +121,7 @@ impl Conserved {
         })
         .await?;
         let states = self.states();
-        check(&states, total)?;
+        check(&states, totals)?;
         Ok(states.len())
     }
 }
@@ -132,19 +139,34 @@ fn bundles<'a>(states: impl Iterator<Item = &'a State>) -> Counts {
     bundles
 }
 
-fn check(states: &BTreeMap<u64, State>, total: u64) -> Result<()> {
+fn check(states: &BTreeMap<u64, State>, totals: &[u64]) -> Result<()> {
     let of = |counts: &Counts, cluster: &str| counts.get(cluster).copied().unwrap_or(0);
     let mut bundles = Counts::new();
+    // What clusters had when the Decision came that they are not in.
+    let mut left = Counts::new();
+    let mut totals = totals.iter().peekable();
     // Before the first Decision nobody has anything. The last is in force; those before it may still be under way.
     let mut decisions = vec![(0, Counts::new())];
     for (version, state) in states {
         match state {
             State::Decision(replicas, placed, unplaced, counts) => {
                 let sum: u64 = counts.values().sum();
+                let now = totals.peek().copied().copied().unwrap_or_default();
+                if *replicas != now && totals.clone().any(|total| total == replicas) {
+                    while totals.next_if(|total| *total != replicas).is_some() {}
+                }
+                let total = totals.peek().copied().copied().unwrap_or_default();
                 ensure!(
                     *replicas == total && placed + unplaced == total && sum == *placed,
                     "{version}: {total} replicas are not conserved: {state:?}"
                 );
+                left.retain(|cluster, _| !counts.contains_key(cluster));
+                for (cluster, count) in bundles
+                    .iter()
+                    .filter(|(cluster, _)| !counts.contains_key(*cluster))
+                {
+                    left.entry(cluster.clone()).or_insert(*count);
+                }
                 decisions.push((*placed, counts.clone()));
             }
             State::Bundle(cluster, count) => {
@@ -156,14 +178,32 @@ fn check(states: &BTreeMap<u64, State>, total: u64) -> Result<()> {
                     given,
                     "{version}: nobody gave {cluster} {count} replicas: {decisions:?}"
                 );
+                let is_member = decisions
+                    .last()
+                    .is_some_and(|(_, members)| members.contains_key(cluster));
+                ensure!(
+                    is_member || *count <= of(&left, cluster),
+                    "{version}: {cluster} is no member and grows to {count} replicas: {left:?} {decisions:?}"
+                );
             }
-            State::Gone(cluster) => drop(bundles.remove(cluster)),
+            State::Gone(cluster) => {
+                bundles.remove(cluster);
+                left.remove(cluster);
+            }
         }
         let Some((_, members)) = decisions.last() else {
             continue;
         };
         let most = decisions.iter().map(|(placed, _)| *placed).max().unwrap_or(0);
         let asked: u64 = members.keys().map(|cluster| of(&bundles, cluster)).sum();
+        let others = bundles
+            .iter()
+            .filter(|(cluster, _)| !members.contains_key(*cluster));
+        let surplus: u64 = others.map(|(_, count)| count).sum();
+        ensure!(
+            surplus <= 2 * most,
+            "{version}: clusters that are no members keep {surplus} replicas of {most}: {bundles:?} {decisions:?}"
+        );
         let stays = |cluster: &String| decisions.iter().map(|(_, counts)| of(counts, cluster)).min();
         let stay: u64 = members.keys().filter_map(stays).sum();
         ensure!(
@@ -189,11 +229,28 @@ fn what_is_lost_or_done_twice_is_seen() {
     };
     let decision = |placed, list: &[(&str, u64)]| State::Decision(10, placed, 10 - placed, counts(list));
     let bundle = |cluster: &str, count| State::Bundle(cluster.to_owned(), count);
-    let run = |states: Vec<State>| check(&(1..).zip(states).collect(), 10).map_err(|error| error.to_string());
+    let run =
+        |states: Vec<State>| check(&(1..).zip(states).collect(), &[10]).map_err(|error| error.to_string());
     let first = || vec![decision(9, &[("a", 7), ("b", 2)]), bundle("a", 7), bundle("b", 2)];
     let and = |more: Vec<State>| run(first().into_iter().chain(more).collect());
     let moved = || decision(9, &[("a", 4), ("b", 2), ("c", 3)]);
     assert_eq!(and(vec![moved(), bundle("a", 4), bundle("c", 3)]), Ok(()));
+    // One that leaves keeps what it has until it is gone.
+    let only = |cluster: &str| decision(9, &[(cluster, 9)]);
+    let b_leaves = || vec![only("a"), bundle("b", 2), bundle("a", 9)];
+    assert_eq!(and(b_leaves()), Ok(()));
+    assert_eq!(
+        and([b_leaves(), vec![State::Gone("b".to_owned())]].concat()),
+        Ok(())
+    );
+    let grown = [20, 10].map(|total| {
+        let states = [
+            decision(9, &[("a", 9)]),
+            State::Decision(20, 18, 2, counts(&[("a", 18)])),
+        ];
+        check(&(1..).zip(states).collect(), &[10, total])
+    });
+    assert!(grown[0].is_ok() && grown[1].is_err(), "{grown:?}");
     for (states, said) in [
         (
             vec![decision(8, &[("a", 7), ("b", 2)])],
@@ -211,6 +268,18 @@ fn what_is_lost_or_done_twice_is_seen() {
         (
             vec![State::Gone("b".to_owned())],
             "4: the members ask for 7 replicas of 9, 9 of which do not move",
+        ),
+        (
+            vec![decision(9, &[("a", 5), ("b", 4)]), only("a"), bundle("b", 4)],
+            "6: b is no member and grows to 4 replicas",
+        ),
+        (
+            vec![only("a"), State::Gone("b".to_owned()), bundle("b", 2)],
+            "6: b is no member and grows to 2 replicas",
+        ),
+        (
+            vec![only("c"), bundle("c", 9), only("d"), bundle("d", 9), only("e")],
+            "8: clusters that are no members keep 27 replicas of 9",
         ),
     ] {
         let seen = and(states.clone());

@@ -29,7 +29,7 @@ async fn roundhouse(yard: &Yard, words: &[&str]) -> Result<Ended> {
 }
 
 /// The same; it has to succeed.
-async fn done(yard: &Yard, words: &[&str]) -> Result<Ended> {
+pub(crate) async fn done(yard: &Yard, words: &[&str]) -> Result<Ended> {
     let ended = roundhouse(yard, words).await?;
     ensure!(
         ended.status.success(),

@@ -5,6 +5,7 @@
 
 use crate::{
     conserved::Conserved,
+    fleet::done,
     yard::{MEMBERS, Yard},
 };
 use anyhow::{Context, Result, ensure};
@@ -198,4 +199,52 @@ async fn a_cluster_out_of_reach_keeps_what_it_has_and_catches_up() -> Result<()>
         .context("ready")?;
     assert_eq!(ready, 2);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_cluster_is_tainted_while_an_application_is_delivered() -> Result<()> {
+    let (mut yard, conserved) = delivered().await?;
+    yard.join("west-2", "west").await?;
+    conserved
+        .settle(10, &[(EAST, 7), (WEST, 1), ("west-2", 1)])
+        .await?;
+    yard.delivered("web-v1").await?;
+    under_way(&yard, 0).await?;
+    done(&yard, &["taint", WEST, "flood:NoExecute", "--yes"]).await?;
+    runs(&yard, "west-2", 2, "nginx:1.29").await?;
+    still_under_way(&yard).await?;
+    yard.members[0].signal(Signal::Continue).await?;
+    yard.delivered("web-v2").await?;
+    // One cluster may go without a question; its agent cleans up.
+    conserved.settle(10, &[(EAST, 7), ("west-2", 2)]).await?;
+    let left = yard.deployments(WEST).await?;
+    soon("west-1 to be cleaned", async || {
+        let there = left.get_opt("web").await?;
+        Ok(there.map_or(Ok(()), |there| Err(there.metadata.uid)))
+    })
+    .await?;
+    done(&yard, &["taint", WEST, "flood-", "--yes"]).await?;
+    conserved
+        .settle(10, &[(EAST, 7), (WEST, 1), ("west-2", 1)])
+        .await?;
+    runs(&yard, WEST, 1, "nginx:1.29").await
+}
+
+#[tokio::test]
+async fn a_cordoned_cluster_gets_no_more_than_it_has() -> Result<()> {
+    let (yard, conserved) = delivered().await?;
+    done(&yard, &["cordon", EAST, "--yes"]).await?;
+    yard.set_replicas(20).await?;
+    // 70 % of 20 are fourteen: seven of them wait for a place.
+    conserved.settle_from(&[10, 20], &[(EAST, 7), (WEST, 4)]).await?;
+    runs(&yard, WEST, 4, "nginx:1.28").await?;
+    runs(&yard, EAST, 7, "nginx:1.28").await?;
+    let decisions: Api<roundhouse_api::decision::Decision> = Api::namespaced(yard.client.clone(), "default");
+    let spec = decisions.get("web-step-0").await?.spec;
+    assert_eq!((spec.placed, spec.unplaced, spec.satisfied), (11, 9, false));
+    still_under_way(&yard).await?;
+    done(&yard, &["uncordon", EAST, "--yes"]).await?;
+    conserved.settle_from(&[10, 20], &[(EAST, 14), (WEST, 4)]).await?;
+    yard.delivered("web-v2").await?;
+    runs(&yard, EAST, 14, "nginx:1.28").await
 }

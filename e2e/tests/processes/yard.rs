@@ -24,6 +24,8 @@ use tempfile::TempDir;
 pub(crate) const MEMBERS: [(&str, &str); 2] = [("east-1", "east"), ("west-1", "west")];
 /// Where the image of the seed's application is.
 const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/containers/0/image";
+/// Where its replicas are.
+const REPLICAS: &str = "/spec/components/0/properties/objects/0/spec/replicas";
 
 pub(crate) struct Yard {
     pub(crate) home: TempDir,
@@ -154,7 +156,16 @@ impl Yard {
     }
 
     pub(crate) async fn set_image(&self, image: &str) -> Result<()> {
-        let operations = json!([{"op": "replace", "path": IMAGE, "value": image}]);
+        self.replace(IMAGE, &json!(image)).await
+    }
+
+    pub(crate) async fn set_replicas(&self, replicas: u32) -> Result<()> {
+        self.replace(REPLICAS, &json!(replicas)).await
+    }
+
+    /// Replaces a field of the seed's application.
+    async fn replace(&self, path: &str, value: &Value) -> Result<()> {
+        let operations = json!([{"op": "replace", "path": path, "value": value}]);
         let patch: Patch<Value> = Patch::Json(serde_json::from_value(operations)?);
         self.applications()
             .patch("web", &PatchParams::default(), &patch)

@@ -18,15 +18,11 @@ use kube::Resource;
 use roundhouse_api::{
     application::{Application, DeployStep, ReadyShare, Until, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
-    decision::{Decision, DecisionSpec, OverrideError, WorkloadRef},
+    decision::{Decision, DecisionSpec, OverrideError},
     names::{decision_name, label},
     placement::PlacementSpec,
 };
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// All that the decisions depend on.
 #[derive(Debug, Clone, Copy)]
@@ -137,36 +133,16 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         .placing()
         .map(|(_, deploy)| deploy.only.as_deref())
         .collect();
-    // Steps that dispatch the same components share their replicas.
-    let groups: BTreeSet<Option<&str>> = only.iter().copied().collect();
-    let mut decisions: Vec<Option<StepDecision>> = steps.iter().map(|_| None).collect();
-    for group in groups {
-        let own: Vec<usize> = (0..steps.len())
-            .filter(|index| only.get(*index) == Some(&group))
-            .collect();
-        let of_group: Vec<PlacingStep<'_>> = own
-            .iter()
-            .filter_map(|index| steps.get(*index).copied())
-            .collect();
-        let workloads: Cow<'_, [Workload]> = match group {
-            None => Cow::Borrowed(request.workloads),
-            Some(component) => Cow::Owned(workloads_of(request, component)),
-        };
-        let placed = placement::place(&placement::Request {
-            application: &application,
-            steps: &of_group,
-            workloads: &workloads,
-            inventory: &request.fleet.inventory,
-            previous: &previous,
-            now: request.now,
-        });
-        for (index, decision) in own.into_iter().zip(placed) {
-            if let Some(place) = decisions.get_mut(index) {
-                *place = Some(decision);
-            }
-        }
-    }
-    let mut decisions: Vec<StepDecision> = decisions.into_iter().flatten().collect();
+    let asked = placement::Request {
+        application: &application,
+        steps: &steps,
+        workloads: request.workloads,
+        inventory: &request.fleet.inventory,
+        previous: &previous,
+        now: request.now,
+    };
+    let workloads_of = |component: &str| render::component_workloads(request.rendered, component);
+    let mut decisions = placement::by_component(&asked, &only, workloads_of, placement::place);
     for (decision, step) in decisions.iter_mut().zip(&steps) {
         let manifests = request.rendered.components.iter().flat_map(|c| &c.manifests);
         decision
@@ -179,22 +155,6 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         }
     }
     decisions
-}
-
-/// The workloads of a component.
-fn workloads_of(request: &Request<'_>, component: &str) -> Vec<Workload> {
-    let manifests = request
-        .rendered
-        .components
-        .iter()
-        .filter(|c| c.name == component)
-        .flat_map(|c| &c.manifests);
-    let own: BTreeSet<WorkloadRef> = manifests.filter_map(render::workload_ref).collect();
-    let workloads = request.workloads.iter();
-    workloads
-        .filter(|workload| own.contains(&workload.key))
-        .cloned()
-        .collect()
 }
 
 /// What was decided before, with what is wrong now: a decision whose overrides cannot be applied is not carried out, not

@@ -45,7 +45,7 @@ pub(super) async fn read(client: &Client, proposed: &[Proposed]) -> Result<Seen,
     seen.referring = referring(Reader(client), proposed, &applications).await?;
     applications.extend(proposals::keys(&seen.referring, Kind::Application));
     let applications = &applications;
-    let placements = &concerned(proposed);
+    let placements = &concerned(proposed, &seen.referring);
     let hub = Reader(client);
     hub.clusters(|cluster| seen.put_cluster(&cluster)).await?;
     hub.definitions(|written, read| {
@@ -99,10 +99,11 @@ pub(super) async fn read(client: &Client, proposed: &[Proposed]) -> Result<Seen,
     Ok(seen)
 }
 
-/// The Placements that are proposed, and those that proposed Applications refer to: others do not matter.
-fn concerned(proposed: &[Proposed]) -> BTreeSet<(String, String)> {
+/// The Placements that are proposed, and all that the Applications refer to that are planned: others do not matter.
+fn concerned(proposed: &[Proposed], referring: &[Proposed]) -> BTreeSet<(String, String)> {
     let mut placements = proposals::keys(proposed, Kind::Placement);
-    for one in proposed.iter().filter(|one| one.kind == Kind::Application) {
+    let all = proposed.iter().chain(referring);
+    for one in all.filter(|one| one.kind == Kind::Application) {
         let named = references(one.spec()).into_iter();
         placements.extend(named.map(|name| (one.namespace.clone(), name)));
     }
@@ -229,4 +230,39 @@ pub(super) fn state_of(object: &DynamicObject) -> String {
 
 fn digest(state: &Value) -> String {
     hash::of_value(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proposed(kind: Kind, name: &str, spec: &Value) -> Proposed {
+        Proposed {
+            kind,
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            object: json!({ "spec": spec }),
+            place: Place {
+                file: "a.yaml".to_owned(),
+                number: 1,
+                line: 1,
+                item: None,
+            },
+        }
+    }
+
+    /// A plan of a Placement covers the Applications that refer to it, and so the other Placements that these refer to.
+    #[test]
+    fn a_plan_depends_on_every_placement_that_it_places_by() {
+        let step =
+            |placement: &str| json!({"type": "deploy", "properties": {"placementRef": {"name": placement}}});
+        let web = json!({"workflow": {"steps": [step("gold"), step("silver")]}});
+        let gold = [proposed(Kind::Placement, "gold", &json!({}))];
+        let referring = [proposed(Kind::Application, "web", &web)];
+        let key = |name: &str| ("default".to_owned(), name.to_owned());
+        let both = BTreeSet::from([key("gold"), key("silver")]);
+        assert_eq!(concerned(&gold, &referring), both);
+        assert_eq!(concerned(&referring, &[]), both);
+        assert_eq!(concerned(&gold, &[]), BTreeSet::from([key("gold")]));
+    }
 }

@@ -4,6 +4,7 @@ use super::{
     Change, Reason, Setting,
     candidates::{Candidate, Range, Subject, to_exclude, to_include},
     conditions::reason,
+    running::running,
 };
 use crate::placement::{NotChosen, Standing, StepDecision};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +35,7 @@ pub struct Flip {
     pub consequence: Consequence,
 }
 
-/// What changes do to what is placed, over all steps and workloads.
+/// What changes do to what runs once every step is carried out, over all workloads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Consequence {
     /// Replicas more on the cluster itself.
@@ -323,13 +324,13 @@ impl Trial<'_> {
 
 /// What differs between two answers.
 fn consequence(before: &[StepDecision], after: &[StepDecision], cluster: &str) -> Consequence {
-    let mut moved: BTreeMap<&str, i64> = BTreeMap::new();
+    let mut moved: BTreeMap<String, i64> = BTreeMap::new();
     let mut unplaced = 0;
     for (decisions, sign) in [(before, -1), (after, 1)] {
+        for (cluster, replicas) in running(decisions) {
+            *moved.entry(cluster).or_default() += sign * i64::try_from(replicas).unwrap_or(i64::MAX);
+        }
         for workload in decisions.iter().flat_map(|decision| &decision.workloads) {
-            for row in &workload.clusters {
-                *moved.entry(&row.name).or_default() += sign * i64::from(row.replicas);
-            }
             unplaced += workload
                 .unplaced
                 .iter()
@@ -341,10 +342,7 @@ fn consequence(before: &[StepDecision], after: &[StepDecision], cluster: &str) -
     let mut others: Vec<Moved> = moved
         .into_iter()
         .filter(|(_, delta)| *delta != 0)
-        .map(|(cluster, delta)| Moved {
-            cluster: cluster.to_owned(),
-            delta,
-        })
+        .map(|(cluster, delta)| Moved { cluster, delta })
         .collect();
     others.sort_by(|a, b| {
         b.delta

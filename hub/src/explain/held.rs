@@ -1,7 +1,10 @@
 //! What keeps a cluster as it is, whatever placement answers: what was decided or dispatched before stays in force.
 
 use super::{Condition, Mark, StepAnswer};
-use crate::placement::error_line;
+use crate::{
+    dispatch::{Layer, shares},
+    placement::error_line,
+};
 use roundhouse_api::decision::DecisionSpec;
 
 /// Why a step, or a cluster in it, is held.
@@ -76,9 +79,9 @@ pub struct Kept {
 impl Kept {
     /// What a cluster keeps of a decision that stays in force.
     pub fn of(hold: Hold, decision: &DecisionSpec, cluster: &str) -> Kept {
-        let rows = decision.workloads.iter().flat_map(|workload| &workload.clusters);
-        let own = rows.filter(|row| row.name == cluster);
-        let replicas = own.map(|row| u64::from(row.replicas)).sum();
+        let mut shares = shares(&[Layer::of(true, decision)]);
+        let own = shares.remove(cluster).unwrap_or_default();
+        let replicas = own.replicas.values().map(|part| u64::from(part.replicas)).sum();
         Kept {
             hold,
             placed: replicas > 0

@@ -8,6 +8,7 @@
 //! | `change` | what can be changed about a cluster or an application? |
 //! | `candidates` | which changes answer the reason that decides? |
 //! | `flip` | which of them do flip it, and what else would they move? |
+//! | `running` | what do clusters run of it? |
 //! | `held` | what keeps a cluster as it is, whatever placement answers? |
 //! | `edit` | what to type for a change |
 //!
@@ -21,6 +22,7 @@ mod conditions;
 mod edit;
 mod flip;
 mod held;
+mod running;
 mod setting;
 #[cfg(test)]
 mod tests;
@@ -31,4 +33,4 @@ pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, as_decided, con
 pub use edit::{Advice, Counted, Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
 pub use held::{Hold, Kept, holding};
-pub use setting::{InForce, Referred, Setting, Step, in_force};
+pub use setting::{Component, InForce, Referred, Setting, Step, in_force};

@@ -1,8 +1,11 @@
 //! All that a decision depends on, owned: so that a change can be tried out.
 
-use crate::placement::{
-    ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload, decision_hash,
-    place, standing,
+use crate::{
+    placement::{
+        ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload,
+        by_component, decision_hash, place, standing,
+    },
+    render::{self, Rendered},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -10,7 +13,10 @@ use roundhouse_api::{
     decision::{Decision, DecisionSpec, WorkloadRef},
     placement::PlacementSpec,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// An application, the fleet, and what was decided before.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +78,17 @@ pub struct Step {
     pub name: String,
     /// What it says.
     pub spec: PlacementSpec,
+    /// The one component that it dispatches; `None` for all of them.
+    pub only: Option<Component>,
+}
+
+/// A component that a step dispatches alone. Steps that dispatch the same share its replicas, and nothing with others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Component {
+    /// Its name.
+    pub name: String,
+    /// Its objects: those that are among the workloads of the setting are divided.
+    pub workloads: BTreeSet<WorkloadRef>,
 }
 
 /// A decision, and how it stands to what the hub has stored.
@@ -128,27 +145,31 @@ pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decisi
 
 impl Setting {
     /// The setting of an application, `<namespace>/<name>`, that was understood, its Placements put in: with the
-    /// revision that it is at, what it divides, the fleet, and its stored Decisions.
+    /// revision that it is at, what it renders to, the fleet, and its stored Decisions.
     pub fn of(
         application: String,
         revision: &str,
         valid: &ValidApplication,
-        workloads: Vec<Workload>,
+        rendered: &Rendered,
         fleet: Vec<Arc<ClusterFacts>>,
         stored: &BTreeMap<String, Arc<Decision>>,
         now: Timestamp,
     ) -> Setting {
         let steps = valid.placing().map(|(step, deploy)| {
             let spec = deploy.placement.clone();
+            let only = deploy.only.as_ref().map(|component| Component {
+                name: component.clone(),
+                workloads: render::component_workloads(rendered, component),
+            });
             let name = step.name.clone();
-            (Step { name, spec }, Referred::of(deploy))
+            (Step { name, spec, only }, Referred::of(deploy))
         });
         let (steps, referred) = steps.unzip();
         Setting {
             application,
             steps,
             referred,
-            workloads,
+            workloads: render::workloads(rendered),
             inventory: fleet.into_iter().collect(),
             previous: Previous::from_decisions_at(revision, stored.values().map(|decision| &decision.spec)),
             now,
@@ -162,12 +183,21 @@ impl Setting {
 
     /// How a cluster stands in every step, in order; `None` if the fleet has no such cluster.
     pub fn standing(&self, cluster: &str) -> Option<Vec<Standing>> {
-        self.ask(|request| standing(request, cluster))
+        self.cluster(cluster)?;
+        Some(self.ask(|request| standing(request, cluster).unwrap_or_default()))
     }
 
     /// The facts of a cluster.
     pub fn cluster(&self, name: &str) -> Option<&ClusterFacts> {
         self.inventory.get(name).map(AsRef::as_ref)
+    }
+
+    /// What a step divides.
+    pub fn workloads_of(&self, step: usize) -> impl Iterator<Item = &Workload> {
+        let only = self.steps.get(step).and_then(|step| step.only.as_ref());
+        let is_own =
+            move |workload: &&Workload| only.is_none_or(|only| only.workloads.contains(&workload.key));
+        self.workloads.iter().filter(is_own)
     }
 
     /// Replicas that a workload asks for; 0 if there is no such workload.
@@ -176,7 +206,8 @@ impl Setting {
         found.map_or(0, |known| known.replicas)
     }
 
-    fn ask<T>(&self, question: impl FnOnce(&Request<'_>) -> T) -> T {
+    /// Asks as the controller does: for all steps that share their replicas together, and for others apart.
+    fn ask<T>(&self, question: impl Fn(&Request<'_>) -> Vec<T>) -> Vec<T> {
         let steps: Vec<PlacingStep<'_>> = self
             .steps
             .iter()
@@ -185,13 +216,21 @@ impl Setting {
                 spec: &step.spec,
             })
             .collect();
-        question(&Request {
+        let only = || self.steps.iter().map(|step| step.only.as_ref());
+        let names: Vec<Option<&str>> = only().map(|only| Some(only?.name.as_str())).collect();
+        let workloads_of = |component: &str| {
+            let mut parts = only().flatten();
+            let own = parts.find(|only| only.name == component);
+            own.map(|only| only.workloads.clone()).unwrap_or_default()
+        };
+        let request = Request {
             application: &self.application,
             steps: &steps,
             workloads: &self.workloads,
             inventory: &self.inventory,
             previous: &self.previous,
             now: self.now,
-        })
+        };
+        by_component(&request, &names, workloads_of, question)
     }
 }

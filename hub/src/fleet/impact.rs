@@ -1,10 +1,13 @@
 //! The blast radius of a change of a cluster.
 
+use super::later::{self, Later, Moments};
 use crate::{
     application::{Foreseen, Proposal, Snapshot, foresee},
     dispatch,
+    placement::Inventory,
 };
 use jiff::Timestamp;
+use kube::ResourceExt;
 use roundhouse_api::cluster::Cluster;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Impact {
     /// The applications that something changes for, sorted.
     pub applications: Vec<ApplicationImpact>,
+    /// What changes after that as taints of the cluster are not tolerated any more, in order of time.
+    pub later: Vec<Later>,
     /// How many applications were asked.
     pub asked: usize,
     /// Applications that cannot be asked, `<namespace>/<name>`, and why: what runs of them stays as it is.
@@ -55,7 +60,7 @@ impl Moved {
 }
 
 impl ApplicationImpact {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.moved.is_empty()
             && self.arriving.is_empty()
             && self.leaving.is_empty()
@@ -73,31 +78,39 @@ impl ApplicationImpact {
 }
 
 /// Says what becomes of `applications` (namespace and name) when `changed` takes the place of the cluster of its name,
-/// each of them once its run has finished. The snapshot has the changed cluster afterwards.
+/// each of them once its run has finished: at once, and when tolerations of its taints end. The snapshot has the changed
+/// cluster, and what is decided then, afterwards.
 pub fn impact(
     snapshot: &Snapshot,
     applications: &[(String, String)],
     changed: &Cluster,
     now: Timestamp,
 ) -> Impact {
-    let look = || {
-        applications
-            .iter()
-            .map(|key| Outcome::of(snapshot, key, now))
-            .collect::<Vec<_>>()
-    };
-    let before = look();
+    let before: Vec<Result<Outcome, String>> = applications
+        .iter()
+        .map(|key| look(snapshot, key, now, |_, foreseen| Outcome::of(&foreseen)))
+        .collect();
     snapshot.put_cluster(changed);
-    let after = look();
+    let name = changed.name_any();
+    let fleet = snapshot.fleet().into_iter();
+    let taints: Inventory = fleet.filter(|facts| facts.name == name).collect();
+    let mut moments = Moments::new();
+    let after = applications.iter().map(|key| {
+        look(snapshot, key, now, |proposal, foreseen| {
+            later::follow(snapshot, proposal, foreseen, &taints, now, &mut moments)
+        })
+    });
+    let after: Vec<Result<Outcome, String>> = after.collect();
     let mut impact = Impact {
         asked: applications.len(),
+        later: later::in_order(moments, now),
         ..Impact::default()
     };
     for ((namespace, name), (before, after)) in applications.iter().zip(before.into_iter().zip(after)) {
         let application = format!("{namespace}/{name}");
         match (before, after) {
             (Ok(before), Ok(after)) => {
-                let one = compare(application, &before, after);
+                let one = compare(application, &before, &after);
                 if !one.is_empty() {
                     impact.applications.push(one);
                 }
@@ -109,8 +122,8 @@ pub fn impact(
 }
 
 /// What of an application is compared.
-#[derive(Debug, Default)]
-struct Outcome {
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outcome {
     replicas: BTreeMap<String, u64>,
     members: BTreeSet<String>,
     surplus: BTreeSet<String>,
@@ -118,27 +131,25 @@ struct Outcome {
     held: Option<String>,
 }
 
-impl Outcome {
-    fn of(
-        snapshot: &Snapshot,
-        (namespace, name): &(String, String),
-        now: Timestamp,
-    ) -> Result<Outcome, String> {
-        let spec = snapshot.spec(namespace, name).unwrap_or_default();
-        let proposal = Proposal {
-            namespace,
-            name,
-            spec: &spec,
-        };
-        match foresee(snapshot, &proposal, now) {
-            Ok(foreseen) => Ok(Outcome::from(foreseen)),
-            Err(why) => Err(why.to_string()),
-        }
-    }
+/// Looks at what is foreseen of a stored application.
+fn look(
+    snapshot: &Snapshot,
+    (namespace, name): &(String, String),
+    now: Timestamp,
+    outcome: impl FnOnce(&Proposal<'_>, Foreseen) -> Outcome,
+) -> Result<Outcome, String> {
+    let spec = snapshot.spec(namespace, name).unwrap_or_default();
+    let proposal = Proposal {
+        namespace,
+        name,
+        spec: &spec,
+    };
+    let foreseen = foresee(snapshot, &proposal, now).map_err(|why| why.to_string())?;
+    Ok(outcome(&proposal, foreseen))
 }
 
-impl From<Foreseen> for Outcome {
-    fn from(foreseen: Foreseen) -> Outcome {
+impl Outcome {
+    pub(super) fn of(foreseen: &Foreseen) -> Outcome {
         let layers: Vec<_> = foreseen
             .decisions
             .iter()
@@ -167,12 +178,12 @@ impl From<Foreseen> for Outcome {
                 .iter()
                 .map(|decision| decision.spec.unplaced)
                 .sum(),
-            held: foreseen.held,
+            held: foreseen.held.clone(),
         }
     }
 }
 
-fn compare(application: String, before: &Outcome, after: Outcome) -> ApplicationImpact {
+pub(super) fn compare(application: String, before: &Outcome, after: &Outcome) -> ApplicationImpact {
     let clusters: BTreeSet<&String> = before.replicas.keys().chain(after.replicas.keys()).collect();
     let of = |replicas: &BTreeMap<String, u64>, cluster: &str| replicas.get(cluster).copied().unwrap_or(0);
     let moved = clusters.into_iter().filter_map(|cluster| {
@@ -189,7 +200,7 @@ fn compare(application: String, before: &Outcome, after: Outcome) -> Application
         moved: moved.collect(),
         unplaced: (before.unplaced, after.unplaced),
         arriving: after.members.difference(&before.members).cloned().collect(),
-        held: after.held.filter(|_| !leaving.is_empty()),
+        held: after.held.clone().filter(|_| !leaving.is_empty()),
         leaving,
     }
 }

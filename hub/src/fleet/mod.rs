@@ -3,15 +3,18 @@
 //! | module | question |
 //! | --- | --- |
 //! | [`impact()`] | which applications would decide anew, what would move, what would be removed? |
+//! | [`ahead()`] | what will the clock alone change? |
 //! | [`load()`] | which applications are placed on a cluster, with how many replicas? |
 //!
 //! Architecture invariant: nothing here decides. What would come of a change is foreseen by the controller's own functions
 //! ([`foresee`](crate::application::foresee)), once with the cluster as it is and once with the cluster as it would be.
 
 mod impact;
+mod later;
 mod load;
 #[cfg(test)]
 mod tests;
 
 pub use impact::{ApplicationImpact, Impact, Moved, impact};
+pub use later::{Later, ahead, next_change};
 pub use load::{Load, load};

@@ -177,3 +177,34 @@ fn what_each_cluster_has() {
     assert_eq!(load.get("e2"), Some(&expected(2, 3)));
     assert_eq!(load.get("w1"), None);
 }
+
+/// A taint that is tolerated for a time moves nothing at once, and everything when that has passed.
+#[test]
+fn a_taint_that_is_tolerated_for_a_time_moves_replicas_later() {
+    let clusters = fleet();
+    let mut patient = application("patient", "east", 6);
+    patient.data["spec"]["workflow"]["steps"][0]["properties"]["tolerations"] =
+        json!([{"key": "flood", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]);
+    let (snapshot, keys) = hub(&clusters, &[patient, application("web", "east", 4)]);
+    let mut tainted = tainted(&clusters[0], "NoExecute");
+    let at = "1970-01-01T00:00:00Z".parse().unwrap();
+    tainted.spec.taints[0].time_added = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at));
+    let impact = impact(&snapshot, &keys, &tainted, NOW);
+    let names = |applications: &[super::ApplicationImpact]| -> Vec<String> {
+        applications.iter().map(|one| one.application.clone()).collect()
+    };
+    assert_eq!(names(&impact.applications), ["default/web"]);
+    let [later] = &impact.later[..] else {
+        panic!("one moment: {:?}", impact.later)
+    };
+    assert_eq!((later.at.as_second(), later.seconds), (300, 300));
+    assert_eq!(names(&later.applications), ["default/patient"]);
+    let moved = |cluster: &str, before, after| Moved {
+        cluster: cluster.to_owned(),
+        before,
+        after,
+    };
+    let patient = &later.applications[0];
+    assert_eq!(patient.moved, [moved("e1", 3, 0), moved("e2", 3, 6)]);
+    assert_eq!(patient.leaving, ["e1"]);
+}

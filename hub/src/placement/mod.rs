@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `inventory`, `labels`, `fleet` | the fleet sorted and indexed, change by change |
 //! | `eligible`, `tolerance` | which clusters a step may use, until when, and why the others are not chosen |
+//! | `groups` | which steps share their replicas |
 //! | `weights` | what clusters weigh in a rule, and which weights are frozen |
 //! | `spread` | which clusters `maxClusters` and `spread` choose |
 //! | `totals` | how many replicas each rule divides |
@@ -27,6 +28,7 @@ mod decide;
 mod eligible;
 mod fleet;
 mod fraction;
+mod groups;
 mod history;
 mod inventory;
 mod labels;
@@ -49,6 +51,7 @@ mod weights;
 pub use content::{decision_hash, hash_of, matched};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
+pub use groups::by_component;
 pub use inventory::Inventory;
 pub use overrides::error_line;
 pub use previous::Previous;

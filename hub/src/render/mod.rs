@@ -5,7 +5,7 @@
 //! | components to manifests, their traits merged into the workload | [`render`] |
 //! | components that differ for the clusters of a step | [`variants()`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
-//! | which of them are divided | [`workloads`], [`replica_count`], [`ReplicaPaths`] |
+//! | which of them are divided | [`workloads`], [`component_workloads`], [`replica_count`], [`ReplicaPaths`] |
 //! | one cluster's share | [`set_share`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
 
@@ -21,7 +21,10 @@ mod variants;
 
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
 pub use replica_paths::ReplicaPaths;
-pub use replicas::{JobShare, count_paths, replica_count, replicas_of, set_share, workload_ref, workloads};
+pub use replicas::{
+    JobShare, component_workloads, count_paths, replica_count, replicas_of, set_share, workload_ref,
+    workloads,
+};
 pub use stamps::{Stamps, component_hash, stamp};
 pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};
 

@@ -124,6 +124,13 @@ pub fn workloads(rendered: &Rendered) -> Vec<Workload> {
         .collect()
 }
 
+/// The objects of a component, divided or not, as decisions name them; none if there is no such component.
+pub fn component_workloads(rendered: &Rendered, component: &str) -> BTreeSet<WorkloadRef> {
+    let own = rendered.components.iter().filter(|own| own.name == component);
+    let manifests = own.flat_map(|component| &component.manifests);
+    manifests.filter_map(workload_ref).collect()
+}
+
 /// Writes a share into a manifest; one that is not divided, or is malformed where the count lives, stays as it is.
 ///
 /// The `completions` of a Job are divided so that the parts of consecutive clusters add up to exactly what the replicas

@@ -9,6 +9,7 @@ use super::{
     snapshot,
 };
 use kube::Client;
+use roundhouse_api::clock::{Clock, SystemClock};
 use send::{Guard, Sender};
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +28,7 @@ const STALE: u8 = 4;
 #[command(group = clap::ArgGroup::new("input").required(true).args(["plan", "files"]))]
 pub(super) struct Args {
     /// A plan that `roundhouse plan --out P` saved. It is applied only while every object of the hub that it depends on is
-    /// as it was: otherwise the exit status is 4
+    /// as it was, and no taint that it tolerates for a time has run out: otherwise the exit status is 4
     #[arg(value_name = "P")]
     plan: Option<PathBuf>,
     /// Applications and Placements: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be
@@ -104,7 +105,8 @@ async fn check(
     proposed: &[Proposed],
 ) -> Result<(), Failure> {
     let seen = snapshot::read(client, proposed).await?;
-    let moved = plan.moved(&seen.inputs);
+    let mut moved = plan.moved(&seen.inputs);
+    moved.extend(plan.expired(SystemClock.now()));
     if moved.is_empty() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use crate::{
     },
     dispatch::{Observed, removal::is_refused},
     explain::{Hold, InForce, Setting, Source, holding, in_force},
-    render,
+    render::{self, Rendered},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -111,12 +111,11 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
     let valid = foreseen.valid;
     let mut rendered = render::render(namespace, name, &valid);
     rendered.replica_paths = foreseen.replica_paths;
-    let workloads = render::workloads(&rendered);
     let setting = Setting::of(
         format!("{namespace}/{name}"),
         &foreseen.revision,
         &valid,
-        workloads,
+        &rendered,
         snapshot.fleet(),
         &stored,
         now,
@@ -168,7 +167,15 @@ fn waiting(
     let valid = validate(spec).map_err(|violations| refused(args, Unforeseen::Refused(violations)))?;
     let stored = snapshot.decisions(namespace, name);
     let title = format!("{namespace}/{name}");
-    let mut setting = Setting::of(title, "", &valid, Vec::new(), snapshot.fleet(), &stored, now);
+    let mut setting = Setting::of(
+        title,
+        "",
+        &valid,
+        &Rendered::default(),
+        snapshot.fleet(),
+        &stored,
+        now,
+    );
     let mut held = BTreeMap::new();
     let mut decisions = Vec::new();
     for step in &mut setting.steps {

@@ -319,3 +319,34 @@ fn definitions_among_the_files_divide_their_kinds() {
         assert_eq!(asked, Vec::from_iter(replicas));
     }
 }
+
+/// Steps that dispatch single components share nothing: each places all replicas of its own.
+#[test]
+fn a_step_of_one_component_is_explained_with_its_workloads_alone() {
+    let component = |name: &str, replicas: u32| json!({"name": name, "type": "worker", "properties": {"image": "x", "replicas": replicas}});
+    let step = |name: &str, component: &str, cluster: &str| {
+        json!({"name": name, "type": "apply-component",
+            "properties": {"component": component, "placement": [{"clusters": [cluster], "replicas": "100%"}]}})
+    };
+    let spec = json!({
+        "components": [component("db", 4), component("web", 6)],
+        "workflow": {"steps": [step("a", "db", "c1"), step("b", "web", "c2")]}});
+    let subject = subject(&spec, &[facts("c1", &[]), facts("c2", &[])]);
+    let rows = |decided: &crate::explain::InForce| {
+        let workloads = decided.decision.workloads.iter();
+        let rows = workloads.flat_map(|workload| workload.clusters.iter().map(move |row| (workload, row)));
+        rows.map(|(workload, row)| format!("{} on {}: {}", workload.workload.name, row.name, row.replicas))
+            .collect::<Vec<_>>()
+    };
+    let rows: Vec<Vec<String>> = subject.decisions.iter().map(rows).collect();
+    assert_eq!(rows, [["db on c1: 4"], ["web on c2: 6"]]);
+    let of = |cluster: &str| {
+        let verdicts = verdicts(&subject, cluster).unwrap();
+        let all = verdicts
+            .iter()
+            .map(|verdict| (verdict.answer.reason.code(), verdict.answer.replicas()));
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(of("c1"), [("Placed", 4), ("NotMatched", 0)]);
+    assert_eq!(of("c2"), [("NotMatched", 0), ("Placed", 6)]);
+}

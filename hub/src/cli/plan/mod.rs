@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{
     application::{Proposal, Unforeseen},
-    placement::error_line,
+    fleet::{self, Later},
+    placement::{Inventory, error_line},
     plan::{self, ApplicationPlan, Counts, Stopped},
     words,
 };
@@ -64,8 +65,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "P")]
     out: Option<PathBuf>,
     /// The moment for which taints that are tolerated for a time are judged, in RFC 3339; now, or with --inventory when
-    /// the last taint was added
-    #[arg(long, value_name = "TIME")]
+    /// the last taint was added. A plan that is saved is made for now
+    #[arg(long, value_name = "TIME", conflicts_with = "out")]
     at: Option<Timestamp>,
     /// Exit with status 2 if a cluster would change, 0 if none would; it is 1 in any case if a step or a cluster is stopped
     #[arg(long)]
@@ -83,6 +84,8 @@ struct Drawn {
     clusters: usize,
     /// What it is compared with.
     against: Against,
+    /// What changes afterwards by the clock alone.
+    later: Vec<Later>,
 }
 
 /// What a plan is compared with.
@@ -124,10 +127,12 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     if applications.is_empty() {
         return Err(nothing_to_plan(against));
     }
+    let until = until(&seen, &applications, now);
     let drawn = Drawn {
         clusters: seen.snapshot.fleet().len(),
         applications,
         against,
+        later: fleet::ahead(&seen.snapshot, planned(&seen, &proposed).map(proposal), now),
     };
     let screen = Screen::of_stdout();
     match args.output {
@@ -145,7 +150,8 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         if !faults.is_empty() {
             return Err(not_saved(file, faults.len()));
         }
-        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts())?;
+        let moment = saved::Moment { at: now, until };
+        let sha256 = saved::write(file, &proposed, &seen.inputs, drawn.counts(), moment)?;
         let file = file.display();
         eprintln!("saved: {file} (sha256 {sha256}); apply it with: roundhouse apply {file}");
     }
@@ -239,19 +245,36 @@ pub(super) fn plan_all(
             }
         }
     }
+    let plan = |proposed: &Proposed| {
+        let planned = plan::plan(&seen.snapshot, &seen.dispatched, &proposal(proposed), now);
+        planned.map_err(|why| unforeseen(proposed, why))
+    };
+    planned(seen, proposed).map(plan).collect()
+}
+
+/// The Applications that are planned, by name.
+fn planned<'a>(seen: &'a Seen, proposed: &'a [Proposed]) -> impl Iterator<Item = &'a Proposed> {
     let own = proposed.iter().filter(|one| one.kind == Kind::Application);
     let mut all: Vec<&Proposed> = own.chain(&seen.referring).collect();
     all.sort_by_key(|one| (&one.namespace, &one.name));
-    let plan = |proposed: &Proposed| {
-        let proposal = Proposal {
-            namespace: &proposed.namespace,
-            name: &proposed.name,
-            spec: proposed.spec(),
-        };
-        let planned = plan::plan(&seen.snapshot, &seen.dispatched, &proposal, now);
-        planned.map_err(|why| unforeseen(proposed, why))
-    };
-    all.into_iter().map(plan).collect()
+    all.into_iter()
+}
+
+fn proposal(proposed: &Proposed) -> Proposal<'_> {
+    Proposal {
+        namespace: &proposed.namespace,
+        name: &proposed.name,
+        spec: proposed.spec(),
+    }
+}
+
+/// Until when the clock does not matter to these plans; `None` if it never does.
+fn until(seen: &Seen, plans: &[ApplicationPlan], now: Timestamp) -> Option<Timestamp> {
+    let inventory: Inventory = seen.snapshot.fleet().into_iter().collect();
+    let next = plans
+        .iter()
+        .filter_map(|plan| fleet::next_change(&inventory, &plan.valid, now));
+    next.min()
 }
 
 fn unforeseen(proposed: &Proposed, why: Unforeseen) -> Failure {

@@ -1,5 +1,5 @@
 //! A saved plan: the Applications as they were written, and a digest of every object of the hub that the plan depends on.
-//! `roundhouse apply` applies it only while all of them are as they were.
+//! `roundhouse apply` applies it only while all of them are as they were, and before the clock alone decides otherwise.
 //!
 //! The file holds what the user's own files hold, Secrets included, and nothing of the hub but digests. It is readable by
 //! its owner only.
@@ -13,6 +13,7 @@ use crate::{
     },
     plan::Counts,
 };
+use jiff::Timestamp;
 use roundhouse_api::hash;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ struct File {
     /// Over everything below.
     sha256: String,
     summary: Summary,
+    moment: Moment,
     applications: Vec<Value>,
     inputs: Inputs,
 }
@@ -48,11 +50,21 @@ pub(in crate::cli) struct Summary {
     pub(in crate::cli) destroy: usize,
 }
 
+/// When a plan was made, and for how long the clock does not matter to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::cli) struct Moment {
+    pub(in crate::cli) at: Timestamp,
+    /// When the next toleration of a taint ends that placement looks at; `None` if none does.
+    pub(in crate::cli) until: Option<Timestamp>,
+}
+
 /// A saved plan that was read.
 #[derive(Debug)]
 pub(in crate::cli) struct Saved {
     pub(in crate::cli) summary: Summary,
     pub(in crate::cli) applications: Vec<documents::Document>,
+    moment: Moment,
     inputs: Inputs,
 }
 
@@ -65,6 +77,7 @@ pub(super) fn write(
     proposed: &[Proposed],
     inputs: &Inputs,
     counts: Counts,
+    moment: Moment,
 ) -> Result<String, Failure> {
     let mut file = File {
         api_version: API_VERSION.to_owned(),
@@ -76,6 +89,7 @@ pub(super) fn write(
             change: counts.change,
             destroy: counts.destroy,
         },
+        moment,
         applications: proposed.iter().map(|one| one.object.clone()).collect(),
         inputs: inputs.clone(),
     };
@@ -97,7 +111,7 @@ pub(super) fn write(
 fn sha256(file: &File) -> String {
     hash::of_value(&json!({
         "apiVersion": file.api_version, "kind": file.kind, "roundhouse": file.roundhouse,
-        "summary": file.summary, "applications": file.applications, "inputs": file.inputs,
+        "summary": file.summary, "moment": file.moment, "applications": file.applications, "inputs": file.inputs,
     }))
 }
 
@@ -151,6 +165,7 @@ pub(in crate::cli) fn read(path: &Path) -> Result<Saved, Failure> {
     let applications = file.applications.into_iter().enumerate();
     Ok(Saved {
         summary: file.summary,
+        moment: file.moment,
         applications: applications
             .map(|(index, value)| documents::Document {
                 value,
@@ -165,6 +180,15 @@ impl Saved {
     /// The digest of an object when the plan was made, [`ABSENT`] if there was none.
     pub(in crate::cli) fn input(&self, object: &str) -> &str {
         self.inputs.get(object).map_or(ABSENT, String::as_str)
+    }
+
+    /// What would be decided otherwise at `at` by the clock alone; `None` if nothing.
+    pub(in crate::cli) fn expired(&self, at: Timestamp) -> Option<String> {
+        let until = self.moment.until.filter(|until| *until <= at)?;
+        Some(format!(
+            "a taint was tolerated until {until}, and the plan was made at {}: clusters may be placed otherwise now",
+            self.moment.at
+        ))
     }
 
     /// What of the hub is not as it was when the plan was made: one line each, sorted, bounded. Empty: all is as it was.
@@ -204,6 +228,32 @@ mod tests {
             .collect()
     }
 
+    const FOR_EVER: Moment = Moment {
+        at: Timestamp::UNIX_EPOCH,
+        until: None,
+    };
+
+    #[test]
+    fn a_plan_holds_until_a_toleration_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("p.plan");
+        let second = |second| Timestamp::from_second(second).unwrap();
+        let saved = |until| {
+            let moment = Moment {
+                at: second(10),
+                until,
+            };
+            let sha256 = write(&path, &[], &Inputs::new(), Counts::default(), moment).unwrap();
+            (sha256, read(&path).unwrap())
+        };
+        let ((bound, plan), (free, for_ever)) = (saved(Some(second(300))), saved(None));
+        assert_ne!(bound, free, "it is part of what is signed");
+        assert_eq!(plan.expired(second(299)), None);
+        let expired = "a taint was tolerated until 1970-01-01T00:05:00Z, and the plan was made at 1970-01-01T00:00:10Z: clusters may be placed otherwise now";
+        assert_eq!(plan.expired(second(300)).as_deref(), Some(expired));
+        assert_eq!(for_ever.expired(Timestamp::MAX), None);
+    }
+
     #[test]
     fn a_plan_is_bound_to_what_it_was_made_from() {
         let home = tempfile::tempdir().unwrap();
@@ -218,12 +268,12 @@ mod tests {
             change: 1,
             destroy: 0,
         };
-        let sha256 = write(&path, &[], &before, counts).unwrap();
+        let sha256 = write(&path, &[], &before, counts, FOR_EVER).unwrap();
         assert_eq!(
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert_eq!(write(&path, &[], &before, counts).unwrap(), sha256);
+        assert_eq!(write(&path, &[], &before, counts, FOR_EVER).unwrap(), sha256);
         let saved = read(&path).unwrap();
         assert_eq!(
             saved.summary,
@@ -258,7 +308,8 @@ mod tests {
     fn what_is_no_plan_or_was_changed_is_refused() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("p.plan");
-        write(&path, &[], &inputs(&[("Cluster c1", "1")]), Counts::default()).unwrap();
+        let before = inputs(&[("Cluster c1", "1")]);
+        write(&path, &[], &before, Counts::default(), FOR_EVER).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         for (text, cause) in [
             ("a: 1".to_owned(), "it is no JSON"),

@@ -23,6 +23,7 @@ pub(super) fn draw(drawn: &Drawn, screen: &Screen) -> String {
         }
         out.push('\n');
         safety(&mut out, plan, screen);
+        later(&mut out, plan, drawn, screen);
         out.push('\n');
     }
     let _ = writeln!(out, "{}", summary(drawn));
@@ -54,6 +55,31 @@ fn safety(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
     let _ = writeln!(out, "  Risk      {level}{dash}{reasons}");
     for (name, text) in lines(plan, risk, screen) {
         let _ = writeln!(out, "    {name:<10}{text}");
+    }
+}
+
+/// What the clock alone will change of it.
+fn later(out: &mut String, plan: &ApplicationPlan, drawn: &Drawn, screen: &Screen) {
+    let title = plan.title();
+    for later in &drawn.later {
+        let own = later.applications.iter().filter(|one| one.application == title);
+        for impact in own {
+            let moved = impact.moved.iter();
+            let moved = moved.map(|moved| {
+                let (before, after) = (thousands(moved.before), thousands(moved.after));
+                format!("{} {before} → {after}", moved.cluster)
+            });
+            let start = format!("in {} s, as a taint is not tolerated any more", later.seconds);
+            let taken = screen
+                .width
+                .map(|width| width.saturating_sub(start.chars().count() + 16));
+            let moved = listed(&moved.collect::<Vec<_>>(), taken);
+            let _ = writeln!(out, "    {:<10}{start}: {moved}", "later");
+            if impact.unplaced.0 != impact.unplaced.1 {
+                let unplaced = count(impact.unplaced.1, "replica", "replicas");
+                let _ = writeln!(out, "    {:<10}then {unplaced} without a place", "");
+            }
+        }
     }
 }
 

@@ -4,8 +4,8 @@ mod order;
 mod outputs;
 
 use super::{
-    Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, run, screen::Screen, structured,
-    table, tree,
+    Against, Args, Drawn, Format, faults, last_taint, offline, plan_all, planned as all_planned, proposal,
+    run, screen::Screen, structured, table, tree, until,
 };
 use crate::{
     application::{Proposal, foresee},
@@ -14,6 +14,7 @@ use crate::{
         proposals::{self, Kind},
         snapshot::Seen,
     },
+    fleet,
     plan::{Action, Counts, risk::Level},
 };
 use jiff::Timestamp;
@@ -37,10 +38,12 @@ fn clusters(text: &str) -> Vec<roundhouse_api::cluster::Cluster> {
 
 fn drawn(files: &str, seen: &Seen, against: Against) -> Drawn {
     let proposed = proposals::of_documents(documents::split("app.yaml", files).unwrap(), None).unwrap();
+    let now = Timestamp::UNIX_EPOCH;
     Drawn {
-        applications: plan_all(seen, &proposed, Timestamp::UNIX_EPOCH).unwrap(),
+        applications: plan_all(seen, &proposed, now).unwrap(),
         clusters: seen.snapshot.fleet().len(),
         against,
+        later: fleet::ahead(&seen.snapshot, all_planned(seen, &proposed).map(proposal), now),
     }
 }
 
@@ -439,4 +442,59 @@ fn the_moment_of_an_inventory_is_its_last_taint() {
     let text = "- metadata: {name: a}\n  spec: {taints: [{key: k, effect: NoExecute, timeAdded: '2026-01-02T00:00:00Z'}, {key: l, effect: NoExecute, timeAdded: '2026-01-01T00:00:00Z'}]}\n";
     assert_eq!(last_taint(&clusters(text)).to_string(), "2026-01-02T00:00:00Z");
     assert_eq!(last_taint(&clusters(FLEET)), Timestamp::UNIX_EPOCH);
+}
+
+/// A taint that is tolerated for a time yet: the screen says what becomes of it, and a plan holds until then.
+#[test]
+fn a_toleration_that_ends_is_seen_before() {
+    let fleet = "- metadata: {name: e1, labels: {region: east}}
+  spec: {taints: [{key: flood, effect: NoExecute, timeAdded: \"1970-01-01T00:00:00Z\"}]}
+- metadata: {name: e2, labels: {region: east}}
+";
+    let app = |seconds: &str| {
+        format!(
+            "apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {{name: web}}
+spec:
+  components: [{{name: web, type: worker, properties: {{image: a, replicas: 6}}}}]
+  workflow:
+    steps:
+    - type: deploy
+      properties:
+        placement: [{{clusterSelector: {{region: east}}, replicas: \"100%\"}}]
+        tolerations: [{{key: flood, operator: Exists{seconds}}}]
+"
+        )
+    };
+    let seen = offline(&clusters(fleet));
+    let drawn_of = |seconds| drawn(&app(seconds), &seen, Against::Nothing);
+    let ends = drawn_of(", effect: NoExecute, tolerationSeconds: 300");
+    let text = table::draw(&ends, &SCREEN);
+    let line = "    later     in 300 s, as a taint is not tolerated any more: e1 3 → 0, e2 3 → 6\n";
+    assert!(text.contains(line), "{text}");
+    let now = Timestamp::UNIX_EPOCH;
+    assert_eq!(
+        until(&seen, &ends.applications, now),
+        Timestamp::from_second(300).ok()
+    );
+    let seen = offline(&clusters(fleet));
+    let stays = drawn(&app(""), &seen, Against::Nothing);
+    assert!(stays.later.is_empty());
+    assert_eq!(until(&seen, &stays.applications, now), None);
+}
+
+/// A plan for another moment than now cannot be saved: when it is applied, that moment is not.
+#[test]
+fn a_plan_that_is_saved_is_made_for_now() {
+    use clap::Parser;
+    let words = "roundhouse plan -f a.yaml --out p --at 2026-01-01T00:00:00Z";
+    let refused = crate::cli::Cli::try_parse_from(words.split(' '))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("'--at <TIME>' cannot be used with '--out <P>'")
+            || refused.contains("'--out <P>' cannot be used with '--at <TIME>'"),
+        "{refused}"
+    );
 }

@@ -3,7 +3,7 @@
 use super::Radius;
 use crate::{
     cli::{columns, format::Format},
-    fleet::{ApplicationImpact, Moved},
+    fleet::{ApplicationImpact, Later, Moved},
     words,
 };
 use serde_json::{Value, json};
@@ -20,7 +20,8 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
     let mut out = format!("{}: {}\n", radius.cluster, radius.done.join(", "));
     let asked = words::count(count(impact.asked), "application", "applications");
     if impact.applications.is_empty() {
-        let _ = writeln!(out, "no decision changes: {asked} would be placed as now");
+        let now = if impact.later.is_empty() { "" } else { " now" };
+        let _ = writeln!(out, "no decision changes{now}: {asked} would be placed as now");
     } else {
         let changes = words::thousands(count(impact.applications.len()));
         let _ = writeln!(
@@ -28,17 +29,7 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
             "decisions of {changes} of {asked} would change (once runs under way have finished):"
         );
     }
-    match format {
-        Format::Tree => impact
-            .applications
-            .iter()
-            .for_each(|application| tree(&mut out, application)),
-        Format::Wide => table(&mut out, &impact.applications, usize::MAX),
-        _ => table(&mut out, &impact.applications, MAX_ROWS),
-    }
-    for application in &impact.applications {
-        remarks(&mut out, application);
-    }
+    moves(&mut out, &impact.applications, format);
     for (application, why) in &impact.refused {
         let why = columns::plain(why);
         let _ = writeln!(
@@ -49,7 +40,29 @@ pub(super) fn text(radius: &Radius<'_>, format: Format) -> String {
     if !impact.applications.is_empty() {
         let _ = writeln!(out, "{}", sum(&impact.applications));
     }
+    for later in &impact.later {
+        let changes = words::count(count(later.applications.len()), "application", "applications");
+        let _ = writeln!(
+            out,
+            "in {} s: the taint is not tolerated any more, and decisions of {changes} would change:",
+            later.seconds
+        );
+        moves(&mut out, &later.applications, format);
+        let _ = writeln!(out, "{}", sum(&later.applications));
+    }
     out
+}
+
+/// What moves, application by application.
+fn moves(out: &mut String, applications: &[ApplicationImpact], format: Format) {
+    match format {
+        Format::Tree => applications.iter().for_each(|application| tree(out, application)),
+        Format::Wide => table(out, applications, usize::MAX),
+        _ => table(out, applications, MAX_ROWS),
+    }
+    for application in applications {
+        remarks(out, application);
+    }
 }
 
 fn table(out: &mut String, applications: &[ApplicationImpact], limit: usize) {
@@ -187,7 +200,24 @@ fn count(number: usize) -> u64 {
 
 /// For programs.
 pub(super) fn structured(radius: &Radius<'_>) -> Value {
-    let applications = radius.impact.applications.iter().map(|application| {
+    let later = radius.impact.later.iter().map(|later: &Later| {
+        json!({"at": later.at, "seconds": later.seconds, "applications": of_applications(&later.applications)})
+    });
+    let refused = radius.impact.refused.iter();
+    let refused = refused.map(|(application, why)| json!({"application": application, "reason": why}));
+    json!({
+        "cluster": radius.cluster,
+        "changed": true,
+        "changes": radius.done,
+        "asked": radius.impact.asked,
+        "applications": of_applications(&radius.impact.applications),
+        "later": later.collect::<Vec<_>>(),
+        "refused": refused.collect::<Vec<_>>(),
+    })
+}
+
+fn of_applications(applications: &[ApplicationImpact]) -> Vec<Value> {
+    let applications = applications.iter().map(|application| {
         let moved = application.moved.iter().map(|moved| {
             json!({"cluster": moved.cluster, "before": moved.before, "after": moved.after, "delta": moved.delta()})
         });
@@ -200,14 +230,5 @@ pub(super) fn structured(radius: &Radius<'_>) -> Value {
             "held": application.held,
         })
     });
-    let refused = radius.impact.refused.iter();
-    let refused = refused.map(|(application, why)| json!({"application": application, "reason": why}));
-    json!({
-        "cluster": radius.cluster,
-        "changed": true,
-        "changes": radius.done,
-        "asked": radius.impact.asked,
-        "applications": applications.collect::<Vec<_>>(),
-        "refused": refused.collect::<Vec<_>>(),
-    })
+    applications.collect()
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     cli::format::Format,
-    fleet::{ApplicationImpact, Impact, Moved},
+    fleet::{ApplicationImpact, Impact, Later, Moved},
 };
 use jiff::Timestamp;
 use roundhouse_api::{
@@ -250,7 +250,8 @@ fn what_would_move_is_read_on_one_screen() {
         ..ApplicationImpact::default()
     };
     let impact = Impact {
-        applications: vec![shop, web],
+        applications: vec![shop, web.clone()],
+        later: Vec::new(),
         asked: 12,
         refused: vec![("default/bad".to_owned(), "spec.components: is empty".to_owned())],
     };
@@ -278,5 +279,24 @@ fn what_would_move_is_read_on_one_screen() {
     assert_eq!(
         draw::text(&radius, Format::Table),
         "east-1: label region=west (was east)\nno decision changes: 12 applications would be placed as now\n"
+    );
+    let later = Impact {
+        later: vec![Later {
+            at: Timestamp::from_second(300).unwrap(),
+            seconds: 300,
+            applications: vec![web],
+        }],
+        ..nothing.clone()
+    };
+    let radius = Radius {
+        impact: &later,
+        ..radius
+    };
+    insta::assert_snapshot!("radius-later", draw::text(&radius, Format::Table));
+    let printed = draw::structured(&radius);
+    assert_eq!(printed["later"][0]["seconds"], json!(300));
+    assert_eq!(
+        printed["later"][0]["applications"][0]["application"],
+        json!("default/web")
     );
 }

@@ -73,7 +73,7 @@ enum Inventory {
 /// Reads the cases of a file.
 ///
 /// # Errors
-/// The file or one that it names cannot be read; a field that cases do not have, or a case that expects nothing. The
+/// The file or one that it names cannot be read; a field that cases do not have, or a case that expects nothing, or errors that any message would pass. The
 /// message names file, document and line.
 pub(super) fn read(file: &Path) -> Result<Vec<Case>, Failure> {
     let directory = file.parent().unwrap_or(Path::new(""));
@@ -96,6 +96,9 @@ fn of_document(Document { value, place }: Document, directory: &Path) -> Result<
             "it expects nothing, so that it could not fail: give placements, unplaced, bundles or errors";
         return Err(refused(cause.to_owned()));
     }
+    if let Some(cause) = vacuous(written.expect.errors.as_deref()) {
+        return Err(refused(cause));
+    }
     if written.files.is_empty() && written.applications.is_empty() {
         return Err(refused("it has neither files nor applications".to_owned()));
     }
@@ -117,6 +120,21 @@ fn of_document(Document { value, place }: Document, directory: &Path) -> Result<
         expect: written.expect,
         place,
     })
+}
+
+/// Why these parts of a message could not be missing from one.
+fn vacuous(errors: Option<&[String]>) -> Option<String> {
+    let parts = errors?;
+    if parts.is_empty() {
+        return Some(
+            "expect.errors is empty, so that any refusal would pass: give parts of the message, or leave it out"
+                .to_owned(),
+        );
+    }
+    let index = parts.iter().position(|part| part.trim().is_empty())?;
+    Some(format!(
+        "expect.errors[{index}] is empty, so that any message would pass: give a part of the message"
+    ))
 }
 
 /// Objects that are written in the case itself.

@@ -11,6 +11,7 @@ use crate::{
         proposals::{self, Kind, Proposed},
         snapshot::Seen,
     },
+    dispatch,
     placement::error_line,
     plan::{Action, ApplicationPlan},
     render,
@@ -215,18 +216,19 @@ fn expectable(plans: &[ApplicationPlan]) -> Expect {
     for plan in plans {
         let application = several.then(|| plan.title());
         for decision in &plan.decisions {
+            let shares = dispatch::shares(&[dispatch::Layer::of(true, &decision.spec)]);
             for workload in &decision.spec.workloads {
                 let id = named(&workload.workload);
-                let mut clusters: BTreeMap<String, u32> = BTreeMap::new();
-                for row in workload.clusters.iter().filter(|row| row.replicas > 0) {
-                    let sum = clusters.entry(row.name.clone()).or_default();
-                    *sum = sum.saturating_add(row.replicas);
-                }
+                // What the step runs there, not the sum of its rows: a duplicate rule does not add to what is divided.
+                let runs = shares.iter().filter_map(|(cluster, share)| {
+                    let part = share.replicas.get(&workload.workload)?;
+                    (part.replicas > 0).then(|| (cluster.clone(), part.replicas))
+                });
                 placements.push(Placement {
                     application: application.clone(),
                     step: decision.spec.step.clone(),
                     workload: id.clone(),
-                    clusters,
+                    clusters: runs.collect(),
                 });
                 unplaced.extend(workload.unplaced.iter().map(|none| Unplaced {
                     application: application.clone(),

@@ -114,6 +114,18 @@ fn a_step_that_its_overrides_stop_is_an_error_of_the_plan() {
     }
 }
 
+/// A duplicate rule beside a share: the cluster runs the full count, not both together.
+#[test]
+fn what_is_expected_is_what_runs() {
+    let twice = APP.replace(
+        "placement: [{replicas: \"50%\"}]",
+        "placement: [{clusters: [a], replicas: \"100%\"}, {}]",
+    );
+    assert_ne!(twice, APP);
+    let expect = "expect: {placements: [{step: s, workload: Deployment default/w, clusters: {a: 4, b: 4}}]}";
+    assert_eq!(outcome_of(&format!("name: case{twice}{expect}")).unwrap(), None);
+}
+
 #[test]
 fn a_case_that_cannot_be_understood_is_an_error() {
     for (text, cause) in [
@@ -125,6 +137,14 @@ fn a_case_that_cannot_be_understood_is_an_error() {
         (
             format!("name: case{APP}expect: {{}}"),
             "it expects nothing, so that it could not fail",
+        ),
+        (
+            format!("name: case{APP}expect: {{errors: []}}"),
+            "expect.errors is empty, so that any refusal would pass: give parts of the message, or leave it out\n",
+        ),
+        (
+            format!("name: case{APP}expect: {{errors: [\"110%\", \" \"]}}"),
+            "expect.errors[1] is empty, so that any message would pass: give a part of the message\n",
         ),
         (
             "name: case\ninventory: []\nexpect: {errors: [a]}".to_owned(),

@@ -141,7 +141,7 @@ impl Subject<'_> {
             all.push(Candidate::least(capacity.saturating_add(1), to, Change::Capacity));
         }
         all.extend(self.rebalance());
-        for workload in &self.setting.workloads {
+        for workload in self.setting.workloads_of(self.step) {
             let (key, now) = (workload.key.clone(), workload.replicas);
             all.push(Candidate::least(
                 now.saturating_add(1),

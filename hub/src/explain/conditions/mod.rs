@@ -12,6 +12,7 @@ use super::Setting;
 use crate::placement::{NotChosen, Standing, StepDecision};
 use asked::Asked;
 use roundhouse_api::decision::WorkloadRef;
+use std::collections::BTreeMap;
 
 /// How a condition turned out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub struct Share {
     pub rule: String,
     /// Replicas.
     pub replicas: u32,
+    /// Whether the rule gives every cluster the full count.
+    pub duplicate: bool,
     /// What the rule divides.
     pub total: u32,
     /// Exact share as a reduced fraction; absent for duplicates.
@@ -107,9 +110,21 @@ pub struct StepAnswer {
 }
 
 impl StepAnswer {
-    /// Replicas that it gets of the step, over all workloads and rules.
+    /// Replicas that it runs of the step, over all workloads: of each what rules divide, or the full count of a duplicate
+    /// rule, whichever is more, as dispatch gives it.
     pub fn replicas(&self) -> u64 {
-        self.shares.iter().map(|share| u64::from(share.replicas)).sum()
+        let mut of_workload: BTreeMap<&WorkloadRef, (u64, u64)> = BTreeMap::new();
+        for share in &self.shares {
+            let (divided, full) = of_workload.entry(&share.workload).or_default();
+            match share.duplicate {
+                true => *full = (*full).max(share.replicas.into()),
+                false => *divided += u64::from(share.replicas),
+            }
+        }
+        of_workload
+            .into_values()
+            .map(|(divided, full)| divided.max(full))
+            .sum()
     }
 }
 
@@ -189,6 +204,7 @@ pub(super) fn shares(decision: &StepDecision, cluster: &str) -> Vec<Share> {
                 workload: workload.workload.clone(),
                 rule: row.rule.clone(),
                 replicas: row.replicas,
+                duplicate: row.duplicate,
                 total: total.map_or(0, |total| total.total),
                 quota: row.quota.clone(),
                 bound: row.bound.as_deref().map(str::to_owned),

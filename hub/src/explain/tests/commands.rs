@@ -3,7 +3,7 @@
 use super::fixture::{cluster, setting, taint, web};
 use crate::{
     explain::{Change, Setting, Source},
-    render::ReplicaPaths,
+    render::{Rendered, ReplicaPaths},
 };
 use roundhouse_api::{
     application::{Found, resolve, validate},
@@ -135,7 +135,7 @@ fn what_a_placement_says_is_changed_there() {
         "shop/web".to_owned(),
         "web-v1",
         &valid,
-        Vec::new(),
+        &Rendered::default(),
         vec![cluster("c1", "").into()],
         &BTreeMap::new(),
         jiff::Timestamp::UNIX_EPOCH,

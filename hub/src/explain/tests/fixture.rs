@@ -42,6 +42,7 @@ pub(super) fn setting(
             .map(|(name, spec)| Step {
                 name: (*name).to_owned(),
                 spec: serde_json::from_value(spec.clone()).unwrap(),
+                only: None,
             })
             .collect(),
         workloads: vec![Workload { key: web(), replicas }],

@@ -1,6 +1,8 @@
 //! For every reason for which a cluster has nothing: the reason is named, and a change that does flip it.
 
-use super::fixture::{check, cluster, facing, flips, has_replicas, setting, settled, taint, web, with};
+use super::fixture::{
+    answer, check, cluster, facing, flips, has_replicas, setting, settled, taint, web, with,
+};
 use crate::{
     explain::{Aim, Change, Consequence, Moved, Reason, Setting, search},
     placement::{ClusterFacts, NotChosen, Previous},
@@ -547,4 +549,19 @@ fn a_cluster_in_trouble_that_ranks_too_low_gets_in_by_rank_alone() {
         );
         assert!(has_replicas(&with(&setting, "c1", &[weight]), "c1", 0));
     }
+}
+
+/// A duplicate rule beside a share: dispatch gives the cluster the full count, not both together.
+#[test]
+fn what_would_move_is_what_runs() {
+    let spec = json!({"placement": [{"clusters": ["c1"], "replicas": "100%"}, {"clusters": ["c1", "c2"]}]});
+    let setting = one(spec, 10, cluster("c1", ""));
+    assert_eq!(answer(&setting, "c1").replicas(), 10);
+    let found = search(&setting, "c1", 0, Aim::Exclude).unwrap();
+    let taint = found
+        .flips
+        .iter()
+        .find(|flip| matches!(flip.changes[..], [Change::AddTaint(_)]));
+    let consequence = &taint.unwrap().consequence;
+    assert_eq!((consequence.here, consequence.unplaced), (-10, 10));
 }

@@ -44,7 +44,11 @@ pub(crate) fn any_setting() -> impl proptest::strategy::Strategy<Value = crate::
         steps: case
             .steps
             .into_iter()
-            .map(|(name, spec)| crate::explain::Step { name, spec })
+            .map(|(name, spec)| crate::explain::Step {
+                name,
+                spec,
+                only: None,
+            })
             .collect(),
         workloads: case.workloads,
         inventory: case.clusters.into_iter().collect(),

@@ -24,8 +24,11 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 
 /// The objects that a setting is read from: workloads as Deployments or, with `jobs`, as Jobs; the first step's placement
-/// in a Placement with `refer`.
-fn objects(setting: &Setting, jobs: bool, refer: bool) -> Hub {
+/// in a Placement with `refer`; each step dispatching the component of the workload that `only` names, if there is one.
+fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2]) -> Hub {
+    let component = |name: &str, objects: &[Value]| json!({"name": name, "type": "k8s-objects", "properties": {"objects": objects}});
+    let names = setting.workloads.iter().map(|workload| &workload.key.name);
+    let names: Vec<&String> = names.collect();
     let objects = setting.workloads.iter().map(|workload| {
         let metadata = json!({"name": workload.key.name, "namespace": "default"});
         let count = workload.replicas;
@@ -42,6 +45,13 @@ fn objects(setting: &Setting, jobs: bool, refer: bool) -> Hub {
     let metadata = json!({"name": "settings", "namespace": "default"});
     let always = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
     let objects: Vec<Value> = objects.chain([always]).collect();
+    let components: Vec<Value> = match only {
+        [None, None] => vec![component("all", &objects)],
+        _ => objects
+            .chunks(1)
+            .map(|objects| component(objects[0]["metadata"]["name"].as_str().unwrap(), objects))
+            .collect(),
+    };
     let remainder = setting.steps.first().map(|step| step.spec.remainder);
     let mut referred = None;
     let steps = setting.steps.iter().enumerate().map(|(index, step)| {
@@ -53,11 +63,16 @@ fn objects(setting: &Setting, jobs: bool, refer: bool) -> Hub {
             let reference = json!({"placementRef": {"name": "gold"}});
             referred = Some(std::mem::replace(&mut properties, reference));
         }
-        json!({"name": step.name, "type": "deploy", "properties": properties})
+        let only = only[index % 2].and_then(|at| names.get(at));
+        if let Some(component) = only {
+            properties["component"] = json!(component);
+        }
+        let kind = only.map_or("deploy", |_| "apply-component");
+        json!({"name": step.name, "type": kind, "properties": properties})
     });
     let steps: Vec<Value> = steps.collect();
     let spec = json!({
-        "components": [{"name": "all", "type": "k8s-objects", "properties": {"objects": objects}}],
+        "components": components,
         "workflow": {"steps": steps}});
     let fleet = setting.inventory.clusters().iter().map(|facts| object(facts));
     let mut hub = Hub::new(spec, fleet);
@@ -111,13 +126,15 @@ fn whatever_is_printed_flips_when_it_is_typed_in() {
         ..runs()
     };
     let (flips, refused) = (Cell::new(0), Cell::new(0));
-    let input = (any_setting(), any::<[bool; 3]>(), any::<prop::sample::Index>());
-    let outcome = TestRunner::new(config.clone()).run(&input, |(setting, [jobs, refer, history], which)| {
+    let flags = any::<([bool; 3], prop::sample::Index)>();
+    let input = (any_setting(), flags, some_components());
+    let outcome = TestRunner::new(config.clone()).run(&input, |(setting, (flags, which), only)| {
+        let [jobs, refer, history] = flags;
         let clusters = setting.inventory.clusters();
         if clusters.is_empty() || setting.steps.is_empty() {
             return Ok(());
         }
-        let mut hub = objects(&setting, jobs, refer);
+        let mut hub = objects(&setting, jobs, refer, only);
         if hub.foreseen().is_none() {
             refused.set(refused.get() + 1);
             return Ok(());
@@ -142,5 +159,54 @@ fn whatever_is_printed_flips_when_it_is_typed_in() {
         "{} flips, {} refused",
         flips.get(),
         refused.get()
+    );
+}
+
+/// Which workload's component alone each step dispatches; mostly none.
+fn some_components() -> impl Strategy<Value = [Option<usize>; 2]> {
+    prop_oneof![2 => Just([None, None]), 1 => any::<[Option<bool>; 2]>().prop_map(|only| only.map(|at| at.map(usize::from)))]
+}
+
+/// What is explained is what the controller decides, whichever components its steps dispatch.
+#[test]
+fn what_is_explained_is_what_is_decided() {
+    let apart = Cell::new(0);
+    let components = any::<[Option<bool>; 2]>().prop_map(|only| only.map(|at| at.map(usize::from)));
+    let input = (any_setting(), any::<[bool; 3]>(), components);
+    let outcome = TestRunner::new(runs()).run(&input, |(setting, [jobs, refer, history], only)| {
+        let mut hub = objects(&setting, jobs, refer, only);
+        if hub.foreseen().is_none() {
+            return Ok(());
+        }
+        if history {
+            let mut before = hub.clone();
+            let well = setting.inventory.clusters().iter();
+            before.clusters = well.map(|facts| (facts.name.clone(), labelled(facts))).collect();
+            hub.decisions = before.decide().decisions;
+        }
+        let (foreseen, subject) = (hub.foreseen().unwrap(), hub.subject().unwrap());
+        let answers = subject.setting.place();
+        prop_assert_eq!(answers.len(), foreseen.decisions.len());
+        for (answer, decided) in answers.iter().zip(&foreseen.decisions) {
+            let (answer, decided) = (answer.to_spec(), &decided.spec);
+            prop_assert_eq!(&answer.workloads, &decided.workloads);
+            prop_assert_eq!(&answer.hash, &decided.hash);
+            prop_assert_eq!(
+                (&answer.step, answer.satisfied),
+                (&decided.step, decided.satisfied)
+            );
+        }
+        let several = answers
+            .iter()
+            .any(|answer| answer.workloads.len() < setting.workloads.len());
+        apart.set(apart.get() + usize::from(several));
+        Ok(())
+    });
+    outcome.unwrap();
+    let cases = usize::try_from(runs().cases).unwrap();
+    assert!(
+        apart.get() > cases / 10,
+        "{} with steps of single components",
+        apart.get()
     );
 }

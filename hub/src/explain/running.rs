@@ -1,0 +1,29 @@
+//! What clusters run of decisions: as dispatch adds them up.
+
+use crate::{
+    dispatch::{Layer, shares},
+    placement::StepDecision,
+};
+use std::collections::BTreeMap;
+
+/// Cluster -> replicas of all workloads, once every step is carried out: of one step what rules divide or the full count
+/// of a duplicate rule, whichever is more; of several steps the last.
+pub(super) fn running(decisions: &[StepDecision]) -> BTreeMap<String, u64> {
+    let nothing = BTreeMap::new();
+    let layers = decisions.iter().map(|decision| Layer {
+        step: &decision.step,
+        reached: true,
+        revision: "",
+        components: &[],
+        workloads: &decision.workloads,
+        clusters: &decision.clusters,
+        overrides: &[],
+        cluster_labels: &nothing,
+    });
+    let shares = shares(&layers.collect::<Vec<_>>());
+    let sum = |(cluster, share): (String, crate::dispatch::Share)| {
+        let replicas = share.replicas.values().map(|part| u64::from(part.replicas)).sum();
+        (cluster, replicas)
+    };
+    shares.into_iter().map(sum).collect()
+}
