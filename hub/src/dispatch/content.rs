@@ -172,6 +172,11 @@ impl<'a> Divider<'a> {
 }
 
 impl Divided {
+    /// Whether there is no manifest in any part.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.manifests.is_empty())
+    }
+
     fn nothing() -> Divided {
         Divided {
             parts: vec![Part {

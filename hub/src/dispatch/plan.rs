@@ -10,6 +10,7 @@ use roundhouse_api::{
     bundle::{
         ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestConfig, ManifestsTemplate,
     },
+    hash,
     names::{BUNDLE_FINALIZER, bundle_name, label},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -256,6 +257,10 @@ fn bundles(
         Ok(divided) => divided,
         Err(refusal) => return Target::Refused(refusal),
     };
+    if divided.is_empty() && held.iter().any(has_manifests) {
+        // An agent takes an emptied Bundle for no evidence: what there is goes as a whole, by evidence and its limits.
+        return Target::Nothing;
+    }
     let application = request.application;
     let mut wanted: Vec<Wanted> = (0..divided.parts.len())
         .map(|part| {
@@ -299,6 +304,11 @@ fn bundles(
         }
     }
     Target::Bundles(wanted)
+}
+
+/// Whether a Bundle has manifests, by what it says of them.
+fn has_manifests(bundle: &Observed) -> bool {
+    bundle.spec.hash.as_deref() != Some(hash::of_manifests(&[]).as_str())
 }
 
 fn todo(wanted: &Wanted, existing: &Observed) -> Todo {

@@ -371,6 +371,26 @@ fn large_applications_are_split_and_too_large_manifests_refused_by_name() {
 }
 
 #[test]
+fn a_bundle_that_would_be_emptied_goes_by_evidence_instead() {
+    let mut store = Store::default();
+    store.dispatch(&content(1, "a"), &[("c1", share(3, true))]);
+    let mut emptied = content(2, "a");
+    emptied.rendered.components[0].manifests.clear();
+    let gone = store.plan(&emptied, &[("c1", share(3, true))], 1);
+    assert_eq!(gone.targets["c1"], Target::Nothing);
+    assert_eq!(
+        gone.surplus,
+        [("cluster-c1".to_owned(), "default.app".to_owned())]
+    );
+    // Where nothing was, an empty one stands for the delivery.
+    let mut store = Store::default();
+    store.dispatch(&emptied, &[("c1", share(3, true))]);
+    let kept = store.plan(&emptied, &[("c1", share(3, true))], 1);
+    assert!(matches!(kept.targets["c1"], Target::Bundles(_)), "{kept:?}");
+    assert_eq!(kept.surplus, []);
+}
+
+#[test]
 fn a_to_b_to_a_waits_for_its_own_evidence() {
     let mut store = Store::default();
     let (a, b) = (content(1, "a"), content(2, "b"));
