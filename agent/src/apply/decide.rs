@@ -154,7 +154,7 @@ pub(crate) fn decide(
                 UpdateStrategyType::ServerSideApply => None,
                 _ => last_applied(manifest, live, entry),
             };
-            if let Err(outcome) = check_equal(manifest, live, entry, last, exempt) {
+            if let Err(outcome) = check_equal(manifest, live, entry, last.as_ref(), exempt) {
                 return Step::Done(outcome);
             }
         }
@@ -308,11 +308,11 @@ fn check_equal(
     manifest: &Manifest,
     live: &Value,
     entry: Option<&LedgerEntry>,
-    last: Option<Value>,
+    last: Option<&Value>,
     exempt: Exempt<'_>,
 ) -> Result<(), Outcome> {
     let mut plain = without_bookkeeping(&manifest.object);
-    let last = last.as_ref().map(without_bookkeeping);
+    let last = last.map(without_bookkeeping);
     exempt.lay(manifest, live, entry, &mut plain);
     let merged = three_way_merge(last.as_ref(), &plain, live).map_err(|error| Outcome::Failed {
         reason: "MergeFailed",

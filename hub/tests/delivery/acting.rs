@@ -11,11 +11,14 @@ use roundhouse_hub::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// What an executor answers to a job; `None`: nothing, ever.
+type Tell = dyn Fn(&Job) -> Option<Outcome> + Send + Sync;
+
 /// An executor whose outcomes a test says.
 #[derive(Clone)]
 struct Told {
     jobs: Arc<Mutex<Vec<Job>>>,
-    tell: Arc<dyn Fn(&Job) -> Option<Outcome> + Send + Sync>,
+    tell: Arc<Tell>,
 }
 
 impl Told {

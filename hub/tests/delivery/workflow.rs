@@ -286,7 +286,7 @@ async fn few_clusters_are_under_way_at_a_time() {
         let mut step = all_of("east", "east");
         step["properties"]["maxParallel"] = json!(2);
         world.apply("app", flow(&json!([step]))).await;
-        for done in 0..5 {
+        for (done, (cluster, _)) in clusters.iter().enumerate() {
             let expected = (done + 2).min(5);
             world
                 .until("app", "the next ones", async |world: &World| {
@@ -296,7 +296,7 @@ async fn few_clusters_are_under_way_at_a_time() {
             world.rest().await;
             kill(&mut world, killed).await;
             assert_eq!(world.dispatched("app").await.len(), expected, "{done} are ready");
-            world.agents.script(clusters[done].0, Script::Ready).await;
+            world.agents.script(cluster, Script::Ready).await;
         }
         world.until_phase("app", ApplicationPhase::Running).await;
         // A run that is paused on its way dispatches no more.

@@ -233,6 +233,7 @@ mod tests {
             "lastTransitionTime": "2026-01-01T00:00:00Z"})
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
     fn run(status: &str, more: Value, steps: Value) -> Value {
         let mut run = json!({"appRevision": "web-v2", "generation": 2, "startTime": "2026-01-01T00:00:00Z",
             "status": status, "steps": steps});

@@ -213,6 +213,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
     fn run(phase: &str, run: Value) -> Value {
         json!({"observedGeneration": 1, "phase": phase, "workflow": run})
     }
