@@ -11,7 +11,7 @@ use super::{
     totals::{Total, Totals},
 };
 use roundhouse_api::{
-    decision::{Unplaced, WorkloadDecision},
+    decision::{RuleTotal, Unplaced, WorkloadDecision},
     placement::{Operator, Remainder, Rule, WeightBy},
 };
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -352,6 +352,20 @@ pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: 
         key.kind,
         key.namespace,
         key.name
+    ));
+}
+
+/// What a rule of a Job did not get when it was divided.
+pub(super) fn of_taken(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &RuleTotal) {
+    let key = &workload.workload;
+    reasons.push(format!(
+        "rule {} got {} of its {} replicas of {} {}/{}: the others were taken when it was divided, and a Job is divided once per revision: change the Job to divide it anew",
+        rule.rule.as_deref().unwrap_or(""),
+        rule.total,
+        rule.seats,
+        key.kind,
+        key.namespace,
+        key.name,
     ));
 }
 
