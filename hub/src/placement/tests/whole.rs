@@ -129,12 +129,14 @@ proptest! {
         under_way.case.clusters.reverse();
         prop_assert_eq!(&first, &under_way.case.place());
         let second = under_way.clone().following(&first).case.place();
-        let third = under_way.following(&second).case.place();
+        let third = under_way.clone().following(&second).case.place();
         prop_assert_eq!(replicas(&second), replicas(&third));
         let told = |decisions: &[StepDecision]| -> Vec<_> {
             decisions.iter().map(|d| (decision_hash(d), d.satisfied, d.reasons.clone())).collect()
         };
-        prop_assert_eq!(told(&second), told(&third));
+        // Of what was just divided it is said otherwise from the next decision on.
+        let fourth = under_way.following(&third).case.place();
+        prop_assert_eq!(told(&third), told(&fourth));
     }
 
     #[test]
