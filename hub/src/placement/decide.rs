@@ -405,6 +405,11 @@ impl Draft {
             .clusters
             .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
         decision.placed = decision.placed.saturating_sub(gone);
+        self.satisfied &= reasons::of_kept_full(&mut self.reasons, &decision);
+        let of_rule = |total: &&RuleTotal| total.rule.is_some() && total.total < total.seats;
+        for total in decision.rules.iter().filter(of_rule) {
+            reasons::of_taken(&mut self.reasons, &decision, total);
+        }
         for unplaced in decision
             .unplaced
             .iter()

@@ -11,7 +11,7 @@ use super::{
     totals::{Total, Totals},
 };
 use roundhouse_api::{
-    decision::{Unplaced, WorkloadDecision},
+    decision::{RuleTotal, Unplaced, WorkloadDecision},
     placement::{Operator, Remainder, Rule, WeightBy},
 };
 use std::{collections::BTreeMap, fmt::Write as _};
@@ -352,6 +352,46 @@ pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: 
         key.kind,
         key.namespace,
         key.name
+    ));
+}
+
+/// Clusters that a rule without a share did not give a Job in full when it was divided. Returns whether capacity bounded
+/// none of them.
+pub(super) fn of_kept_full(reasons: &mut Reasons, workload: &WorkloadDecision) -> bool {
+    let mut short: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut room = true;
+    let rows = workload.clusters.iter().filter(|row| row.duplicate);
+    for row in rows.filter(|row| row.replicas < workload.replicas) {
+        let bound = row.bound.as_deref().unwrap_or("bounded");
+        room &= bound != "Capacity";
+        let list = short.entry(&row.rule).or_default();
+        list.push(format!("{}: {bound} {}", row.name, row.replicas));
+    }
+    let key = &workload.workload;
+    for (rule, list) in short {
+        reasons.push(format!(
+            "rule {rule} does not give every cluster all {} replicas of {} {}/{} ({})",
+            workload.replicas,
+            key.kind,
+            key.namespace,
+            key.name,
+            listed(list.into_iter())
+        ));
+    }
+    room
+}
+
+/// What a rule of a Job did not get when it was divided.
+pub(super) fn of_taken(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &RuleTotal) {
+    let key = &workload.workload;
+    reasons.push(format!(
+        "rule {} got {} of its {} replicas of {} {}/{}: the others were taken when it was divided, and a Job is divided once per revision: change the Job to divide it anew",
+        rule.rule.as_deref().unwrap_or(""),
+        rule.total,
+        rule.seats,
+        key.kind,
+        key.namespace,
+        key.name,
     ));
 }
 

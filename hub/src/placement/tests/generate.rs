@@ -331,7 +331,7 @@ pub(super) fn under_way() -> impl Strategy<Value = UnderWay> {
                 decision.revision = REVISION.to_owned();
             }
             let case = UnderWay { case, passed };
-            case.storing(stored)
+            case.storing(&stored)
         },
     )
 }
@@ -349,11 +349,11 @@ pub(super) struct UnderWay {
 
 impl UnderWay {
     /// The same after these decisions were stored.
-    fn storing(mut self, stored: Vec<DecisionSpec>) -> Self {
+    fn storing(mut self, stored: &[DecisionSpec]) -> Self {
         let passed = stored
             .iter()
             .filter(|decision| self.passed.contains(&decision.step));
-        self.case.previous = Previous::from_decisions_at(REVISION, &stored).passing(passed);
+        self.case.previous = Previous::from_decisions_at(REVISION, stored).passing(passed);
         self
     }
 
@@ -363,8 +363,8 @@ impl UnderWay {
             revision: REVISION.to_owned(),
             ..decision.to_spec()
         });
-        let stored = stored.collect();
-        self.storing(stored)
+        let stored: Vec<_> = stored.collect();
+        self.storing(&stored)
     }
 }
 

@@ -106,6 +106,28 @@ fn a_job_that_lost_all_its_clusters_is_not_divided_again() {
 }
 
 #[test]
+fn a_job_in_full_that_a_cluster_has_no_room_for_stays_unsatisfied() {
+    let mut job = job(3, &["a", "b"]);
+    job.steps[0].1 = serde_json::from_value(json!({"placement": [{"name": "r"}]})).unwrap();
+    job.clusters[1].capacity = Some(1);
+    for _ in 0..3 {
+        let decisions = job.place();
+        assert_eq!(numbers(&decisions), [3, 1]);
+        assert_eq!(
+            (decisions[0].satisfied, decisions[0].reasons.as_slice()),
+            (
+                false,
+                &[
+                    "rule r does not give every cluster all 3 replicas of Job default/web (b: Capacity 1)"
+                        .to_owned()
+                ][..]
+            )
+        );
+        job.previous = Previous::from_decisions_at("app-v1", &stored_of(decisions));
+    }
+}
+
+#[test]
 fn what_a_job_could_not_place_is_told_as_long_as_it_is_so() {
     let mut job = job(10, &["a", "b"]);
     job.steps[0].1 = serde_json::from_value(

@@ -121,21 +121,22 @@ proptest! {
         }
     }
 
-    /// What stands is decided the same again and again, in any order of the clusters.
+    /// What stands is decided the same again and again, in any order of the clusters. Once: a Job of which no cluster has
+    /// anything, and which lost nothing that was divided, is divided again.
     #[test]
     fn what_stands_comes_to_rest(mut under_way in under_way()) {
         let first = under_way.case.place();
         under_way.case.clusters.reverse();
         prop_assert_eq!(&first, &under_way.case.place());
         let second = under_way.clone().following(&first).case.place();
-        let third = under_way.following(&second).case.place();
-        for (before, after) in [(&first, &second), (&second, &third)] {
-            prop_assert_eq!(replicas(before), replicas(after));
-        }
+        let third = under_way.clone().following(&second).case.place();
+        prop_assert_eq!(replicas(&second), replicas(&third));
         let told = |decisions: &[StepDecision]| -> Vec<_> {
             decisions.iter().map(|d| (decision_hash(d), d.satisfied, d.reasons.clone())).collect()
         };
-        prop_assert_eq!(told(&second), told(&third));
+        // Of what was just divided it is said otherwise from the next decision on.
+        let fourth = under_way.following(&third).case.place();
+        prop_assert_eq!(told(&third), told(&fourth));
     }
 
     #[test]
