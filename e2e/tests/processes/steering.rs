@@ -310,6 +310,16 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
     })
     .await?;
     ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    // The Bundles go before the status says so.
+    soon("nothing held", async || {
+        let ended = roundhouse(&yard, &["status", "web"]).await?;
+        Ok(if ended.status.code() == Some(0) {
+            Ok(())
+        } else {
+            Err(ended.stdout)
+        })
+    })
+    .await?;
     ends(&yard, 0, &ready).await?;
     Ok(())
 }
