@@ -50,14 +50,8 @@ fn far(status: &ApplicationStatus) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::watch::tests::view;
     use serde_json::{Value, json};
-
-    #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
-    fn view(status: Value) -> StatusView {
-        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
-            "metadata": {"name": "web", "namespace": "default", "generation": 1}, "status": status});
-        StatusView::of(&serde_json::from_value(application).unwrap())
-    }
 
     #[test]
     fn a_line_for_everything_that_moves_and_none_for_what_does_not() {

@@ -181,7 +181,8 @@ mod tests {
     use serde_json::{Value, json};
 
     #[expect(clippy::needless_pass_by_value, reason = "called with literals")]
-    fn view(status: Value) -> StatusView {
+    /// The application `web` with this status.
+    pub(super) fn view(status: Value) -> StatusView {
         let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
             "metadata": {"name": "web", "namespace": "default", "generation": 1}, "status": status});
         StatusView::of(&serde_json::from_value(application).unwrap())

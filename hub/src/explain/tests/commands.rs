@@ -27,6 +27,17 @@ fn spec() -> Value {
             {"name": "west", "type": "deploy", "properties": {"policies": ["p"]}}]}})
 }
 
+/// Where the application `shop/checkout` is written.
+fn source_of(spec: &Value) -> Source {
+    Source::of(
+        "shop",
+        "checkout",
+        spec,
+        &validate(spec).unwrap(),
+        &ReplicaPaths::default(),
+    )
+}
+
 #[test]
 fn changes_have_words_and_commands() {
     let spec = spec();
@@ -35,13 +46,7 @@ fn changes_have_words_and_commands() {
     let mut c1 = cluster("c1", "tier=tin");
     c1.taints = vec![taint("gpu", "a'b", TaintEffect::NoSchedule)];
     let setting = setting(&[("east", east), ("west", west)], 10, [c1.clone()]);
-    let source = Source::of(
-        "shop",
-        "checkout",
-        &spec,
-        &validate(&spec).unwrap(),
-        &ReplicaPaths::default(),
-    );
+    let source = source_of(&spec);
     let mut lines = Vec::new();
     for change in [
         Change::SetLabel {
@@ -197,13 +202,7 @@ fn what_is_done_one_after_the_other_adds_up() {
     let east = spec["workflow"]["steps"][0]["properties"].clone();
     let gpu = |effect| taint("gpu", "", effect);
     let setting = setting(&[("east", east)], 10, [cluster("c1", "")]);
-    let source = Source::of(
-        "shop",
-        "checkout",
-        &spec,
-        &validate(&spec).unwrap(),
-        &ReplicaPaths::default(),
-    );
+    let source = source_of(&spec);
     let tolerate = |effect| Change::Tolerate {
         step: 0,
         taint: gpu(effect),
