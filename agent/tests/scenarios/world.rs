@@ -64,6 +64,8 @@ pub(crate) enum Pass {
     Held,
     /// It is answered with this status by something in between.
     Refused(u16),
+    /// It is answered so by a server of another version.
+    Answered(u16, &'static str),
     /// It goes through, and what is answered is changed on the way back.
     Reworked(fn(&mut Value)),
     /// The connection breaks before it arrives.
@@ -100,7 +102,8 @@ impl Service<http::Request<Body>> for Wire {
             loop {
                 match gate(&method, &path) {
                     Pass::Through => return inner.send(request).await,
-                    Pass::Refused(code) => return Ok(refusal(code)),
+                    Pass::Refused(code) => return Ok(refusal(code, DENIED)),
+                    Pass::Answered(code, message) => return Ok(refusal(code, message)),
                     Pass::Reworked(rework) => return reworked(inner.send(request).await?, rework).await,
                     Pass::Lost => return Err(broken()),
                     Pass::Unanswered => {
@@ -142,10 +145,12 @@ async fn reworked(
 }
 
 /// An answer as an API server or an admission webhook gives it.
-fn refusal(code: u16) -> http::Response<Body> {
+const DENIED: &str = "admission webhook \"gate.example.com\" denied the request";
+
+fn refusal(code: u16, message: &str) -> http::Response<Body> {
     let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code,
         "reason": if code == 403 { "Forbidden" } else { "InternalError" },
-        "message": "admission webhook \"gate.example.com\" denied the request"});
+        "message": message});
     let body = Body::from(serde_json::to_vec(&status).unwrap());
     http::Response::builder().status(code).body(body).unwrap()
 }

@@ -14,6 +14,13 @@ use roundhouse_patch::json_merge;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// A version that no object has (an etcd revision of a stored object is 2 or more): an apply that asks for it makes the
+/// object, or is refused with a conflict if somebody made it since the look. Without it, what somebody made would be taken
+/// over unasked.
+const UNBORN: &str = "1";
+/// How older servers refuse to make a Service by an apply that asks for a version (kubernetes/kubernetes#106745).
+const NO_VERSION_YET: &str = "resourceVersion should not be set on objects to be created";
+
 /// An apply, and what it is decided on.
 pub(crate) struct Sent<'a> {
     pub(crate) kind: &'a Kind,
@@ -37,6 +44,9 @@ impl Engine {
         {
             metadata.remove("namespace");
         }
+        if sent.live.is_none() {
+            sent.config["metadata"]["resourceVersion"] = json!(UNBORN);
+        }
         let quiet = sent.live.as_ref().map(|live| digest(&sent, live));
         // Nothing was there that could be kept in an object that is made.
         let kept = match &sent.live {
@@ -54,6 +64,19 @@ impl Engine {
             }));
         }
         let mut answer = self.send(&sent, sent.manner.force).await;
+        if sent.live.is_none() {
+            match &answer {
+                // Whose it is has to be seen first, whatever it is that conflicts.
+                Err(error) if error.fault() == Fault::Conflict => return Ok(None),
+                Err(error) if error.message().contains(NO_VERSION_YET) => {
+                    if let Some(metadata) = sent.config["metadata"].as_object_mut() {
+                        metadata.remove("resourceVersion");
+                    }
+                    answer = self.send(&sent, sent.manner.force).await;
+                }
+                _ => {}
+            }
+        }
         let refused = |answer: &Result<Value, CallError>| match answer {
             Err(error) => error.status().map(conflicts).unwrap_or_default(),
             Ok(_) => Vec::new(),

@@ -1,8 +1,10 @@
 //! Server-side apply.
 
 use super::*;
-use crate::world::job;
+use crate::world::{Pass, job};
 use kube::api::{Patch, PatchParams};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn content(manifests: &[Value], force: bool) -> Value {
     treated(
@@ -390,6 +392,54 @@ async fn an_existing_object_is_adopted_by_server_side_apply_on_the_same_terms() 
     assert_eq!(entry(&status, 1).unwrap().conditions[0].reason, "AdoptionDiffers");
     let live = world.live(Side::Member, &manifests[1]).await.unwrap();
     assert_eq!(live["data"]["key"], "theirs");
+    agent.stop().await;
+}
+
+/// Given an object that somebody makes between the look and the write, then it is looked at again and refused as any other
+/// that is not ours; nothing is written over it.
+#[tokio::test(start_paused = true)]
+async fn an_object_made_between_the_look_and_the_write_is_not_taken_over() {
+    let world = World::new().await;
+    let writes =
+        |method: &http::Method, path: &str| method != http::Method::GET && path.contains("/configmaps");
+    let (member, cut) = world.wire(Side::Member, writes);
+    cut.store(true, Ordering::Release);
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let map = config_map("a", "1");
+    let generation = world.bundle("plain", content(&[map.clone()], true)).await;
+    pass_time(2).await;
+    let made = world.create(Side::Member, config_map("a", "theirs")).await;
+    cut.store(false, Ordering::Release);
+    let status = world.reported("plain", generation, Failed).await;
+    assert_eq!(entry(&status, 0).unwrap().conditions[0].reason, "AdoptionDiffers");
+    let live = world.live(Side::Member, &map).await.unwrap();
+    assert_eq!(
+        live["metadata"]["resourceVersion"],
+        made["metadata"]["resourceVersion"]
+    );
+    agent.stop().await;
+}
+
+/// Given a server that does not make objects by an apply that asks for a version, then they are made without.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_made_on_a_server_that_wants_no_version_of_it() {
+    let world = World::new().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let member = world.gated(Side::Member, move |method, path| {
+        let applies = *method == http::Method::PATCH && path.ends_with("/configmaps/a");
+        match applies.then(|| count.fetch_add(1, Ordering::AcqRel)) {
+            Some(0) => Pass::Answered(500, "resourceVersion should not be set on objects to be created"),
+            _ => Pass::Through,
+        }
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let map = config_map("a", "1");
+    let generation = world.bundle("plain", content(&[map.clone()], false)).await;
+    world.reported("plain", generation, Ready).await;
+    let live = world.live(Side::Member, &map).await.unwrap();
+    assert_eq!(live["data"], map["data"]);
+    assert_eq!(asked.load(Ordering::Acquire), 2);
     agent.stop().await;
 }
 
