@@ -118,7 +118,7 @@ impl Ledger {
                 }
             };
             if known {
-                take_in(&mut spec, &live.spec);
+                take_in(&mut spec, &self.spec, &live.spec);
             } else {
                 spec.clone_from(&live.spec);
             }
@@ -164,7 +164,7 @@ impl Ledger {
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {
                     let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
                     if let Some(live) = &live {
-                        take_in(&mut spec, &live.spec);
+                        take_in(&mut spec, &self.spec, &live.spec);
                     }
                     let going = |live: &AppliedBundle| live.metadata.deletion_timestamp.is_some();
                     if live.as_ref().is_some_and(going) {
@@ -252,9 +252,11 @@ fn has_finalizer(metadata: &ObjectMeta) -> bool {
     finalizers.iter().any(|finalizer| finalizer == LEDGER_FINALIZER)
 }
 
-/// Takes in what somebody else knows of and we do not.
-fn take_in(spec: &mut AppliedBundleSpec, theirs: &AppliedBundleSpec) {
-    let known: BTreeSet<ObjectKey> = spec.objects.iter().map(ObjectKey::of_entry).collect();
+/// Takes in what somebody else knows of and we do not: neither now nor `before`. What we knew and leave out is left out;
+/// it may be stored by a write of ours that was not answered.
+fn take_in(spec: &mut AppliedBundleSpec, before: &AppliedBundleSpec, theirs: &AppliedBundleSpec) {
+    let ours = spec.objects.iter().chain(&before.objects);
+    let known: BTreeSet<ObjectKey> = ours.map(ObjectKey::of_entry).collect();
     let missing = theirs
         .objects
         .iter()

@@ -382,9 +382,8 @@ impl Worker {
             self.failures = 0;
             self.retry_due = None;
         }
-        // What is refused waits for somebody: its next change is news. A part that waits for others is woken by them, and
-        // looks again by itself all the same: what went wrong in between may have told nobody.
-        if retry || self.postponed || self.removal_retried {
+        // What is refused waits for somebody: its next change is news. A part that waits for others is woken by them.
+        if retry || self.removal_retried {
             Next::Retry
         } else {
             Next::Resync

@@ -282,7 +282,7 @@ impl Worker {
         match intent(sight, self.ledger.spec()) {
             Intent::Apply => {
                 let fresh = self.applied.as_ref() == Some(&content);
-                let again = turn.resync || ((turn.retry || news.parts) && self.postponed);
+                let again = turn.resync || (news.parts && self.postponed);
                 let extent = if fresh && !again {
                     self.extent(news, turn)
                 } else {

@@ -597,9 +597,6 @@ async fn f10_a_key_leaves_a_secret_wherever_that_is_interrupted() {
     .await;
 }
 
-// The object is not lost; but where the answer to the first write does not come, the ledger of the part that it left lists it
-// until the next resync.
-#[ignore = "fails: an entry of the part that the object left is forgotten by the resync only"]
 #[tokio::test(start_paused = true)]
 async fn f10_an_object_that_moves_between_parts_is_never_lost_wherever_that_is_interrupted() {
     let map = |name: &str| config_map(name, "1");
