@@ -119,54 +119,86 @@ pub(crate) struct Decoded {
     pub(crate) failed: Vec<Undecodable>,
 }
 
+/// Digests of the manifests of one content, by ordinal, that were computed and found small enough before.
+pub(crate) type Digests = BTreeMap<u32, String>;
+
+impl Decoded {
+    /// The digests, for the next time that this content is decoded.
+    pub(crate) fn digests(&self) -> Digests {
+        let each = self.manifests.iter();
+        each.map(|manifest| (manifest.ordinal, manifest.digest.clone()))
+            .collect()
+    }
+}
+
 /// Decodes the manifests of a bundle. Of two manifests for one object the first counts.
 pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
+    decode_again(manifests, &Digests::new())
+}
+
+/// As [`decode`], of a content whose digests are known.
+pub(crate) fn decode_again(manifests: Vec<Value>, known: &Digests) -> Decoded {
     let mut decoded = Decoded::default();
     let mut seen: BTreeMap<ObjectKey, u32> = BTreeMap::new();
     for (ordinal, manifest) in (0_u32..).zip(manifests) {
-        let identity = identity(&manifest);
-        match decode_one(ordinal, manifest) {
-            Ok(manifest) => match seen.get(&manifest.key) {
-                Some(&first) => decoded.failed.push(Undecodable {
+        let read = match known.get(&ordinal) {
+            Some(digest) => Ok(digest.clone()),
+            None => checked_digest(&manifest),
+        };
+        let read = read.and_then(|digest| Ok((digest, named(&manifest)?)));
+        let (digest, (key, version)) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                decoded.failed.push(Undecodable {
                     ordinal,
-                    error: DecodeError::Duplicate {
-                        key: manifest.key,
-                        first,
-                    },
-                    identity,
-                }),
-                None => {
-                    seen.insert(manifest.key.clone(), ordinal);
-                    decoded.manifests.push(manifest);
-                }
-            },
-            Err(error) => decoded.failed.push(Undecodable {
+                    error,
+                    identity: identity(&manifest),
+                });
+                continue;
+            }
+        };
+        if let Some(&first) = seen.get(&key) {
+            decoded.failed.push(Undecodable {
                 ordinal,
-                error,
-                identity,
-            }),
+                identity: identity(&manifest),
+                error: DecodeError::Duplicate { key, first },
+            });
+            continue;
         }
+        seen.insert(key.clone(), ordinal);
+        let object = wish(&key, manifest);
+        decoded.manifests.push(Manifest {
+            ordinal,
+            key,
+            version,
+            digest,
+            object,
+        });
     }
     decoded
 }
 
-fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
-    let bytes = hash::weight(&manifest);
+fn checked_digest(manifest: &Value) -> Result<String, DecodeError> {
+    let bytes = hash::weight(manifest);
     if bytes > MAX_MANIFEST_BYTES {
         return Err(DecodeError::TooLarge { bytes });
     }
-    let digest = hash::of_manifest(&manifest);
-    let Value::Object(mut object) = manifest else {
+    Ok(hash::of_manifest(manifest))
+}
+
+/// Which object a manifest names, and its API version.
+fn named(manifest: &Value) -> Result<(ObjectKey, String), DecodeError> {
+    let Value::Object(object) = manifest else {
         return Err(DecodeError::NotAnObject {
-            found: type_name(&manifest),
+            found: type_name(manifest),
         });
     };
-    let api_version = required(&object, "apiVersion", "apiVersion")?;
-    let kind = required(&object, "kind", "kind")?;
+    let api_version = required(object, "apiVersion", "apiVersion")?;
+    let kind = required(object, "kind", "kind")?;
     let Some((group, version)) = split_api_version(&api_version) else {
         return Err(DecodeError::ApiVersion { api_version });
     };
-    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+    let Some(Value::Object(metadata)) = object.get("metadata") else {
         return Err(DecodeError::Missing { field: "metadata" });
     };
     let name = match required(metadata, "name", "metadata.name") {
@@ -183,28 +215,32 @@ fn decode_one(ordinal: u32, manifest: Value) -> Result<Manifest, DecodeError> {
             });
         }
     };
-    for field in SERVER_METADATA {
-        metadata.remove(field);
-    }
-    metadata.remove("generateName");
-    drop_foreign_stamps(metadata);
-    object.remove("status");
     let key = ObjectKey {
         group: group.to_owned(),
         kind,
         namespace,
         name,
     };
-    if key.is("", "Secret") {
-        encode_string_data(&mut object);
+    Ok((key, version.to_owned()))
+}
+
+/// The object without what only a server may write.
+fn wish(key: &ObjectKey, mut manifest: Value) -> Value {
+    let Value::Object(object) = &mut manifest else {
+        return manifest;
+    };
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        for field in SERVER_METADATA {
+            metadata.remove(field);
+        }
+        metadata.remove("generateName");
+        drop_foreign_stamps(metadata);
     }
-    Ok(Manifest {
-        ordinal,
-        version: version.to_owned(),
-        key,
-        digest,
-        object: Value::Object(object),
-    })
+    object.remove("status");
+    if key.is("", "Secret") {
+        encode_string_data(object);
+    }
+    manifest
 }
 
 /// Stamps that a manifest copied from a live object brings along are not the user's wish, and a last-applied copy inside
@@ -288,6 +324,15 @@ fn type_name(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_decoded_again_is_decoded_alike() {
+        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let all = vec![map("a"), json!("no object"), map("b"), map("a")];
+        let first = decode(all.clone());
+        assert_eq!(first.digests().into_keys().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(decode_again(all, &first.digests()), first);
+    }
 
     #[test]
     fn each_bad_manifest_fails_alone_by_ordinal() {

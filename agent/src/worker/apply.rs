@@ -2,7 +2,7 @@
 
 use super::{Extent, Next, Worker, account_of};
 use crate::apply::decide::Terms;
-use crate::apply::decode::{Decoded, Manifest, decode};
+use crate::apply::decode::{Decoded, Manifest, decode, decode_again};
 use crate::apply::fence::check_hash;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
@@ -75,7 +75,11 @@ impl Worker {
         if anew || !self.rules.are_compiled() {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
-        let decoded = decode(manifests);
+        let decoded = if anew {
+            decode(manifests)
+        } else {
+            decode_again(manifests, &self.digests)
+        };
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
             .iter()
@@ -106,6 +110,9 @@ impl Worker {
         };
         terms.rules = terms.rules.beside(&self.ledger.spec().objects);
         self.cleaned = false;
+        if anew {
+            self.digests = decoded.digests();
+        }
         self.tried = Some(content.clone());
         self.hash = hash;
         let outcomes = self

@@ -5,6 +5,7 @@ mod apply;
 mod removal;
 
 use crate::agent::Shared;
+use crate::apply::decode::Digests;
 use crate::apply::intent::{Intent, Sight, intent};
 use crate::apply::remove::Waited;
 use crate::apply::{Engine, Observation};
@@ -72,6 +73,8 @@ pub(crate) struct Worker {
     tried: Option<Content>,
     /// Its hash, as computed.
     hash: String,
+    /// Digests of its manifests, as computed.
+    digests: Digests,
     /// Rules of the content that was read last, compiled.
     rules: Arc<Rules>,
     observations: BTreeMap<u32, Observation>,
@@ -123,6 +126,7 @@ impl Worker {
             applied: None,
             tried: None,
             hash: String::new(),
+            digests: Digests::new(),
             rules: Arc::default(),
             observations: BTreeMap::new(),
             leaving: Vec::new(),
