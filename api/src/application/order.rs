@@ -4,7 +4,7 @@ use super::{Condition, InputSource, Mode, OutputSource, StepExpression, StepKind
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each step, the steps of the list that have to be over before it starts: those it names under `dependsOn`, those
-/// whose outputs it takes or names, and, one after the other, all before it unless it has a `dependsOn`.
+/// whose outputs it takes or names, those whose clusters it waits for, and, one after the other, all before it unless it has a `dependsOn`.
 pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
     let (mut named, mut giving) = (BTreeMap::new(), BTreeMap::new());
     for (index, step) in steps.iter().enumerate() {
@@ -27,7 +27,12 @@ pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
                 .expressions()
                 .flat_map(StepExpression::references)
                 .filter_map(|reference| named.get(reference.step.as_str()));
-            after.extend(taken.chain(told).copied().filter(|at| !inner(at)));
+            let awaited = match &own.kind {
+                StepKind::Wait(wait) => wait.steps.as_slice(),
+                _ => &[],
+            };
+            let awaited = awaited.iter().filter_map(|name| named.get(name.as_str()));
+            after.extend(taken.chain(told).chain(awaited).copied().filter(|at| !inner(at)));
         }
         if mode == Mode::StepByStep && step.depends_on.is_empty() {
             after.extend(0..index);

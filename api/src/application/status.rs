@@ -150,6 +150,10 @@ pub struct WorkflowStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::epoch")]
     pub epoch: Option<i64>,
+    /// Tells the run from every other one, and from itself before a restart from a step: when that began, in milliseconds
+    /// since 1970, later than any before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<i64>,
     /// When the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
@@ -212,6 +216,9 @@ pub struct StepStatus {
     /// Of a step that acts: the number of its present or next execution, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
+    /// Of a step that acts: the run in which it was started. A restart from another step leaves it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<i64>,
     /// What it gave to other steps, by name of the output.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::any_object")]

@@ -4,6 +4,7 @@
 
 use super::{Executor, Job, Outcome};
 use parking_lot::Mutex;
+use roundhouse_api::bundle::ApplicationRef;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -19,8 +20,33 @@ const CONCURRENT: usize = 16;
 /// Those of one application, so that its slow ones leave room for others'.
 const OF_ONE: usize = 4;
 
-/// The application's uid, the run, the step.
-type Key = (String, String, String);
+/// The run and the step.
+pub(crate) type Execution = (String, String);
+
+/// Whose execution.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    namespace: String,
+    application: String,
+    uid: String,
+    execution: Execution,
+}
+
+impl Key {
+    fn of(job: &Job) -> Key {
+        Key {
+            namespace: job.application.namespace.clone(),
+            application: job.application.name.clone(),
+            uid: job.application.uid.clone(),
+            execution: (job.run.clone(), job.step.clone()),
+        }
+    }
+
+    /// Whether the application has this name, whichever of that name it is.
+    fn is_named(&self, namespace: &str, application: &str) -> bool {
+        self.namespace == namespace && self.application == application
+    }
+}
 
 #[derive(Debug)]
 enum Progress {
@@ -60,7 +86,7 @@ impl Jobs {
     /// Starts a job that is not under way or over; `done` is called when it is over. A job of an earlier execution of the
     /// same step is given up.
     pub(crate) fn start(&self, job: Job, done: impl FnOnce() + Send + 'static) {
-        let key = (job.application.uid.clone(), job.run.clone(), job.step.clone());
+        let key = Key::of(&job);
         let attempt = job.attempt;
         let mut known = self.known.lock();
         match known.get(&key) {
@@ -73,7 +99,7 @@ impl Jobs {
         // What is over needs no place.
         while tasks.try_join_next().is_some() {}
         let of = key.clone();
-        let share = self.share(&key.0);
+        let share = self.share(&key.uid);
         let task = tasks.spawn(async move {
             let Ok(_share) = share.acquire().await else { return };
             let Ok(_slot) = slots.acquire().await else { return };
@@ -103,21 +129,34 @@ impl Jobs {
         share
     }
 
-    /// The outcomes of a run, by step, with the number of the execution.
-    pub(crate) fn outcomes(&self, uid: &str, run: &str) -> BTreeMap<String, (u32, Outcome)> {
+    /// The outcomes of an application's jobs, with the number of the execution.
+    pub(crate) fn outcomes(&self, application: &ApplicationRef) -> BTreeMap<Execution, (u32, Outcome)> {
         let known = self.known.lock();
-        let own = known.iter().filter(|((u, r, _), _)| u == uid && r == run);
-        own.filter_map(|((_, _, step), (attempt, progress))| match progress {
-            Progress::Over(outcome) => Some((step.clone(), (*attempt, outcome.clone()))),
+        let own = known.iter().filter(|(key, _)| {
+            key.uid == application.uid && key.is_named(&application.namespace, &application.name)
+        });
+        own.filter_map(|(key, (attempt, progress))| match progress {
+            Progress::Over(outcome) => Some((key.execution.clone(), (*attempt, outcome.clone()))),
             Progress::UnderWay(_) => None,
         })
         .collect()
     }
 
-    /// Gives up what is known of an application, but for these executions of this run.
-    pub(crate) fn retain(&self, uid: &str, run: &str, wanted: &BTreeMap<String, u32>) {
-        self.known.lock().retain(|(u, r, step), (attempt, progress)| {
-            let keep = u != uid || (r == run && wanted.get(step) == Some(attempt));
+    /// Gives up what is known of an application and of those that had its name before, but for these executions.
+    pub(crate) fn retain(&self, application: &ApplicationRef, wanted: &BTreeMap<Execution, u32>) {
+        self.retain_if(&application.namespace, &application.name, |key, attempt| {
+            key.uid == application.uid && wanted.get(&key.execution) == Some(&attempt)
+        });
+    }
+
+    /// Gives up what is known of an application that is gone or goes.
+    pub(crate) fn give_up(&self, namespace: &str, application: &str) {
+        self.retain_if(namespace, application, |_, _| false);
+    }
+
+    fn retain_if(&self, namespace: &str, application: &str, keep: impl Fn(&Key, u32) -> bool) {
+        self.known.lock().retain(|key, (attempt, progress)| {
+            let keep = !key.is_named(namespace, application) || keep(key, *attempt);
             if let (false, Progress::UnderWay(task)) = (keep, progress) {
                 task.abort();
             }
@@ -151,7 +190,7 @@ impl Drop for AbortOnDrop {
 mod tests {
     use super::*;
     use futures::future::BoxFuture;
-    use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
+    use roundhouse_api::application::ActionProperties;
     use serde_json::json;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
@@ -177,18 +216,40 @@ mod tests {
         }
     }
 
+    /// An application named as its uid.
+    fn application(uid: &str) -> ApplicationRef {
+        ApplicationRef {
+            name: uid.to_owned(),
+            uid: uid.to_owned(),
+            ..ApplicationRef::default()
+        }
+    }
+
     fn job(uid: &str, step: &str, attempt: u32) -> Job {
         Job {
-            application: ApplicationRef {
-                uid: uid.to_owned(),
-                ..ApplicationRef::default()
-            },
+            application: application(uid),
             revision: "app-v1".to_owned(),
             run: "r".to_owned(),
             step: step.to_owned(),
             attempt,
+            before: None,
             action: ActionProperties::read("notification", &json!({})).unwrap(),
         }
+    }
+
+    fn of(run: &str, step: &str) -> Execution {
+        (run.to_owned(), step.to_owned())
+    }
+
+    /// By step: of one run.
+    fn outcomes(jobs: &Jobs, uid: &str) -> BTreeMap<String, (u32, Outcome)> {
+        let outcomes = jobs.outcomes(&application(uid)).into_iter();
+        outcomes
+            .map(|((run, step), outcome)| {
+                assert_eq!(run, "r");
+                (step, outcome)
+            })
+            .collect()
     }
 
     async fn settle() {
@@ -213,13 +274,13 @@ mod tests {
             settle().await;
         }
         assert_eq!(counting.started.load(Ordering::SeqCst), 1);
-        assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
+        assert_eq!(outcomes(&jobs, "u"), BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
         assert_eq!(woken.load(Ordering::SeqCst), 1);
         let done = |key: &str| Outcome::Done { output: json!(key) };
         assert_eq!(
-            jobs.outcomes("u", "r"),
+            outcomes(&jobs, "u"),
             BTreeMap::from([("a".to_owned(), (1, done("u/r/a")))])
         );
         start(job("u", "a", 1));
@@ -228,14 +289,14 @@ mod tests {
         // The next execution takes its place.
         start(job("u", "a", 2));
         settle().await;
-        assert_eq!(jobs.outcomes("u", "r"), BTreeMap::new());
+        assert_eq!(outcomes(&jobs, "u"), BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
-        assert_eq!(jobs.outcomes("u", "r")["a"], (2, done("u/r/a")));
-        jobs.retain("u", "r", &BTreeMap::from([("a".to_owned(), 2)]));
-        assert_eq!(jobs.outcomes("u", "r").len(), 1);
-        jobs.retain("u", "later", &BTreeMap::new());
-        assert_eq!(jobs.outcomes("u", "r").len(), 0);
+        assert_eq!(outcomes(&jobs, "u")["a"], (2, done("u/r/a")));
+        jobs.retain(&application("u"), &BTreeMap::from([(of("r", "a"), 2)]));
+        assert_eq!(outcomes(&jobs, "u").len(), 1);
+        jobs.retain(&application("u"), &BTreeMap::from([(of("later", "a"), 2)]));
+        assert_eq!(outcomes(&jobs, "u").len(), 0);
     }
 
     #[tokio::test]
@@ -247,16 +308,37 @@ mod tests {
         }
         jobs.start(job("other", "stays", 1), || {});
         settle().await;
-        let wanted = BTreeMap::from([("breaks".to_owned(), 1), ("stays".to_owned(), 1)]);
-        jobs.retain("u", "r", &wanted);
+        let wanted = BTreeMap::from([(of("r", "breaks"), 1), (of("r", "stays"), 1)]);
+        jobs.retain(&application("u"), &wanted);
         counting.go.notify_waiters();
         settle().await;
-        let outcomes = jobs.outcomes("u", "r");
-        assert_eq!(outcomes.keys().collect::<Vec<_>>(), ["breaks", "stays"]);
-        assert!(
-            matches!(&outcomes["breaks"].1, Outcome::Failed { message, .. } if message.contains("broke off"))
+        let own = outcomes(&jobs, "u");
+        assert_eq!(own.keys().collect::<Vec<_>>(), ["breaks", "stays"]);
+        assert!(matches!(&own["breaks"].1, Outcome::Failed { message, .. } if message.contains("broke off")));
+        assert_eq!(outcomes(&jobs, "other").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_application_that_is_gone_has_no_jobs() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        for step in 0..OF_ONE + 1 {
+            jobs.start(job("u", &format!("s{step}"), 1), || {});
+        }
+        jobs.start(job("other", "s", 1), || {});
+        settle().await;
+        jobs.give_up("", "u");
+        settle().await;
+        counting.go.notify_waiters();
+        settle().await;
+        assert_eq!(
+            counting.started.load(Ordering::SeqCst),
+            OF_ONE + 1,
+            "what waited for its turn is not started"
         );
-        assert_eq!(jobs.outcomes("other", "r").len(), 1);
+        assert_eq!(outcomes(&jobs, "u"), BTreeMap::new());
+        assert_eq!(outcomes(&jobs, "other").len(), 1);
+        assert_eq!(jobs.known.lock().len(), 1);
     }
 
     #[tokio::test]
@@ -290,7 +372,7 @@ mod tests {
         settle().await;
         assert_eq!(counting.started.load(Ordering::SeqCst), 2 * OF_ONE + 1);
         assert_eq!(jobs.shares.lock().len(), 2);
-        jobs.retain("u", "r", &BTreeMap::new());
+        jobs.retain(&application("u"), &BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
         jobs.start(job("third", "s", 1), || {});

@@ -25,7 +25,7 @@ mod transport;
 mod tests;
 
 pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
-pub(crate) use jobs::Jobs;
+pub(crate) use jobs::{Execution, Jobs};
 pub use runner::Runner;
 pub use transport::Trust;
 
@@ -40,7 +40,7 @@ pub struct Job {
     pub application: ApplicationRef,
     /// The revision that is delivered.
     pub revision: String,
-    /// The run: when it started.
+    /// The run in which the step was started.
     pub run: String,
     /// The step.
     pub step: String,
@@ -48,6 +48,8 @@ pub struct Job {
     pub attempt: u32,
     /// What is to be done.
     pub action: ActionProperties,
+    /// What of the output of the executions before the step has kept.
+    pub before: Option<Value>,
 }
 
 impl Job {

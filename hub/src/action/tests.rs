@@ -73,6 +73,7 @@ impl World {
             run: "2026-01-01T00:00:00Z".to_owned(),
             step: step.to_owned(),
             attempt,
+            before: None,
             action: ActionProperties::read(type_, properties).unwrap(),
         }
     }
@@ -284,6 +285,27 @@ async fn notifications_go_to_every_channel() {
         local.asked.lock().len(),
         2,
         "the other channel is told all the same"
+    );
+    // The next try knows who has it.
+    local.asked.lock().clear();
+    let properties =
+        json!({"slack": {"url": {"value": local.url("/refuses")}}, "webhook": {"url": local.url("/hook")}});
+    let first = world.job("again", 1, "notification", &properties);
+    let (_, output) = failed(world.runner.run(first).await);
+    assert_eq!(output, Some(json!({"sent": ["webhook"]})));
+    let mut second = world.job("again", 2, "notification", &properties);
+    second.before = output;
+    failed(world.runner.run(second).await);
+    let paths: Vec<String> = local.asked.lock().iter().map(|asked| asked.1.clone()).collect();
+    assert_eq!(
+        paths.iter().filter(|path| *path == "/hook").count(),
+        1,
+        "{paths:?}"
+    );
+    assert_eq!(
+        paths.iter().filter(|path| *path == "/refuses").count(),
+        2,
+        "{paths:?}"
     );
 }
 

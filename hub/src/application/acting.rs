@@ -7,12 +7,12 @@ use super::{
     view::Delivery,
 };
 use crate::{
-    action::Job,
+    action::{Execution, Job},
     workflow::{ActionEvidence, Effect, Spec},
 };
 use kube::{Api, core::DynamicObject};
 use roundhouse_api::{
-    application::{ApplicationStatus, StepPhase, WorkflowStatus},
+    application::{ApplicationStatus, StepPhase, StepStatus, WorkflowStatus},
     revision::ApplicationRevision,
 };
 use std::collections::BTreeMap;
@@ -25,25 +25,24 @@ pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
     }
 }
 
-/// What tells the runs of an application apart: when they started.
-fn run_of(workflow: Option<&WorkflowStatus>) -> String {
-    let start = workflow.and_then(|workflow| workflow.start_time.as_ref());
-    // As it is stored.
-    start
-        .map(|time| time.0.as_second().to_string())
-        .unwrap_or_default()
+/// The steps that act and are not over: the present execution, by run and step.
+fn open(workflow: Option<&WorkflowStatus>) -> BTreeMap<Execution, u32> {
+    let steps = workflow.into_iter().flat_map(WorkflowStatus::all_steps);
+    let open = steps.filter(|step| !step.is_over());
+    open.filter_map(|step| Some((execution(step), step.attempt?)))
+        .collect()
+}
+
+fn execution(step: &StepStatus) -> Execution {
+    let run = step.run.map(|run| run.to_string());
+    (run.unwrap_or_default(), step.name.clone())
 }
 
 impl Hub {
     /// Starts the jobs that are asked for, and gives up those that nobody waits for any more. Nothing waits for them here.
     pub(super) fn act(&self, delivery: &Delivery<'_>, workflow: Option<&WorkflowStatus>, effects: &[Effect]) {
-        let run = run_of(workflow);
-        let open = workflow.into_iter().flat_map(WorkflowStatus::all_steps);
-        let open = open.filter(|step| !step.is_over());
-        let wanted: BTreeMap<String, u32> = open
-            .filter_map(|step| Some((step.name.clone(), step.attempt?)))
-            .collect();
-        self.jobs.retain(&delivery.application.uid, &run, &wanted);
+        let open = open(workflow);
+        self.jobs.retain(&delivery.application, &open);
         for effect in effects {
             let Effect::Act {
                 step,
@@ -53,28 +52,37 @@ impl Hub {
             else {
                 continue;
             };
+            let run = open
+                .keys()
+                .find(|(_, name)| name == step)
+                .map(|(run, _)| run.clone());
             let job = Job {
                 application: delivery.application.clone(),
                 revision: delivery.spec.revision.clone(),
-                run: run.clone(),
+                run: run.unwrap_or_default(),
                 step: step.clone(),
                 attempt: *attempt,
                 action: action.clone(),
+                before: workflow
+                    .and_then(|workflow| workflow.step(step))
+                    .and_then(|state| state.output.clone()),
             };
             let (queue, key) = (self.queue.clone(), delivery.key.clone());
             self.jobs.start(job, move || queue.add(key));
         }
     }
 
-    /// What came of the jobs of the present run.
+    /// What came of the jobs of the steps that are not over, by step.
     pub(super) fn outcomes(
         &self,
         delivery: &Delivery<'_>,
         workflow: Option<&WorkflowStatus>,
     ) -> BTreeMap<String, ActionEvidence> {
-        let outcomes = self.jobs.outcomes(&delivery.application.uid, &run_of(workflow));
-        let evidence = |(step, (attempt, outcome))| (step, ActionEvidence { attempt, outcome });
-        outcomes.into_iter().map(evidence).collect()
+        let open = open(workflow);
+        let outcomes = self.jobs.outcomes(&delivery.application).into_iter();
+        let outcomes = outcomes.filter(|(execution, _)| open.contains_key(execution));
+        let evidence = |((_, step), (attempt, outcome))| (step, ActionEvidence { attempt, outcome });
+        outcomes.map(evidence).collect()
     }
 
     /// Makes the application's spec what it was at an earlier revision, as a user would; a spec that was changed in between

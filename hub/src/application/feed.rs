@@ -22,7 +22,11 @@ use roundhouse_api::{
     definition::ComponentDefinition, revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeSet, fmt::Debug, pin::Pin};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    pin::Pin,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Objects of one page of a list: a Bundle may weigh half a mebibyte.
@@ -55,6 +59,14 @@ pub(super) fn application_resource() -> ApiResource {
     ApiResource::erase::<Application>(&())
 }
 
+/// A list that is under way.
+#[derive(Debug, Default)]
+struct Listing {
+    /// What was held when it began: what this hub has made since may be missing in it.
+    before: BTreeSet<Key>,
+    found: BTreeSet<Key>,
+}
+
 /// Feeds the cache until `shutdown`. Watches that break are made again with back-off; what is held stays meanwhile.
 pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &CancellationToken) {
     let mut streams = select_all([
@@ -84,7 +96,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
             |o| Seen::Revision(Box::new(o)),
         ),
     ]);
-    let mut lists: std::collections::BTreeMap<Kind, BTreeSet<Key>> = std::collections::BTreeMap::new();
+    let mut lists: BTreeMap<Kind, Listing> = BTreeMap::new();
     while let Some((kind, news)) = streams.next().await {
         let mut wake = BTreeSet::new();
         match news {
@@ -96,16 +108,23 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 }
             }
             News::ListBegins => {
-                lists.insert(kind, BTreeSet::new());
+                let before = cache.names(kind);
+                lists.insert(
+                    kind,
+                    Listing {
+                        before,
+                        found: BTreeSet::new(),
+                    },
+                );
             }
             News::Listed(seen) => {
-                lists.entry(kind).or_default().insert(name(&seen));
+                lists.entry(kind).or_default().found.insert(name(&seen));
                 wake = put(cache, seen);
             }
             News::ListEnds => {
-                // Only a whole list says that something is gone.
-                let listed = lists.remove(&kind).unwrap_or_default();
-                for lost in cache.names(kind).difference(&listed) {
+                // Only a whole list says that something is gone, and only of what was there before.
+                let listing = lists.remove(&kind).unwrap_or_default();
+                for lost in listing.before.difference(&listing.found) {
                     wake.extend(gone(cache, kind, lost));
                 }
                 if cache.listed(kind) {

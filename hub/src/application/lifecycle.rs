@@ -16,6 +16,8 @@ use std::sync::Arc;
 impl Hub {
     pub(super) async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
+        // Nobody waits for its steps any more.
+        self.jobs.give_up(&key.0, &key.1);
         let ours = app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER);
         if !ours {
             return Ok(outcome);

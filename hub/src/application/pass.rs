@@ -104,6 +104,7 @@ impl Hub {
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
+            self.jobs.give_up(&key.0, &key.1);
             return Ok(Outcome {
                 wake: None,
                 error: released.error,
@@ -388,7 +389,9 @@ impl Hub {
         // Of several placing steps at work each asks for it, and all are dispatched together.
         let dispatches =
             |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
-        if effects.iter().any(dispatches) {
+        // What is placed stays placed, whatever kind of step is at work: a Bundle that is lost meanwhile is made again.
+        let under_way = workflow.is_some_and(|workflow| !workflow.finished);
+        if under_way || effects.iter().any(dispatches) {
             written = self.dispatch(delivery, view).await?;
         }
         self.act(delivery, workflow, effects);

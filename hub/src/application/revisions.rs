@@ -76,7 +76,17 @@ pub(super) fn choose(
         };
     }
     let highest = existing.iter().map(|r| r.spec.revision).max();
-    let number = highest.max(latest.map(|l| l.revision)).unwrap_or(0) + 1;
+    // The record of the present revision is lost: it is written again. Another number would be another run.
+    let lost = latest.filter(|latest| {
+        let is_recorded = existing.iter().any(|r| r.name_any() == latest.name);
+        latest.revision_hash == hash
+            && !is_recorded
+            && latest.name == revision_name(&application.name, latest.revision)
+    });
+    let number = match lost {
+        Some(latest) => latest.revision,
+        None => highest.max(latest.map(|l| l.revision)).unwrap_or(0) + 1,
+    };
     let named = hashes.iter().map(|(component, hash)| {
         let revision = existing.iter().filter(own).find_map(|r| {
             let same = r.spec.component_hashes.get(component) == Some(hash);

@@ -334,7 +334,7 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
             .map(|s| (s.phase, s.reason, s.attempt, s.values.clone(), s.output.clone()))
             .collect();
         (
-            (workflow.generation, workflow.app_revision, workflow.start_time),
+            (workflow.generation, workflow.app_revision, workflow.run),
             (
                 workflow.status,
                 workflow.suspend,

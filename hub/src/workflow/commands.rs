@@ -32,7 +32,8 @@ impl Command {
         if !spec.is_of(workflow) {
             return Command::Start;
         }
-        if let Some(step) = &workflow.restart_from {
+        // A name that no step has is said, see `Run::say_unknown`, and asks for nothing.
+        if let Some(step) = workflow.restart_from.as_ref().filter(|step| spec.has(step)) {
             return Command::RestartFrom(step.clone());
         }
         if workflow.finished {

@@ -29,10 +29,7 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
         Command::Start => run.begin(),
         Command::RestartFrom(step) => {
             run.restart(&step);
-            match run.workflow.finished {
-                true => run.rest(),
-                false => run.proceed(),
-            }
+            run.proceed();
         }
         Command::Terminate => run.terminate(),
         Command::Pause => run.pause(),
@@ -41,6 +38,8 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
         Command::Continue => run.proceed(),
         Command::Rest => run.rest(),
     }
+    run.note_runs();
+    run.say_unknown();
     if let Some(after) = run.wake {
         run.effects.push(Effect::Wake { after });
     }
@@ -62,11 +61,34 @@ impl Run<'_> {
             status: Some(StepPhase::Running),
             // The fencing epoch may never decrease, whatever else is new.
             epoch: self.workflow.epoch,
+            run: Some(self.next_run()),
             start_time: Some(Time(self.now)),
             steps: self.spec.steps.iter().map(pending).collect(),
             ..WorkflowStatus::default()
         };
         self.proceed();
+    }
+
+    /// What tells a run that begins now from all before.
+    pub(super) fn next_run(&self) -> i64 {
+        let now = self.now.as_millisecond();
+        self.workflow
+            .run
+            .map_or(now, |last| now.max(last.saturating_add(1)))
+    }
+
+    /// Executions of a step that acts are those of the run that started it.
+    fn note_runs(&mut self) {
+        let run = self.workflow.run;
+        let steps = self.workflow.steps.iter_mut();
+        for step in steps.flat_map(|step| match step.sub_steps.is_empty() {
+            true => std::slice::from_mut(step),
+            false => step.sub_steps.as_mut_slice(),
+        }) {
+            if step.attempt.is_some() && step.run.is_none() {
+                step.run = run;
+            }
+        }
     }
 
     /// Whether a person has paused the run, and not a step.

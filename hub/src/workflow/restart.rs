@@ -5,21 +5,17 @@ use super::{
     run::Run,
     spec::{At, Step},
 };
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus};
 
 impl Run<'_> {
-    /// Carries the command out; a name that no step has is said and changes nothing else.
+    /// Carries the command out.
     pub(super) fn restart(&mut self, name: &str) {
         self.workflow.restart_from = None;
         let spec = self.spec;
         let places = spec.places();
-        let Some(at) = places
-            .iter()
-            .find(|at| spec.at(**at).is_some_and(|step| step.name == name))
-        else {
-            self.workflow.message = Some(format!("restartFrom: there is no step named {name:?}"));
+        let is_it = |at: &&At| spec.at(**at).is_some_and(|step| step.name == name);
+        let Some(at) = places.iter().find(is_it) else {
             return;
         };
         let again = again(&spec.steps, *at);
@@ -55,9 +51,7 @@ impl Run<'_> {
             }
             _ => {}
         }
-        // A run of its own for those who count executions.
-        let start = self.workflow.start_time.as_ref().map_or(self.now, |time| time.0);
-        self.workflow.start_time = Some(Time(after(start, self.now)));
+        self.workflow.run = Some(self.next_run());
         self.workflow.end_time = None;
         self.workflow.finished = false;
         self.workflow.terminated = false;
@@ -67,15 +61,19 @@ impl Run<'_> {
         self.phase = Some(ApplicationPhase::RunningWorkflow);
         self.resume_paused();
     }
-}
 
-/// `now`, or if that is within the second in which the run started, the next one: times are stored in seconds.
-fn after(start: Timestamp, now: Timestamp) -> Timestamp {
-    match now.as_second() > start.as_second() {
-        true => now,
-        false => start
-            .checked_add(jiff::SignedDuration::from_secs(1))
-            .unwrap_or(now),
+    /// Says that `restartFrom` names no step, until somebody takes it away or another run begins; it changes nothing else.
+    pub(super) fn say_unknown(&mut self) {
+        let Some(name) = &self.workflow.restart_from else {
+            return;
+        };
+        let note = format!("restartFrom: there is no step named {name:?}");
+        let said = self.workflow.message.take();
+        self.workflow.message = Some(match said {
+            Some(said) if said.starts_with(&note) => said,
+            Some(said) => format!("{note}; {said}"),
+            None => note,
+        });
     }
 }
 

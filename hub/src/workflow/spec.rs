@@ -144,6 +144,13 @@ impl Spec {
         self.steps.iter().enumerate().flat_map(with_inner).collect()
     }
 
+    /// Whether a step has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let all = self.places();
+        all.into_iter()
+            .any(|at| self.at(at).is_some_and(|step| step.name == name))
+    }
+
     pub(super) fn at(&self, at: At) -> Option<&Step> {
         let step = self.steps.get(at.index)?;
         match at.inner {

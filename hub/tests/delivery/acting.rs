@@ -148,6 +148,96 @@ async fn a_response_code_of_500_picks_the_rollback() {
     assert!(told.jobs.lock().iter().any(|job| job.revision == "web-v2"));
 }
 
+fn calls(url: &str) -> Value {
+    json!({"components": web("nginx:1"), "workflow": {"steps": [
+        {"name": "call", "type": "webhook", "properties": {"url": url}},
+        region("east", "east", "100%")]}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_that_begin_within_a_second_share_nothing() {
+    let told = Told::new(|job| (job.revision == "web-v2").then(|| answered(200)));
+    let world = world(&told).await;
+    world.apply("web", calls("https://wrong.example")).await;
+    world
+        .until("web", "the first call", async |_: &World| {
+            (!told.jobs.lock().is_empty()).then_some(())
+        })
+        .await;
+    let began = world.status("web").await.workflow.unwrap().start_time;
+    world.apply("web", calls("https://right.example")).await;
+    let status = world.until_phase("web", ApplicationPhase::Running).await;
+    assert_eq!(
+        status.workflow.unwrap().start_time,
+        began,
+        "both in one second, as the status shows it"
+    );
+    let keys: Vec<String> = told.jobs.lock().iter().map(Job::idempotency_key).collect();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_from_a_step_leaves_the_calls_of_others_alone() {
+    let told = Told::new(|job| (job.step == "other").then(|| answered(200)));
+    let world = world(&told).await;
+    let call =
+        |name: &str| json!({"name": name, "type": "webhook", "properties": {"url": "https://x.example"}});
+    let spec = json!({"components": web("nginx:1"), "workflow": {"mode": {"steps": "DAG"}, "steps": [
+        call("slow"), call("other"), region("east", "east", "100%")]}});
+    world.apply("web", spec).await;
+    let called = async |step: &str, times: usize| {
+        world
+            .until("web", "a call", async |_: &World| {
+                let steps = told.steps();
+                (steps.iter().filter(|name| *name == step).count() == times).then_some(())
+            })
+            .await;
+    };
+    called("slow", 1).await;
+    called("other", 1).await;
+    world
+        .patch_status("web", json!({"workflow": {"restartFrom": "other"}}))
+        .await;
+    called("other", 2).await;
+    world.rest().await;
+    let jobs = told.jobs.lock();
+    assert_eq!(jobs.iter().filter(|job| job.step == "slow").count(), 1);
+    let keys: Vec<String> = jobs
+        .iter()
+        .filter(|job| job.step == "other")
+        .map(Job::idempotency_key)
+        .collect();
+    assert_ne!(keys[0], keys[1], "it is asked for anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_is_deleted_holds_up_nobody() {
+    let told = Told::new(|job| (job.application.name == "web").then(|| answered(200)));
+    let world = world(&told).await;
+    let held: Vec<Value> = (0..4)
+        .map(|n| json!({"name": format!("call-{n}"), "type": "webhook", "properties": {"url": "https://gate.example"}}))
+        .collect();
+    let stuck = json!({"components": web("nginx:1"), "workflow": {"steps": [
+        {"name": "all", "type": "step-group", "subSteps": held}, region("east", "east", "100%")]}});
+    let names = ["a", "b", "c", "d"];
+    for name in names {
+        world.apply(name, stuck.clone()).await;
+    }
+    world
+        .until("a", "every place is taken", async |_: &World| {
+            (told.steps().len() == 16).then_some(())
+        })
+        .await;
+    world.apply("web", calls("https://gate.example")).await;
+    world.rest().await;
+    assert_eq!(told.steps().len(), 16);
+    for name in names {
+        world.delete(name).await;
+    }
+    world.until_phase("web", ApplicationPhase::Running).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_webhooks_of_one_application_leave_room_for_others() {
     let told = Told::new(|job| (job.application.name != "stuck").then(|| answered(200)));

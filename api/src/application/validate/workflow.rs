@@ -8,7 +8,7 @@ use super::{
     policy::{self, Policies},
     step::{self, Origin, Scope},
 };
-use crate::application::{GroupStep, Mode, StepKind, StepNames, ValidStep, cycle, order};
+use crate::application::{ActionKind, GroupStep, Mode, StepKind, StepNames, ValidStep, cycle, order};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -121,6 +121,7 @@ pub(super) fn read_all<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> (Vec<V
     let mut steps: Vec<ValidStep> = steps.into_iter().flatten().collect();
     if whole {
         check_order(&steps, mode, &entries, &list);
+        check_waits(&steps, &entries);
     }
     note_references(&mut steps);
     (steps, mode)
@@ -374,9 +375,35 @@ fn check_order(steps: &[ValidStep], mode: Mode, entries: &[Node<'_>], list: &Nod
         let way = named.iter().skip(1).chain([&first]).copied().collect::<Vec<_>>();
         list.refuse(format!(
             "steps wait for one another: {first} waits for {}; steps wait for those under dependsOn, for those whose outputs \
-             they use, and without dependsOn, one after the other, for all before them",
+             they use, a wait step for those under its steps, and without dependsOn, one after the other, for all before them",
             way.join(", which waits for ")
         ));
+    }
+}
+
+/// Whether the steps that `wait` steps name have clusters to wait for.
+fn check_waits(steps: &[ValidStep], entries: &[Node<'_>]) {
+    let all = || {
+        steps.iter().zip(entries).flat_map(|(step, entry)| {
+            let inner = match &step.kind {
+                StepKind::Group(group) => group.steps.as_slice(),
+                _ => &[],
+            };
+            std::iter::once(step).chain(inner).map(move |step| (step, entry))
+        })
+    };
+    for (step, entry) in all() {
+        let StepKind::Wait(wait) = &step.kind else {
+            continue;
+        };
+        let named = all().filter(|(other, _)| wait.steps.contains(&other.name));
+        for (other, _) in named.filter(|(other, _)| !matches!(other.kind, StepKind::Deploy(_))) {
+            entry.refuse(format!(
+                "step {} waits for the clusters of step {}, which has none: a step of type {} places nothing; name placing \
+                 steps under steps",
+                step.name, other.name, other.type_
+            ));
+        }
     }
 }
 
@@ -398,10 +425,12 @@ fn note_references(steps: &mut [ValidStep]) {
         }
     }
     let put = |step: &mut ValidStep| {
-        step.referenced = named
-            .get(&step.name)
-            .map(|paths| paths.iter().cloned().collect())
-            .unwrap_or_default();
+        let mut paths = named.get(&step.name).cloned().unwrap_or_default();
+        if step.type_ == ActionKind::Notification.as_str() {
+            // Its next try has to know.
+            paths.insert("sent".to_owned());
+        }
+        step.referenced = paths.into_iter().collect();
     };
     for step in steps {
         if let StepKind::Group(group) = &mut step.kind {

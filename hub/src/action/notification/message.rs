@@ -113,6 +113,7 @@ mod tests {
             run: "r".to_owned(),
             step: "tell".to_owned(),
             attempt: 1,
+            before: None,
             action: ActionProperties::read("notification", &Value::Null).unwrap(),
         }
     }

@@ -37,9 +37,17 @@ pub(super) async fn run(means: &Means, job: &Job, of: &Notification) -> Outcome 
     if of.channels.is_empty() {
         return event(means, job, &text).await;
     }
+    let before = job.before.as_ref().and_then(|before| before.get("sent"));
+    let before = before.and_then(Value::as_array).map(Vec::as_slice);
+    let has_it =
+        |channel: &Channel| before.is_some_and(|sent| sent.iter().any(|name| name == channel.as_str()));
     let mut sent = Vec::new();
     let mut failures = Vec::new();
     for channel in &of.channels {
+        if has_it(channel) {
+            sent.push(channel.as_str());
+            continue;
+        }
         match tell(means, job, channel, &text).await {
             Ok(()) => sent.push(channel.as_str()),
             Err(message) => failures.push(format!("{}: {message}", channel.as_str())),
@@ -49,7 +57,11 @@ pub(super) async fn run(means: &Means, job: &Job, of: &Notification) -> Outcome 
         true => Outcome::Done {
             output: json!({"sent": sent, "text": text}),
         },
-        false => Outcome::failed(failures.join("; ")),
+        // Those that have it are not told again.
+        false => Outcome::Failed {
+            message: failures.join("; "),
+            output: Some(json!({"sent": sent})),
+        },
     }
 }
 

@@ -15,8 +15,7 @@ pub(in crate::application) fn ended(
 ) {
     let Some(run) = &after.workflow else { return };
     let earlier = before.workflow.as_ref();
-    let same = earlier
-        .filter(|earlier| earlier.start_time == run.start_time && earlier.app_revision == run.app_revision);
+    let same = earlier.filter(|earlier| earlier.run == run.run && earlier.app_revision == run.app_revision);
     for step in run.all_steps().filter(|step| step.is_over()) {
         let was_over = same
             .and_then(|run| run.step(&step.name))

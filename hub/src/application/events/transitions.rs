@@ -58,7 +58,7 @@ pub(crate) fn transitions(before: &ApplicationStatus, after: &ApplicationStatus)
 }
 
 fn same_run(a: &WorkflowStatus, b: &WorkflowStatus) -> bool {
-    (&a.app_revision, &a.generation, &a.start_time) == (&b.app_revision, &b.generation, &b.start_time)
+    (&a.app_revision, &a.generation, a.run) == (&b.app_revision, &b.generation, b.run)
 }
 
 /// Whether the spec was understood.

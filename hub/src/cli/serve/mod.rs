@@ -9,6 +9,7 @@ use crate::{
     application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
     run::{self, HubError, HubOptions},
     tenancy::Tenancy,
+    workflow::Limits,
 };
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
@@ -73,6 +74,15 @@ pub(super) struct Args {
     /// Revisions of an application that are kept beside those in use (KubeVela's flag of that name)
     #[arg(long, value_name = "N", default_value_t = DEFAULT_REVISION_LIMIT)]
     application_revision_limit: usize,
+    /// Longest wait between two looks at a step that waits, in seconds (KubeVela's flag of that name)
+    ///
+    /// The waits are 1, 1, 1, 1, 1, 1, 3, 6, 12, 25, 51 seconds and then this one, from the last progress on. An agent's
+    /// report wakes the step at once, whatever the wait is.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    max_workflow_wait_backoff_time: u64,
+    /// How often a step that fails is tried again before the run ends as failed (KubeVela's flag of that name)
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    max_workflow_step_error_retry_times: u32,
     /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
     #[arg(long, value_name = "A")]
     metrics_listen: Option<SocketAddr>,
@@ -90,6 +100,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
                 Some(_) => Tenancy::Namespace,
                 None => Tenancy::Open,
             }),
+            limits: Limits {
+                max_wait: Duration::from_secs(args.max_workflow_wait_backoff_time),
+                max_retries: args.max_workflow_step_error_retry_times,
+            },
             ..ApplicationOptions::default()
         },
         // Of an embedded API server all of this machine's addresses are refused without being named.

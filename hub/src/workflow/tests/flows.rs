@@ -695,7 +695,7 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
     let ended =
         "WorkflowFailed ask:succeeded group:succeeded(a:succeeded b:succeeded c:succeeded) f:failed/Action";
     assert_eq!(flow.shown(), ended);
-    let start = flow.workflow().start_time.clone();
+    let run = flow.workflow().run;
     // A step of a group, and what comes behind.
     flow.evidence.steps.clear();
     flow.workflow().restart_from = Some("a".to_owned());
@@ -704,7 +704,7 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
         "RunningWorkflow ask:succeeded group:running(a:running b:pending c:succeeded) f:pending"
     );
     assert_eq!(flow.workflow().restart_from, None);
-    assert_ne!(flow.workflow().start_time, start, "executions count anew");
+    assert_ne!(flow.workflow().run, run, "executions count anew");
     flow.clusters("a", &[Ready]);
     assert_eq!(flow.clusters("b", &[Ready]), ended);
     // The first one: all of it, its values too.
@@ -722,8 +722,32 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
     assert_eq!(flow.settle(), "WorkflowFailed f:failed/Action east:skipped");
     assert_eq!(
         flow.workflow().message.as_deref(),
-        Some("restartFrom: there is no step named \"g\"")
+        Some("restartFrom: there is no step named \"g\"; step f failed: the step is there to fail")
     );
+    // It stays said, and is no answer to what else is asked.
+    assert_eq!(flow.settle(), "WorkflowFailed f:failed/Action east:skipped");
+    assert!(
+        flow.workflow()
+            .message
+            .as_deref()
+            .unwrap_or_default()
+            .starts_with("restartFrom")
+    );
+    let mut flow = Flow::new(&json!([region("east"), region("west")]));
+    flow.settle();
+    flow.workflow().suspend = true;
+    flow.settle();
+    flow.workflow().restart_from = Some("g".to_owned());
+    let paused = "WorkflowSuspending east:suspending west:pending";
+    assert_eq!(flow.settle(), paused, "a paused run stays paused");
+    assert_eq!(
+        flow.workflow().message.as_deref(),
+        Some(
+            "restartFrom: there is no step named \"g\"; paused: set status.workflow.suspend to false to go on"
+        )
+    );
+    flow.workflow().restart_from = None;
+    assert_eq!(flow.settle(), paused);
 }
 
 #[test]

@@ -492,6 +492,31 @@ fn steps_that_wait_for_one_another_are_refused() {
         json!([suspend("a", &["b"]), suspend("b", &["east"])]),
         "",
     );
+    // A wait comes after the steps whose clusters it waits for, and those have clusters.
+    let wait = |name: &str, of: &str, after: &[&str]| {
+        json!({"name": name, "type": "wait", "dependsOn": after,
+        "properties": {"steps": [of], "until": {"ready": 1}}})
+    };
+    let west = |after: &[&str]| {
+        json!({"name": "west", "type": "deploy", "dependsOn": after,
+        "properties": {"placement": [{"clusterSelector": {"region": "west"}, "replicas": 1}]}})
+    };
+    refuse(
+        "StepByStep",
+        json!([wait("w", "west", &[]), west(&[])]),
+        "w waits for west, which waits for w",
+    );
+    refuse(
+        "DAG",
+        json!([wait("w", "west", &[]), west(&["w"])]),
+        "w waits for west, which waits for w",
+    );
+    refuse("DAG", json!([wait("w", "west", &[]), west(&[])]), "");
+    refuse(
+        "StepByStep",
+        json!([suspend("s", &[]), wait("w", "s", &[])]),
+        "step w waits for the clusters of step s, which has none: a step of type suspend places nothing",
+    );
     let asks = |name: &str, of: &str| json!({"name": name, "type": "request", "if": format!("{of}.output.statusCode == 200"), "properties": {"url": "https://x"}});
     refuse(
         "DAG",

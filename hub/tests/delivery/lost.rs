@@ -1,0 +1,102 @@
+//! What is lost while a run is under way, or after it, is made again and changes nothing else.
+
+use crate::agents::Script;
+use crate::world::{World, region, web};
+use kube::{Api, api::DeleteParams};
+use roundhouse_api::application::{ApplicationPhase, StepPhase};
+use roundhouse_api::revision::ApplicationRevision;
+use roundhouse_hub::action::{Executor, Job, Outcome};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// No job ever ends.
+struct Never;
+
+impl Executor for Never {
+    fn run(&self, _: Job) -> futures::future::BoxFuture<'static, Outcome> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn after_east(step: Value) -> Value {
+    json!({"components": web("nginx:1"), "workflow": {"steps": [region("east", "east", "100%"), step]}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_is_made_again_whatever_kind_of_step_is_at_work() {
+    let wait = json!({"name": "next", "type": "wait", "properties": {"until": "fleet.ready >= 100"}});
+    let request = json!({"name": "next", "type": "request", "properties": {"url": "https://example.org"}});
+    for step in [wait, request] {
+        let world = World::with_executor(Arc::new(Never)).await;
+        world.apply("app", after_east(step.clone())).await;
+        let at_work = async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step("next")?.phase == StepPhase::Running).then_some(())
+        };
+        world.until("app", "the next step is at work", at_work).await;
+        let before = world.bundle("c1", "app").await.unwrap();
+        world.remove_bundle("c1", "app").await;
+        world
+            .until("app", "the bundle is there again", async |world: &World| {
+                let bundle = world.bundle("c1", "app").await?;
+                (bundle.metadata.uid != before.metadata.uid && bundle.spec.hash == before.spec.hash)
+                    .then_some(())
+            })
+            .await;
+        at_work(&world).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_passes_again_when_the_bundle_that_was_lost_is_ready() {
+    let world = World::five().await;
+    let mut steps =
+        after_east(json!({"name": "next", "type": "wait", "properties": {"until": {"ready": "100%"}}}));
+    steps["workflow"]["steps"][0]["properties"]["wait"] = json!("applied");
+    world.agents.script("c1", Script::Applied).await;
+    world.apply("app", steps).await;
+    world
+        .until("app", "the wait", async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step("next")?.phase == StepPhase::Running).then_some(())
+        })
+        .await;
+    world.remove_bundle("c1", "app").await;
+    world.agents.script("c1", Script::Ready).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert!(world.bundle("c1", "app").await.is_some());
+}
+
+/// The record of the revision that is delivered: another number would be another run, with its requests and approvals.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_is_lost_is_written_again_under_its_name() {
+    let world = World::five().await;
+    let spec = json!({"components": web("nginx:1"), "workflow": {"steps": [region("east", "east", "100%")]}});
+    world.apply("app", spec).await;
+    let before = world.until_phase("app", ApplicationPhase::Running).await;
+    let revisions: Api<ApplicationRevision> = Api::namespaced(world.client.clone(), "default");
+    let record = revisions.get("app-v1").await.unwrap();
+    revisions
+        .delete("app-v1", &DeleteParams::default())
+        .await
+        .unwrap();
+    world
+        .until("app", "the record is there again", async |_: &World| {
+            let again = revisions.get_opt("app-v1").await.unwrap()?;
+            (again.metadata.uid != record.metadata.uid && again.spec == record.spec).then_some(())
+        })
+        .await;
+    world.rest().await;
+    let after = world.status("app").await;
+    assert_eq!(after.workflow, before.workflow);
+    assert_eq!(after.latest_revision, before.latest_revision);
+    assert_eq!(
+        revisions
+            .list(&kube::api::ListParams::default())
+            .await
+            .unwrap()
+            .items
+            .len(),
+        1
+    );
+}
