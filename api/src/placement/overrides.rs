@@ -27,7 +27,7 @@ pub struct Override {
     pub change: Change,
 }
 
-/// Names an object of the application; of several API groups or namespaces, all objects of the name.
+/// Names an object of the application; without an API version or a namespace, all objects of the kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OverrideTarget {
@@ -35,6 +35,12 @@ pub struct OverrideTarget {
     pub kind: String,
     /// Name.
     pub name: String,
+    /// `group/version`, or `v1`, as its manifest has it; absent: of any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Its namespace, as its manifest has it; absent: any, or none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
 }
 
 /// A change to a manifest. In string values `${cluster.name}` and `${cluster.labels.<key>}` stand for what the cluster

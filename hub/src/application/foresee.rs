@@ -10,7 +10,7 @@ use crate::{
     dispatch::{Content, Observed, Plan, Share},
     placement::ClusterFacts,
     render::{self, ReplicaPaths},
-    workflow::{Limits, Reach, Spec},
+    workflow::{self, Limits, Reach, ResolvedPatch, Spec},
 };
 use jiff::Timestamp;
 use kube::core::DynamicObject;
@@ -217,11 +217,17 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         former: BTreeMap::new(),
     };
     let (decisions, observed) = (cache.decisions(&key), cache.bundles(&key));
+    let workflow = stored.as_ref().and_then(|stored| stored.status.workflow.as_ref());
     let request = Request {
         cache,
         delivery: &delivery,
         decisions: &decisions,
         observed: &observed,
+        // What another run comes to know is not known before.
+        patches: match workflow.filter(|workflow| delivery.spec.is_of(workflow)) {
+            Some(workflow) => workflow::patches(&delivery.spec, Some(workflow)),
+            None => workflow::patches_ahead(&delivery.spec),
+        },
         now,
     };
     let (placed, plan) = request.look();
@@ -288,6 +294,7 @@ struct Request<'a> {
     delivery: &'a Delivery<'a>,
     decisions: &'a BTreeMap<String, Arc<Decision>>,
     observed: &'a BTreeMap<String, Vec<Observed>>,
+    patches: BTreeMap<String, Vec<ResolvedPatch>>,
     now: Timestamp,
 }
 
@@ -308,8 +315,7 @@ impl Request<'_> {
             workloads: &delivery.workloads,
             rendered: &delivery.content.rendered,
             faults: &BTreeMap::new(),
-            // What a run comes to know is not known before.
-            patches: &BTreeMap::new(),
+            patches: &self.patches,
             fleet: &fleet,
             stored: self.decisions,
             now: self.now,

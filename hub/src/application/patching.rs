@@ -28,6 +28,9 @@ pub(super) fn overrides(
         let target = OverrideTarget {
             kind: text("/kind")?,
             name: text("/metadata/name")?,
+            // Another component may have an object of this kind and name, of another group or in another namespace.
+            api_version: text("/apiVersion"),
+            namespace: text("/metadata/namespace"),
         };
         let change = match &patch.change {
             ResolvedChange::Merge(value) => Change::Patch(escaped(value).as_object()?.clone()),

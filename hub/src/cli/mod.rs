@@ -18,6 +18,7 @@ mod failure;
 mod format;
 mod history;
 mod hub;
+mod impact;
 mod inventory;
 mod kubeconfig;
 mod label;

@@ -139,7 +139,15 @@ pub fn without_target<'v>(
 
 fn names(target: &OverrideTarget, manifest: &Value) -> bool {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    text("/kind") == Some(&target.kind) && text("/metadata/name") == Some(&target.name)
+    let is_any_or = |wanted: &Option<String>, pointer| {
+        wanted
+            .as_deref()
+            .is_none_or(|wanted| text(pointer) == Some(wanted))
+    };
+    text("/kind") == Some(&target.kind)
+        && text("/metadata/name") == Some(&target.name)
+        && is_any_or(&target.api_version, "/apiVersion")
+        && is_any_or(&target.namespace, "/metadata/namespace")
 }
 
 /// Applies overrides to a manifest of one cluster, in their order; `paths` tell where its count lives. One that names

@@ -29,7 +29,7 @@ pub use engine::advance;
 pub use evidence::{ActionEvidence, ClusterEvidence, ClusterState, Evidence, OutputEvidence, StepEvidence};
 pub use message::waiting;
 pub use outcome::TERMINATED_BY_FAILURE;
-pub use patches::{ResolvedChange, ResolvedPatch, patches};
+pub use patches::{ResolvedChange, ResolvedPatch, patches, patches_ahead};
 pub use reach::{Reach, reach};
 pub use spec::{Action, Deploy, Spec, Step};
 pub use values::MAX_VALUES;

@@ -29,6 +29,22 @@ pub fn patches(spec: &Spec, workflow: Option<&WorkflowStatus>) -> BTreeMap<Strin
     let Some(workflow) = workflow.filter(|workflow| spec.is_of(workflow)) else {
         return BTreeMap::new();
     };
+    collect(spec, |at| state_at(workflow, at)?.output.clone())
+}
+
+/// The changes that a run comes to as far as the spec alone says them: values that no input gives.
+pub fn patches_ahead(spec: &Spec) -> BTreeMap<String, Vec<ResolvedPatch>> {
+    collect(spec, |at| {
+        let step = spec.at(at)?;
+        match &step.action {
+            Action::Export(export) if step.inputs.is_empty() => export.properties.get("value").cloned(),
+            _ => None,
+        }
+    })
+}
+
+/// `known` says what a step has put in or exported.
+fn collect(spec: &Spec, known: impl Fn(At) -> Option<Value>) -> BTreeMap<String, Vec<ResolvedPatch>> {
     let places = spec.places();
     let any = |step: &Step| match &step.action {
         Action::Export(export) => export.component.is_some(),
@@ -46,21 +62,18 @@ pub fn patches(spec: &Spec, workflow: Option<&WorkflowStatus>) -> BTreeMap<Strin
         };
         let mut own = Vec::new();
         for before in before(spec, *at) {
-            let (Some(step), Some(state)) = (spec.at(before), state_at(workflow, before)) else {
-                continue;
-            };
-            if let (Action::Export(export), Some(value)) = (&step.action, &state.output)
+            if let Some(Action::Export(export)) = spec.at(before).map(|step| &step.action)
                 && let Some(component) = &export.component
+                && let Some(value) = known(before)
             {
                 own.push(ResolvedPatch {
                     component: component.clone(),
-                    change: ResolvedChange::Merge(value.clone()),
+                    change: ResolvedChange::Merge(value),
                 });
             }
         }
         if let (Some(patch), Some(component)) = (&deploy.patch, &deploy.only) {
-            let taken = || state_at(workflow, *at)?.output.clone();
-            if let Some(value) = patch.value.clone().or_else(taken) {
+            if let Some(value) = patch.value.clone().or_else(|| known(*at)) {
                 own.push(ResolvedPatch {
                     component: component.clone(),
                     change: ResolvedChange::Field(patch.field.clone(), value),

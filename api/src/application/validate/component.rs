@@ -74,6 +74,21 @@ pub(super) fn names<'a>(spec: &Object<'a>) -> Vec<&'a str> {
     list.iter().flatten().filter_map(named).collect()
 }
 
+/// The kind of the object that a component stands for, its first one, as far as the component is well written.
+pub(super) fn kind_of<'a>(spec: &Object<'a>, name: &str) -> Option<&'a str> {
+    let list = spec.optional("components")?.list_if_any();
+    let component = list
+        .iter()
+        .find(|component| component.value.get("name").and_then(Value::as_str) == Some(name))?;
+    match component.value.get("type")?.as_str()? {
+        "webservice" | "worker" => Some("Deployment"),
+        "task" => Some("Job"),
+        "cron-task" => Some("CronJob"),
+        "k8s-objects" => component.value.pointer("/properties/objects/0/kind")?.as_str(),
+        _ => None,
+    }
+}
+
 /// Reads one component.
 pub(super) fn read(node: &Node<'_>, names: &mut BTreeSet<String>) -> Option<ValidComponent> {
     let component = node.object(&COMPONENT)?;

@@ -3,6 +3,7 @@
 use super::{
     component,
     node::{Node, Object, Shape, choice},
+    overrides,
     overriding::{self, Override},
     placement,
     policy::{Policies, Policy, reference},
@@ -131,7 +132,10 @@ pub(super) fn read<'a>(
         false => None,
     };
     let patch = match object.optional("patch") {
-        Some(node) => Some(patch(&node, scope)?),
+        Some(node) => {
+            let kind = only.as_ref().and_then(|only| component::kind_of(spec, only));
+            Some(patch(&node, scope, kind)?)
+        }
         None => None,
     };
     let max_parallel = max_parallel(&object, wait);
@@ -249,13 +253,14 @@ fn applied_component(object: &Object<'_>, spec: &Object<'_>) -> Option<String> {
 }
 
 /// The seed's `patch`: a field of the component's object, and the value or the input that it gets.
-fn patch(node: &Node<'_>, scope: &Scope<'_>) -> Option<FieldPatch> {
+fn patch(node: &Node<'_>, scope: &Scope<'_>, kind: Option<&str>) -> Option<FieldPatch> {
     let object = node.object(&PATCH)?;
-    let field = object
+    let at = object
         .required("to", "say which field, such as {field: spec.containers[0].image}")?
         .object(&PATCH_TO)?
         .required("field", "name a field, such as spec.containers[0].image")?;
-    let field = step::key(&field)?;
+    let field = step::key(&at)?;
+    overrides::check_change(&at, &field.pointer(), kind);
     let filled = |key: &str| scope.keys.iter().any(|filled| filled.as_str() == key);
     let by_input = filled("patch.valueFrom.field") || filled("patch.value");
     if let Some(from) = object.optional("valueFrom") {

@@ -4,6 +4,7 @@ use super::{
     action, component,
     deploy::{self, RULES},
     node::{Node, Object, Shape, choice},
+    overrides,
     policy::Policies,
     step::{self, Scope, UNTIL_HINT},
 };
@@ -221,6 +222,8 @@ fn export(step: &Object<'_>, spec: &Object<'_>, scope: &Scope<'_>) -> Option<Exp
                 && !value.value.is_object()
             {
                 value.refuse("of a patch is a map that is merged into the component's object");
+            } else if let Some(value) = object.optional("value") {
+                overrides::check_merge(&value, component::kind_of(spec, name));
             }
             Some(name.to_owned())
         }

@@ -19,7 +19,7 @@ const OVERRIDE: Shape = Shape {
     refused: &[],
 };
 const TARGET: Shape = Shape {
-    known: &["kind", "name"],
+    known: &["kind", "name", "apiVersion", "namespace"],
     refused: &[],
 };
 const OPERATION: Shape = Shape {
@@ -49,6 +49,35 @@ fn counts(kind: &str) -> &'static [&'static [&'static str]] {
         "Deployment" | "StatefulSet" | "ReplicaSet" | "CloneSet" => &[&["spec", "replicas"]],
         "Job" => &[&["spec", "parallelism"], &["spec", "completions"]],
         _ => &[],
+    }
+}
+
+/// Refuses a change of a component of this kind that makes another object of it, or that placement divides. `field` is a
+/// JSON pointer.
+pub(super) fn check_change(node: &Node<'_>, field: &str, kind: Option<&str>) {
+    for path in IDENTITY.iter().chain(counts(kind.unwrap_or_default())) {
+        let pointer = format!("/{}", path.join("/"));
+        if pointer != field && !pointer.starts_with(&format!("{field}/")) {
+            continue;
+        }
+        let path_shown = path.join(".");
+        return node.refuse(match (pointer == field, IDENTITY.contains(path)) {
+            (true, true) => format!("{path_shown} may not be patched: it would be another object"),
+            (true, false) => {
+                format!("{path_shown} may not be patched: placement divides it; say in a rule how many a cluster gets")
+            }
+            (false, _) => format!("holds {path_shown}, which may not be patched: name the fields that change"),
+        });
+    }
+}
+
+/// As [`check_change`], of a map that is merged.
+pub(super) fn check_merge(node: &Node<'_>, kind: Option<&str>) {
+    for path in IDENTITY.iter().chain(counts(kind.unwrap_or_default())) {
+        let pointer = format!("/{}", path.join("/"));
+        if node.value.pointer(&pointer).is_some() {
+            check_change(node, &pointer, kind);
+        }
     }
 }
 
@@ -117,9 +146,12 @@ fn target(node: &Node<'_>) -> Option<OverrideTarget> {
     let name = object
         .required("name", "name the object as the component does")
         .and_then(|node| Some(node.text()?.to_owned()));
+    let text = |field: &str| Some(object.optional(field)?.text()?.to_owned());
     Some(OverrideTarget {
         kind: kind?,
         name: name?,
+        api_version: text("apiVersion"),
+        namespace: text("namespace"),
     })
 }
 

@@ -375,7 +375,7 @@ mod tests {
                 json!({}),
                 json!([{"name": "east", "type": "deploy", "phase": "running", "message": "waiting for c1", "firstExecuteTime": time}]),
             );
-            run["startTime"] = json!(time);
+            run["run"] = json!(time.parse::<jiff::Timestamp>().unwrap().as_millisecond());
             json!({"phase": "runningWorkflow", "workflow": run})
         };
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
                 {"name": "east", "type": "deploy", "phase": "succeeded", "firstExecuteTime": "2026-01-01T00:00:00Z"},
                 {"name": "west", "type": "deploy", "phase": west}]),
             );
-            run["startTime"] = json!(time);
+            run["run"] = json!(time.parse::<jiff::Timestamp>().unwrap().as_millisecond());
             json!({"phase": "runningWorkflow", "workflow": run})
         };
         assert_eq!(

@@ -1,13 +1,14 @@
 //! A plan as JSON or YAML: complete, and the same bytes for the same input.
 //!
-//! `decisions` and `bundles` are always there; `stopped` where a step or a cluster is not carried out. Against a
+//! `decisions` and `bundles` are always there; `stopped` where a step or a cluster is not carried out, `later` where the
+//! clock alone changes something afterwards. Against a
 //! hub there are also `comparedWith`, `changes` and `summary`. With several applications every entry names its
 //! `application`; entries of `stopped` always do. Entries are written one after the other: memory does not grow
 //! with the number of clusters.
 
 use super::{Against, Drawn};
 use crate::{
-    cli::{Failure, terminal},
+    cli::{Failure, impact::of_later, terminal},
     plan::{
         ApplicationPlan, BundlePlan, Stop, Stopped,
         change::{self, FieldChange, Shown},
@@ -51,6 +52,9 @@ impl Serialize for Document<'_> {
         let stopped: Vec<Value> = drawn.applications.iter().flat_map(stopped).collect();
         if !stopped.is_empty() {
             map.serialize_entry("stopped", &stopped)?;
+        }
+        if !drawn.later.is_empty() {
+            map.serialize_entry("later", &of_later(&drawn.later))?;
         }
         if drawn.against == Against::Bundles {
             let changes: Vec<Value> = drawn.applications.iter().map(of_application).collect();

@@ -59,7 +59,7 @@ fn safety(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
 }
 
 /// What the clock alone will change of it.
-fn later(out: &mut String, plan: &ApplicationPlan, drawn: &Drawn, screen: &Screen) {
+pub(super) fn later(out: &mut String, plan: &ApplicationPlan, drawn: &Drawn, screen: &Screen) {
     let title = plan.title();
     for later in &drawn.later {
         let own = later.applications.iter().filter(|one| one.application == title);

@@ -473,6 +473,14 @@ spec:
     let text = table::draw(&ends, &SCREEN);
     let line = "    later     in 300 s, as a taint is not tolerated any more: e1 3 → 0, e2 3 → 6\n";
     assert!(text.contains(line), "{text}");
+    let text = tree::draw(&ends, &SCREEN);
+    assert!(text.contains(line), "{text}");
+    let document: Value = serde_json::from_slice(&structured::bytes(&ends)).unwrap();
+    assert_eq!(document["later"][0]["seconds"], 300);
+    assert_eq!(
+        document["later"][0]["applications"][0]["moved"][0],
+        serde_json::json!({"cluster": "e1", "before": 3, "after": 0, "delta": -3})
+    );
     let now = Timestamp::UNIX_EPOCH;
     assert_eq!(
         until(&seen, &ends.applications, now),
@@ -481,7 +489,41 @@ spec:
     let seen = offline(&clusters(fleet));
     let stays = drawn(&app(""), &seen, Against::Nothing);
     assert!(stays.later.is_empty());
+    let document: Value = serde_json::from_slice(&structured::bytes(&stays)).unwrap();
+    assert_eq!(document.get("later"), None);
     assert_eq!(until(&seen, &stays.applications, now), None);
+}
+
+/// What a run puts into components without asking anybody is in the plan.
+#[test]
+fn patches_whose_value_is_written_are_planned() {
+    let app = |field: &str| {
+        format!(
+            "apiVersion: core.oam.dev/v1beta1
+kind: Application
+metadata: {{name: web}}
+spec:
+  components: [{{name: web, type: worker, properties: {{image: a, replicas: 6}}}}]
+  workflow:
+    steps:
+    - {{type: export, properties: {{type: patch, component: web, value: {{metadata: {{annotations: {{team: shop}}}}}}}}}}
+    - type: apply-component
+      properties:
+        name: web
+        placement: [{{replicas: \"100%\"}}]
+        patch: {{to: {{field: \"{field}\"}}, value: b}}
+"
+        )
+    };
+    let seen = offline(&clusters(FLEET));
+    let drawn = drawn(&app("spec.containers[0].image"), &seen, Against::Nothing);
+    let document: Value = serde_json::from_slice(&structured::bytes(&drawn)).unwrap();
+    let manifest = &document["bundles"][0]["manifests"][0];
+    assert_eq!(manifest["metadata"]["annotations"]["team"], "shop", "{document}");
+    assert_eq!(
+        manifest["spec"]["template"]["spec"]["containers"][0]["image"],
+        "b"
+    );
 }
 
 /// A plan for another moment than now cannot be saved: when it is applied, that moment is not.

@@ -35,6 +35,7 @@ pub(super) fn draw(drawn: &Drawn, screen: &Screen) -> String {
     for plan in &drawn.applications {
         let _ = writeln!(out, "{}", table::header(plan, drawn, screen));
         hang(&mut out, "", &steps(plan, screen));
+        table::later(&mut out, plan, drawn, screen);
         out.push('\n');
     }
     let _ = writeln!(out, "{}", table::summary(drawn));

@@ -2,8 +2,12 @@
 
 use super::Radius;
 use crate::{
-    cli::{columns, format::Format},
-    fleet::{ApplicationImpact, Later, Moved},
+    cli::{
+        columns,
+        format::Format,
+        impact::{of_applications, of_later},
+    },
+    fleet::{ApplicationImpact, Moved},
     words,
 };
 use serde_json::{Value, json};
@@ -200,9 +204,6 @@ fn count(number: usize) -> u64 {
 
 /// For programs.
 pub(super) fn structured(radius: &Radius<'_>) -> Value {
-    let later = radius.impact.later.iter().map(|later: &Later| {
-        json!({"at": later.at, "seconds": later.seconds, "applications": of_applications(&later.applications)})
-    });
     let refused = radius.impact.refused.iter();
     let refused = refused.map(|(application, why)| json!({"application": application, "reason": why}));
     json!({
@@ -211,24 +212,7 @@ pub(super) fn structured(radius: &Radius<'_>) -> Value {
         "changes": radius.done,
         "asked": radius.impact.asked,
         "applications": of_applications(&radius.impact.applications),
-        "later": later.collect::<Vec<_>>(),
+        "later": of_later(&radius.impact.later),
         "refused": refused.collect::<Vec<_>>(),
     })
-}
-
-fn of_applications(applications: &[ApplicationImpact]) -> Vec<Value> {
-    let applications = applications.iter().map(|application| {
-        let moved = application.moved.iter().map(|moved| {
-            json!({"cluster": moved.cluster, "before": moved.before, "after": moved.after, "delta": moved.delta()})
-        });
-        json!({
-            "application": application.application,
-            "moved": moved.collect::<Vec<_>>(),
-            "unplaced": {"before": application.unplaced.0, "after": application.unplaced.1},
-            "arriving": application.arriving,
-            "leaving": application.leaving,
-            "held": application.held,
-        })
-    });
-    applications.collect()
 }

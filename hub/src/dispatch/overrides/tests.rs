@@ -126,6 +126,16 @@ fn another_object_is_left_alone_and_a_target_that_is_none_is_named() {
     apply(&mut other, &[change], &ReplicaPaths::default()).unwrap();
     assert_eq!(other, before);
 
+    let narrowed = |api_version: &str, namespace: &str| OverrideTarget {
+        kind: "Deployment".to_owned(),
+        name: "web".to_owned(),
+        api_version: Some(api_version.to_owned()),
+        namespace: Some(namespace.to_owned()),
+    };
+    assert!(names(&narrowed("apps/v1", "shop"), &web()));
+    assert!(!names(&narrowed("apps/v1", "other"), &web()));
+    assert!(!names(&narrowed("games.io/v1", "shop"), &web()));
+
     let overrides: Vec<Override> = serde_json::from_value(json!([
         {"target": {"kind": "Deployment", "name": "web"}, "patch": {"a": 1}},
         {"target": {"kind": "Deployment", "name": "wbe"}, "patch": {"a": 1}}]))

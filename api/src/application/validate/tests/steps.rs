@@ -420,6 +420,29 @@ fn properties_of_steps() {
             "has no value",
         ),
         (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}],
+                "patch": {"to": {"field": "metadata.name"}, "value": "other"}}}),
+            ".properties.patch.to.field: ",
+            "metadata.name may not be patched: it would be another object",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}],
+                "patch": {"to": {"field": "spec.replicas"}, "value": 7}}}),
+            ".properties.patch.to.field: ",
+            "spec.replicas may not be patched: placement divides it; say in a rule how many a cluster gets",
+        ),
+        (
+            json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}],
+                "patch": {"to": {"field": "metadata"}, "value": {}}}}),
+            ".properties.patch.to.field: ",
+            "holds metadata.name, which may not be patched: name the fields that change",
+        ),
+        (
+            json!({"type": "export", "properties": {"type": "patch", "component": "web", "value": {"kind": "Job"}}}),
+            ".properties.value: ",
+            "kind may not be patched: it would be another object",
+        ),
+        (
             json!({"type": "apply-component", "properties": {"name": "web", "placement": [{}], "patch": {"value": 1}}}),
             ".properties.patch.to: ",
             "is required",
