@@ -307,6 +307,7 @@ impl Hub {
                     delivery,
                     &view,
                     (status.workflow.as_ref(), &effects),
+                    moved,
                     judged,
                     &mut outcome,
                 )
@@ -381,6 +382,7 @@ impl Hub {
         delivery: &mut Delivery<'_>,
         view: &View,
         (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
+        moved: bool,
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
     ) -> Result<Written, PassError> {
@@ -388,7 +390,9 @@ impl Hub {
         // Of several placing steps at work each asks for it, and all are dispatched together.
         let dispatches =
             |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
-        if effects.iter().any(dispatches) {
+        // What was looked at is of before the run moved: a step that has failed since gives nobody a place any more, and
+        // the next round dispatches what the others want.
+        if !moved && effects.iter().any(dispatches) {
             written = self.dispatch(delivery, view).await?;
         }
         self.act(delivery, workflow, effects);
@@ -420,7 +424,7 @@ impl Hub {
     /// Stores the decisions that differ, then writes the Bundles that differ.
     async fn dispatch(&self, delivery: &mut Delivery<'_>, view: &View) -> Result<Written, PassError> {
         let mut written = Written::default();
-        for placed in view.placed.iter().filter(|p| p.write) {
+        for placed in view.placed.iter().filter(|p| p.write || p.note) {
             // The engine has refused the step.
             if foreign(&self.cache, delivery, &placed.step).is_some() {
                 return Ok(written);
