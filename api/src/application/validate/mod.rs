@@ -52,7 +52,7 @@ pub struct Violation {
 }
 
 const SPEC: Shape = Shape {
-    known: &["components", "policies", "workflow"],
+    known: &[&["components", "policies", "workflow"]],
     refused: &[],
 };
 

@@ -25,10 +25,17 @@ impl Findings {
 /// The fields that an object may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// Fields that are understood.
-    pub(super) known: &'static [&'static str],
+    /// Fields that are understood: lists that shapes share, in the order in which they are named.
+    pub(super) known: &'static [&'static [&'static str]],
     /// Fields that users of the format know and that are refused by name, with what to do instead.
     pub(super) refused: &'static [(&'static str, &'static str)],
+}
+
+impl Shape {
+    /// The fields that are understood.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.known.iter().flat_map(|list| list.iter().copied())
+    }
 }
 
 /// A value and where it is.
@@ -91,8 +98,8 @@ impl<'a> Node<'a> {
                 if !asks_for_nothing(value) {
                     field.refuse(*instead);
                 }
-            } else if !shape.known.contains(&key.as_str()) {
-                field.refuse(unknown_field(key, shape.known.iter().copied()));
+            } else if !shape.names().any(|name| name == key) {
+                field.refuse(unknown_field(key, shape.names()));
             }
         }
         Some(Object {

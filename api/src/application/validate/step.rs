@@ -15,22 +15,22 @@ use std::{collections::BTreeSet, time::Duration};
 const MAX_NAME: usize = 63;
 
 const INPUT: Shape = Shape {
-    known: &["from", "parameterKey"],
+    known: &[&["from", "parameterKey"]],
     refused: &[(
         "name",
         "name is not known here: an input is called as what it is from",
     )],
 };
 const OUTPUT: Shape = Shape {
-    known: &["name", "valueFrom"],
+    known: &[&["name", "valueFrom"]],
     refused: &[],
 };
 const META: Shape = Shape {
-    known: &["alias"],
+    known: &[&["alias"]],
     refused: &[],
 };
 const UNTIL: Shape = Shape {
-    known: &["ready"],
+    known: &[&["ready"]],
     refused: &[],
 };
 /// What `until` is told.
