@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
         ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
-        resolve, validate,
+        resolve, validate_knowing,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -133,7 +133,7 @@ impl Hub {
         let now = self.clock.now();
         let mut status = app.status.clone();
         status.observed_generation = Some(app.generation);
-        let mut valid = match validate(&spec) {
+        let mut valid = match validate_knowing(&spec, &app.expressions) {
             Ok(valid) => valid,
             Err(violations) => return self.refuse(&app, status, &violations).await,
         };

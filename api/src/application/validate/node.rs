@@ -1,22 +1,34 @@
 //! A cursor over JSON that notes what it cannot understand and goes on.
 
 use super::path::Path;
+use roundhouse_expression::Compiled;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
-/// What was refused so far.
+/// What was refused so far, and the expressions that need not be compiled again.
 #[derive(Debug, Default)]
-pub(super) struct Findings(RefCell<Vec<(Path, String)>>);
+pub(super) struct Findings {
+    refused: RefCell<Vec<(Path, String)>>,
+    compiled: Arc<Compiled>,
+}
 
 impl Findings {
+    /// None yet, with expressions that were compiled before.
+    pub(super) fn knowing(compiled: Arc<Compiled>) -> Self {
+        Findings {
+            compiled,
+            ..Findings::default()
+        }
+    }
+
     /// Notes that the field at `path` is refused.
     pub(super) fn add(&self, path: Path, reason: impl Into<String>) {
-        self.0.borrow_mut().push((path, reason.into()));
+        self.refused.borrow_mut().push((path, reason.into()));
     }
 
     /// Everything noted, in the order of the document.
     pub(super) fn into_sorted(self) -> Vec<(Path, String)> {
-        let mut findings = self.0.into_inner();
+        let mut findings = self.refused.into_inner();
         findings.sort_by(|a, b| a.0.cmp(&b.0));
         findings
     }
@@ -70,6 +82,11 @@ impl<'a> Node<'a> {
     /// Refuses this value.
     pub(super) fn refuse(&self, reason: impl Into<String>) {
         self.findings.add(self.path.clone(), reason);
+    }
+
+    /// The expressions that need not be compiled again.
+    pub(super) fn compiled(&self) -> &'a Compiled {
+        &self.findings.compiled
     }
 
     fn expected<T>(&self, what: &str) -> Option<T> {
