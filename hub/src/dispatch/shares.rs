@@ -328,4 +328,91 @@ mod tests {
             &[("c1", 10, true)],
         );
     }
+
+    #[test]
+    fn a_cluster_that_waits_for_its_turn_has_what_the_step_gave_it_last() {
+        let all = ["c1", "c2", "c3"].map(str::to_owned);
+        let workloads = division(9, &[("c1", 3, false), ("c2", 3, false), ("c3", 3, false)]);
+        let waiting = [
+            Waiting {
+                revision: Some("v1".to_owned()),
+                clusters: vec!["c2".to_owned()],
+            },
+            Waiting {
+                revision: None,
+                clusters: vec!["c3".to_owned()],
+            },
+        ];
+        let east = Layer {
+            step: "east",
+            reached: true,
+            revision: "v2",
+            components: &[],
+            workloads: &workloads,
+            clusters: &all,
+            overrides: &[],
+            cluster_labels: &NO_LABELS,
+            waiting: &waiting,
+        };
+        let one = division(1, &[("c2", 1, false), ("c3", 1, false)]);
+        let other = Layer {
+            step: "other",
+            reached: true,
+            revision: "v2",
+            workloads: &one,
+            clusters: &all[1..],
+            waiting: &[],
+            ..east
+        };
+        let shown = |layers: &[Layer<'_>]| {
+            let of = |(cluster, share): (String, Share)| {
+                let replicas = share.replicas[&web()].replicas;
+                let how = if share.reached { "reached" } else { "waits" };
+                format!("{cluster} {how} {:?} {} {replicas}", share.revision, share.step)
+            };
+            shares(layers).into_iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(&[east]),
+            [
+                "c1 reached \"v2\" east 3",
+                "c2 waits \"v1\" east 3",
+                "c3 waits \"\" east 3"
+            ]
+        );
+        // What another step of the run gives it counts, before it and behind it.
+        let earlier = [
+            "c1 reached \"v2\" east 3",
+            "c2 reached \"v1\" east 3",
+            "c3 reached \"v2\" other 1",
+        ];
+        assert_eq!(shown(&[other, east]), earlier);
+        let later = [
+            "c1 reached \"v2\" east 3",
+            "c2 reached \"v2\" other 1",
+            "c3 reached \"v2\" other 1",
+        ];
+        assert_eq!(shown(&[east, other]), later);
+        // Of single components each is of its own revision; what was never given is no source.
+        let db = ["db".to_owned()];
+        let parted = Layer {
+            components: &db,
+            ..east
+        };
+        let sources: Vec<_> = shares(&[parted, other])
+            .into_values()
+            .map(|share| {
+                let source = |s: &Source| format!("{} {} {}", s.step, s.revision, s.reached);
+                share.sources.iter().map(source).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(
+            sources,
+            [
+                vec!["east v2 true"],
+                vec!["east v1 false", "other v2 true"],
+                vec!["other v2 true"]
+            ]
+        );
+    }
 }
