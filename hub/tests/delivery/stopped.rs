@@ -105,9 +105,7 @@ async fn clusters_that_never_had_a_bundle_get_none_while_the_next_run_waits_for_
     let dispatched = world.dispatched("app").await;
     assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1"], "{dispatched:?}");
     // The same run once more, from the start: approval comes first.
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
     world
         .patch_status("app", json!({"phase": "runningWorkflow", "workflow": null}))
@@ -119,9 +117,7 @@ async fn clusters_that_never_had_a_bundle_get_none_while_the_next_run_waits_for_
     let dispatched = world.dispatched("app").await;
     assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1"], "{dispatched:?}");
     world.agents.script("c1", Script::Ready).await;
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(world.images("app").await, ["nginx:2"]);
     assert_eq!(world.dispatched("app").await.len(), 4);
