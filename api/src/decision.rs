@@ -78,6 +78,48 @@ pub struct DecisionSpec {
     /// force: the other fields are those of the last decision without an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub override_errors: Vec<OverrideError>,
+    /// Of a step that dispatches to few clusters at a time (`maxParallel`): the clusters that have not had their turn with
+    /// this decision. They keep what they have until the step comes to them. Not part of the hash.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<Waiting>,
+}
+
+/// Clusters that wait for their turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiting {
+    /// The revision that the step gave them last; absent: it has given them nothing yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Which ones, sorted.
+    pub clusters: Vec<String>,
+}
+
+impl Waiting {
+    /// Whether this cluster is among them.
+    pub fn has(&self, cluster: &str) -> bool {
+        self.clusters
+            .binary_search_by(|name| name.as_str().cmp(cluster))
+            .is_ok()
+    }
+}
+
+impl DecisionSpec {
+    /// How a cluster waits for its turn, if it does.
+    pub fn waits(&self, cluster: &str) -> Option<&Waiting> {
+        self.waiting.iter().find(|waiting| waiting.has(cluster))
+    }
+
+    /// The revision that the step gave a cluster last, if any.
+    pub fn given(&self, cluster: &str) -> Option<&str> {
+        match self.waits(cluster) {
+            Some(waiting) => waiting.revision.as_deref(),
+            None => {
+                let own = self.clusters.iter().any(|name| name == cluster);
+                own.then_some(self.revision.as_str())
+            }
+        }
+    }
 }
 
 /// The weights of one rule's clusters as they were read once.

@@ -5,10 +5,12 @@
 //! much fails alone; it never holds up others or fills the memory.
 
 mod allowance;
+mod compiled;
 mod convert;
 mod metering;
 
 pub use allowance::Allowance;
+pub use compiled::Compiled;
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::IdedExpr;

@@ -12,7 +12,7 @@
 //! CEL reads as minus; so the known names are put into brackets and quotes before the text is parsed.
 
 use super::validate::choice;
-use roundhouse_expression::{Expression, Failure, Invalid, Subject, with_stack};
+use roundhouse_expression::{Compiled, Expression, Failure, Invalid, Subject};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -94,7 +94,8 @@ impl fmt::Display for StepExpression {
 }
 
 impl StepExpression {
-    /// Understands an expression over `variables`, some of the module's; `inputs` are those that its step has.
+    /// Understands an expression over `variables`, some of the module's; `inputs` are those that its step has. What is
+    /// among `known` is not compiled again.
     ///
     /// # Errors
     /// [`Misread`] says where and why.
@@ -103,9 +104,10 @@ impl StepExpression {
         names: &StepNames,
         variables: &[&str],
         inputs: &[&str],
+        known: &Compiled,
     ) -> Result<StepExpression, Misread> {
         let rewritten = Rewriter::new(text, names, inputs).run()?;
-        let compiled = with_stack(|| Expression::compile(&rewritten.text, variables));
+        let compiled = known.compile(&rewritten.text, variables);
         let at_start = |reason: String| Misread {
             line: 1,
             column: 1,
@@ -137,7 +139,7 @@ impl StepExpression {
         Ok(StepExpression {
             text: text.to_owned(),
             rewritten: rewritten.text,
-            compiled: Arc::new(compiled),
+            compiled,
             references: rewritten.references,
         })
     }

@@ -26,7 +26,8 @@ pub use status::*;
 pub use step::*;
 pub use traits::{FieldPath, Setting, TraitService, ValidTrait, merge_traits, pod_template, workload_of};
 pub use validate::{
-    Violation, check_application_name, check_header, check_url, validate, validate_placement,
+    Violation, check_application_name, check_header, check_url, validate, validate_knowing,
+    validate_placement,
 };
 pub use workflow::{Mode, Workflow, WorkflowMode, WorkflowStep};
 

@@ -27,6 +27,7 @@ use roundhouse_api::{
     hash,
     revision::ApplicationRevision,
 };
+use roundhouse_expression::Compiled;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -48,6 +49,8 @@ pub(super) struct Stored {
     pub(super) status: ApplicationStatus,
     /// Placements of its namespace that it refers to.
     pub(super) references: BTreeSet<String>,
+    /// The expressions of its spec, compiled by the first pass that looks at it.
+    pub(super) expressions: Arc<Compiled>,
     /// Canonical JSON of the whole object, unknown fields included.
     pub(super) bytes: Arc<[u8]>,
 }
@@ -69,6 +72,7 @@ impl Stored {
             annotations: object.annotations().clone(),
             status,
             references: object.data.get("spec").map(references).unwrap_or_default(),
+            expressions: Arc::default(),
             bytes: hash::canonical(&serde_json::to_value(&object).unwrap_or_default()).into(),
         }
     }
@@ -183,7 +187,7 @@ impl Cache {
     }
 
     pub(super) fn put_application(&self, object: DynamicObject) -> Arc<Stored> {
-        let stored = Arc::new(Stored::of(object));
+        let mut stored = Stored::of(object);
         let mut state = self.state.write();
         let key = stored.key();
         if let Some(held) = state.applications.get(&key)
@@ -191,6 +195,13 @@ impl Cache {
         {
             return held.clone();
         }
+        // A status, a label or an annotation that changed is no other spec.
+        let held = state.applications.get(&key);
+        let same = |held: &&Arc<Stored>| (&held.uid, held.generation) == (&stored.uid, stored.generation);
+        if let Some(held) = held.filter(same) {
+            stored.expressions = held.expressions.clone();
+        }
+        let stored = Arc::new(stored);
         self.refer(&mut state, &key, Some(&stored));
         state.applications.insert(key, stored.clone());
         stored

@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
         ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
-        resolve, validate,
+        resolve, validate_knowing,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -134,7 +134,7 @@ impl Hub {
         let now = self.clock.now();
         let mut status = app.status.clone();
         status.observed_generation = Some(app.generation);
-        let mut valid = match validate(&spec) {
+        let mut valid = match validate_knowing(&spec, &app.expressions) {
             Ok(valid) => valid,
             Err(violations) => return self.refuse(&app, status, &violations).await,
         };
@@ -308,6 +308,7 @@ impl Hub {
                     delivery,
                     &view,
                     (status.workflow.as_ref(), &effects),
+                    moved,
                     judged,
                     &mut outcome,
                 )
@@ -382,6 +383,7 @@ impl Hub {
         delivery: &mut Delivery<'_>,
         view: &View,
         (workflow, effects): (Option<&WorkflowStatus>, &[Effect]),
+        moved: bool,
         judged: Option<removing::Judged>,
         outcome: &mut Outcome,
     ) -> Result<Written, PassError> {
@@ -391,7 +393,9 @@ impl Hub {
             |effect: &Effect| matches!(effect, Effect::Dispatch { .. } | Effect::Keep | Effect::Refresh);
         // What is placed stays placed, whatever kind of step is at work: a Bundle that is lost meanwhile is made again.
         let under_way = workflow.is_some_and(|workflow| !workflow.finished);
-        if under_way || effects.iter().any(dispatches) {
+        // What was looked at is of before the run moved: a step that has failed since gives nobody a place any more, and
+        // the next round dispatches what the others want.
+        if !moved && (under_way || effects.iter().any(dispatches)) {
             written = self.dispatch(delivery, view).await?;
         }
         self.act(delivery, workflow, effects);
@@ -423,7 +427,7 @@ impl Hub {
     /// Stores the decisions that differ, then writes the Bundles that differ.
     async fn dispatch(&self, delivery: &mut Delivery<'_>, view: &View) -> Result<Written, PassError> {
         let mut written = Written::default();
-        for placed in view.placed.iter().filter(|p| p.write) {
+        for placed in view.placed.iter().filter(|p| p.write || p.note) {
             // The engine has refused the step.
             if foreign(&self.cache, delivery, &placed.step).is_some() {
                 return Ok(written);

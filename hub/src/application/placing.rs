@@ -3,11 +3,12 @@
 //! All placing steps are placed jointly. A step that the run has passed keeps its stored Decision, and what it holds is
 //! taken off before the others divide; a step that it has not reached keeps what the last finished run stored; the step at work follows the fleet. Once a run has succeeded
 //! every placing step follows the fleet, one after the other: a step is refreshed only when those before it have
-//! settled. A step whose overrides cannot be applied keeps what was decided before and says why.
+//! settled. A step that dispatches to few clusters at a time notes in its Decision which ones it has not come to: they keep
+//! what they have when it stops. A step whose overrides cannot be applied keeps what was decided before and says why.
 
 use super::{Key, fleet::Fleet, patching};
 use crate::{
-    dispatch::{Layer, overrides::without_target},
+    dispatch::{Layer, Plan, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
     render::{self, Rendered},
     workflow::{Reach, ResolvedPatch},
@@ -18,7 +19,7 @@ use kube::Resource;
 use roundhouse_api::{
     application::{Application, DeployStep, ReadyShare, Until, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
-    decision::{Decision, DecisionSpec, OverrideError},
+    decision::{Decision, DecisionSpec, OverrideError, Waiting},
     names::{decision_name, label},
     placement::PlacementSpec,
 };
@@ -56,6 +57,8 @@ pub(super) struct Placed {
     pub(super) decision: DecisionSpec,
     /// What has to be stored first, if it differs from what is.
     pub(super) write: bool,
+    /// Whether what is stored says otherwise who waits for a turn: stored first as well, but what was decided is the same.
+    pub(super) note: bool,
     /// Its overrides are wrong: what was decided before stays in force, on the clusters as it is there.
     pub(super) held: bool,
     pub(super) wait: WaitFor,
@@ -88,7 +91,16 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             (Reach::Unreached | Reach::Placed, Some(stored), _) => (stored.spec.clone(), false),
             (Reach::Unreached, None, _) | (Reach::Placed, None, None) | (Reach::Live, _, None) => continue,
             (Reach::Placed, None, Some(now)) | (Reach::Live, _, Some(now)) if errors.is_empty() => {
-                (spec(request, now), false)
+                let mut spec = spec(request, now);
+                if reach == Reach::Placed && deploy.max_parallel.is_some() {
+                    // Its Decision is gone, and with it how far it came.
+                    let clusters = spec.clusters.clone();
+                    spec.waiting = vec![Waiting {
+                        revision: None,
+                        clusters,
+                    }];
+                }
+                (spec, false)
             }
             (Reach::Placed, None, Some(_)) | (Reach::Live, _, Some(_)) => {
                 (held(request, &step.name, stored, errors), true)
@@ -100,6 +112,7 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             reached,
             write: reached && stored.is_none_or(|stored| differs(&stored.spec, &decision)),
             decision,
+            note: false,
             held,
             wait: deploy.wait,
             live: reach == Reach::Live,
@@ -112,6 +125,23 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
         });
     }
     placed
+}
+
+/// Notes who waits for a turn of the steps at work, by the revision that each has of the step.
+pub(super) fn note_waiting(placed: &mut [Placed], plan: &Plan, stored: &BTreeMap<String, Arc<Decision>>) {
+    for placed in placed.iter_mut().filter(|placed| placed.live && !placed.held) {
+        let stored = stored.get(&placed.step).map(|decision| &decision.spec);
+        let mut waiting: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
+        let late = placed.decision.clusters.iter().filter(|c| plan.awaits_turn(c));
+        for cluster in late.filter(|_| placed.max_parallel.is_some()) {
+            let given = stored.and_then(|stored| stored.given(cluster)).map(str::to_owned);
+            waiting.entry(given).or_default().push(cluster.clone());
+        }
+        let waiting = waiting.into_iter();
+        let waiting = waiting.map(|(revision, clusters)| Waiting { revision, clusters });
+        placed.decision.waiting = waiting.collect();
+        placed.note = stored.is_some_and(|stored| stored.waiting != placed.decision.waiting);
+    }
 }
 
 fn may_be_empty(placement: &PlacementSpec) -> bool {
@@ -193,7 +223,17 @@ pub(super) fn steps(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {
     let steps = request.valid.placing().zip(request.reach);
-    steps.filter_map(|((step, deploy), reach)| Some((deploy, step, (*reach)?)))
+    steps.filter_map(|((step, deploy), reach)| {
+        let stored = request.stored.get(&step.name);
+        let reach = match (*reach)? {
+            // It stopped before anything was decided for this revision, so nothing of it was dispatched.
+            Reach::Placed if stored.is_some_and(|stored| stored.spec.revision != request.revision) => {
+                Reach::Unreached
+            }
+            reach => reach,
+        };
+        Some((deploy, step, reach))
+    })
 }
 
 /// A Decision is written when its content, what is said about it or the revision that it places differs; the epoch alone

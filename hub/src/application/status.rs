@@ -4,7 +4,7 @@ use super::{error::PassError, fleet::Fleet, placing::Placed};
 use crate::{
     dispatch::{
         self, Observed, Plan, Target,
-        evidence::{cluster_evidence, held_evidence},
+        evidence::{AWAITS_TURN, cluster_evidence, held_evidence},
         rollup::{self, ready_replicas, trouble},
     },
     workflow::{ClusterEvidence, ClusterState, Evidence, StepEvidence},
@@ -52,6 +52,33 @@ pub(super) fn evidence_by_cluster(
     plan.targets.iter().filter_map(judge).collect()
 }
 
+/// What a cluster shows that a step has not come to.
+fn waits(cluster: &str) -> ClusterEvidence {
+    ClusterEvidence {
+        cluster: cluster.to_owned(),
+        state: ClusterState::Dispatching,
+        message: AWAITS_TURN.to_owned(),
+    }
+}
+
+/// Clusters that a step of the present run stopped before, and no other step has reached: what they run is of earlier.
+pub(super) fn awaiting_turn(
+    clusters: &mut BTreeMap<String, Result<ClusterEvidence, String>>,
+    placed: &[Placed],
+    shares: &BTreeMap<String, dispatch::Share>,
+) {
+    let stopped = placed.iter().filter(|placed| placed.reached && !placed.live);
+    for cluster in stopped
+        .flat_map(|p| &p.decision.waiting)
+        .flat_map(|w| &w.clusters)
+    {
+        let reached = shares.get(cluster).is_some_and(|share| share.reached);
+        if let Some(shown) = clusters.get_mut(cluster).filter(|_| !reached) {
+            *shown = Ok(waits(cluster));
+        }
+    }
+}
+
 /// The evidence of the steps that the run has reached.
 pub(super) fn evidence_by_step(
     placed: &[Placed],
@@ -65,6 +92,11 @@ pub(super) fn evidence_by_step(
         }
         let mut shown = Vec::new();
         for cluster in &step.decision.clusters {
+            // What others have given it is no evidence for this step.
+            if !step.live && step.decision.waits(cluster).is_some() {
+                shown.push(waits(cluster));
+                continue;
+            }
             match clusters.get(cluster) {
                 Some(Ok(evidence)) => shown.push(evidence.clone()),
                 Some(Err(message)) => {

@@ -136,7 +136,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         layers.extend(placed.iter().map(Placed::layer));
         let (shares, mut plan) = delivery.plan(&layers, &observed, known.epoch);
         let mut clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
-        let waves = waves(&placed, known.workflow);
+        let mut placed = placed;
+        let waves = waves(&placed);
         if !waves.is_empty() {
             let unreachable = |cluster: &str| {
                 let member = fleet.members.get(cluster);
@@ -145,6 +146,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
             hold_back(&mut plan, &waves, &observed, &clusters, unreachable);
             clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         }
+        status::awaiting_turn(&mut clusters, &placed, &shares);
+        placing::note_waiting(&mut placed, &plan, &stored);
         (placed, shares, plan, clusters)
     };
     let mut looked = look(placing::decide(&request, &fresh));
@@ -282,24 +285,21 @@ fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
         .is_some_and(|share| share.is_met(ready.count(), own.len()) && own.iter().all(dispatched))
 }
 
-/// The steps that dispatch to few clusters at a time. One that stopped on its way dispatches to no more of them.
-fn waves<'p>(placed: &'p [Placed], workflow: Option<&WorkflowStatus>) -> Vec<Wave<'p>> {
-    let is_done = |step: &str| {
-        let state = workflow.and_then(|workflow| workflow.step(step));
-        state.is_some_and(|state| state.phase == StepPhase::Succeeded)
+/// The steps at work that dispatch to few clusters at a time.
+fn waves(placed: &[Placed]) -> Vec<Wave<'_>> {
+    let wave = |placed: &'_ Placed| {
+        let most = placed.max_parallel.filter(|_| placed.live && placed.reached)?;
+        Some((usize::try_from(most).unwrap_or(usize::MAX), placed.wait))
     };
-    let limited = placed
-        .iter()
-        .filter(|p| p.reached && (p.live || !is_done(&p.step)));
-    let wave = |p: &'p Placed| {
-        let most = usize::try_from(p.max_parallel?).unwrap_or(usize::MAX);
+    let waves = placed.iter().filter_map(|placed| {
+        let (most, wait) = wave(placed)?;
         Some(Wave {
-            clusters: &p.decision.clusters,
-            most: if p.live { most } else { 0 },
-            wait: p.wait,
+            clusters: &placed.decision.clusters,
+            most,
+            wait,
         })
-    };
-    limited.filter_map(wave).collect()
+    });
+    waves.collect()
 }
 
 /// Whether a placing step of this name is in the spec.

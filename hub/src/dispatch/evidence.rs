@@ -14,6 +14,8 @@ use roundhouse_api::{
 
 /// Messages are cut at this many characters.
 const MAX_MESSAGE: usize = 160;
+/// What is said of a cluster that a step has not come to.
+pub const AWAITS_TURN: &str = "waits for its turn";
 
 /// What `cluster` has shown about the Bundles that are wanted on it.
 ///
@@ -78,7 +80,7 @@ fn judge(wanted: &Wanted, observed: Option<&Observed>) -> (ClusterState, String)
     let dispatching = |message: &str| (ClusterState::Dispatching, message.to_owned());
     match (wanted.todo, observed) {
         (Todo::AwaitRemoval, _) => dispatching("its former bundle is still being removed"),
-        (Todo::AwaitTurn, _) => dispatching("waits for its turn"),
+        (Todo::AwaitTurn, _) => dispatching(AWAITS_TURN),
         (Todo::Create | Todo::Replace, _) | (_, None) => dispatching("the bundle is not written yet"),
         (Todo::Nothing, Some(observed)) if observed.spec.hash.as_deref() != wanted.hash() => {
             dispatching("the bundle is not written yet")

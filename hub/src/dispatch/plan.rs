@@ -52,7 +52,7 @@ pub struct Plan {
 pub enum Target {
     /// These Bundles.
     Bundles(Vec<Wanted>),
-    /// The present run has not reached it: its Bundles stay as they are.
+    /// The present run has not reached it: its Bundles stay as they are, if there are any.
     Untouched,
     /// The present run has not reached it and its Bundles are gone: they are made again once this revision is loaded.
     Vanished {
@@ -109,6 +109,14 @@ impl Todo {
     /// Whether it is written now.
     pub fn is_write(self) -> bool {
         matches!(self, Todo::Create | Todo::Replace)
+    }
+}
+
+impl Plan {
+    /// Whether a cluster waits for its turn.
+    pub fn awaits_turn(&self, cluster: &str) -> bool {
+        let awaits = |wanted: &Wanted| wanted.todo == Todo::AwaitTurn;
+        matches!(self.targets.get(cluster), Some(Target::Bundles(wanted)) if wanted.iter().any(awaits))
     }
 }
 
@@ -183,7 +191,9 @@ pub fn plan(request: &Request<'_>) -> Plan {
         let whole = |divider: &mut Divider<'_>| {
             divider.divide(&share.overridden_by, &share.replicas, &share.overrides)
         };
-        let target = if !share.reached && !held.is_empty() {
+        // Where no step has come to, there is nothing to make again either.
+        let never = share.revision.is_empty();
+        let target = if !share.reached && (never || !held.is_empty()) {
             Target::Untouched
         } else if !share.sources.is_empty() {
             match mix(share, request.content, request.former) {

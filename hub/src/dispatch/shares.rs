@@ -5,7 +5,7 @@ use super::{
     overrides::{Applied, Filler},
 };
 use crate::render::JobShare;
-use roundhouse_api::decision::{DecidedOverride, DecisionSpec, WorkloadDecision, WorkloadRef};
+use roundhouse_api::decision::{DecidedOverride, DecisionSpec, Waiting, WorkloadDecision, WorkloadRef};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What one step placed.
@@ -27,6 +27,8 @@ pub struct Layer<'a> {
     pub overrides: &'a [DecidedOverride],
     /// Cluster -> label -> value, as far as overrides name labels.
     pub cluster_labels: &'a BTreeMap<String, BTreeMap<String, String>>,
+    /// The clusters to which the step has not come with this: they keep what they have.
+    pub waiting: &'a [Waiting],
 }
 
 impl<'a> Layer<'a> {
@@ -41,6 +43,15 @@ impl<'a> Layer<'a> {
             clusters: &decision.clusters,
             overrides: &decision.overrides,
             cluster_labels: &decision.cluster_labels,
+            waiting: &decision.waiting,
+        }
+    }
+
+    /// Whether the present run has reached a cluster by this step, and the revision that the step gave it last, if any.
+    fn given(&self, cluster: &str) -> (bool, Option<&'a str>) {
+        match self.waiting.iter().find(|waiting| waiting.has(cluster)) {
+            None => (self.reached, Some(self.revision)),
+            Some(waiting) => (false, waiting.revision.as_deref()),
         }
     }
 }
@@ -52,7 +63,7 @@ pub struct Share {
     pub step: String,
     /// Whether a step of the present run places on it: then it gets the present revision.
     pub reached: bool,
-    /// The revision that the last step placed.
+    /// The revision that the last step placed; empty where no step has come to the cluster.
     pub revision: String,
     /// Replicas by workload: what rules divide, or the full count of a duplicate rule, whichever is more.
     pub replicas: BTreeMap<WorkloadRef, JobShare>,
@@ -79,23 +90,31 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
     let parted = layers.iter().any(|layer| !layer.components.is_empty());
     for layer in layers {
         for cluster in layer.clusters {
+            let (reached, given) = layer.given(cluster);
             let share = shares.entry(cluster.clone()).or_default();
+            let Some(revision) = given else {
+                // It has nothing of this step yet.
+                if share.step.is_empty() {
+                    layer.step.clone_into(&mut share.step);
+                }
+                continue;
+            };
             if parted {
                 share.sources.push(Source {
                     step: layer.step.to_owned(),
-                    revision: layer.revision.to_owned(),
-                    reached: layer.reached,
+                    revision: revision.to_owned(),
+                    reached,
                     components: layer.components.to_vec(),
                     overrides: Vec::new(),
                 });
             }
             layer.step.clone_into(&mut share.step);
-            layer.revision.clone_into(&mut share.revision);
-            if layer.reached || !share.reached {
+            revision.clone_into(&mut share.revision);
+            if reached || !share.reached {
                 layer.step.clone_into(&mut share.overridden_by);
                 share.overrides.clear();
             }
-            share.reached |= layer.reached;
+            share.reached |= reached;
         }
         for decided in layer.overrides {
             for cluster in &decided.clusters {
@@ -130,7 +149,13 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                 let (parted, full) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
                 let before = placed.entry(&workload.workload).or_default();
                 if let Some(share) = shares.get_mut(cluster) {
-                    if parted.max(full) == 0 && share.replicas.contains_key(&workload.workload) {
+                    let had = share.replicas.contains_key(&workload.workload);
+                    if had && parted.max(full) == 0 {
+                        continue;
+                    }
+                    if had && layer.given(cluster).1.is_none() {
+                        // The step has not come to it; what comes after it on others stays in its place.
+                        *before = before.saturating_add(parted);
                         continue;
                     }
                     let part = JobShare {
@@ -223,6 +248,7 @@ mod tests {
                 clusters,
                 overrides: &[],
                 cluster_labels: &NO_LABELS,
+                waiting: &[],
             })
             .collect();
         let got: Vec<_> = shares(&layers)
@@ -300,6 +326,93 @@ mod tests {
         check(
             &[("a", true, &[("c1", 2, false), ("c1", 10, true)])],
             &[("c1", 10, true)],
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_waits_for_its_turn_has_what_the_step_gave_it_last() {
+        let all = ["c1", "c2", "c3"].map(str::to_owned);
+        let workloads = division(9, &[("c1", 3, false), ("c2", 3, false), ("c3", 3, false)]);
+        let waiting = [
+            Waiting {
+                revision: Some("v1".to_owned()),
+                clusters: vec!["c2".to_owned()],
+            },
+            Waiting {
+                revision: None,
+                clusters: vec!["c3".to_owned()],
+            },
+        ];
+        let east = Layer {
+            step: "east",
+            reached: true,
+            revision: "v2",
+            components: &[],
+            workloads: &workloads,
+            clusters: &all,
+            overrides: &[],
+            cluster_labels: &NO_LABELS,
+            waiting: &waiting,
+        };
+        let one = division(1, &[("c2", 1, false), ("c3", 1, false)]);
+        let other = Layer {
+            step: "other",
+            reached: true,
+            revision: "v2",
+            workloads: &one,
+            clusters: &all[1..],
+            waiting: &[],
+            ..east
+        };
+        let shown = |layers: &[Layer<'_>]| {
+            let of = |(cluster, share): (String, Share)| {
+                let replicas = share.replicas[&web()].replicas;
+                let how = if share.reached { "reached" } else { "waits" };
+                format!("{cluster} {how} {:?} {} {replicas}", share.revision, share.step)
+            };
+            shares(layers).into_iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(&[east]),
+            [
+                "c1 reached \"v2\" east 3",
+                "c2 waits \"v1\" east 3",
+                "c3 waits \"\" east 3"
+            ]
+        );
+        // What another step of the run gives it counts, before it and behind it.
+        let earlier = [
+            "c1 reached \"v2\" east 3",
+            "c2 reached \"v1\" east 3",
+            "c3 reached \"v2\" other 1",
+        ];
+        assert_eq!(shown(&[other, east]), earlier);
+        let later = [
+            "c1 reached \"v2\" east 3",
+            "c2 reached \"v2\" other 1",
+            "c3 reached \"v2\" other 1",
+        ];
+        assert_eq!(shown(&[east, other]), later);
+        // Of single components each is of its own revision; what was never given is no source.
+        let db = ["db".to_owned()];
+        let parted = Layer {
+            components: &db,
+            ..east
+        };
+        let sources: Vec<_> = shares(&[parted, other])
+            .into_values()
+            .map(|share| {
+                let source = |s: &Source| format!("{} {} {}", s.step, s.revision, s.reached);
+                share.sources.iter().map(source).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(
+            sources,
+            [
+                vec!["east v2 true"],
+                vec!["east v1 false", "other v2 true"],
+                vec!["other v2 true"]
+            ]
         );
     }
 }

@@ -1,6 +1,7 @@
 //! How many clusters of a step are under way at a time (`maxParallel`).
 //!
-//! What is under way follows from the Bundles and their reports alone, so that a restart of the hub changes nothing.
+//! What is under way follows from the Bundles and their reports alone, so that a restart of the hub changes nothing. Who
+//! waits is noted in the Decision, for when the step is not at work any more.
 
 use super::{
     Observed, Plan, Target, Wanted,
@@ -10,20 +11,19 @@ use crate::workflow::{ClusterEvidence, ClusterState};
 use roundhouse_api::application::WaitFor;
 use std::collections::BTreeMap;
 
-/// A step that dispatches to few clusters at a time.
+/// A step at work that dispatches to few clusters at a time.
 #[derive(Debug, Clone, Copy)]
 pub struct Wave<'a> {
     /// Its clusters.
     pub clusters: &'a [String],
-    /// So many are under way at a time; 0 when it is not at work.
+    /// So many are under way at a time.
     pub most: usize,
     /// A cluster is under way until this is reached.
     pub wait: WaitFor,
 }
 
 /// Holds back what is beyond the waves: those Bundles wait for their turn. `shown` is what each cluster shows of what is
-/// wanted. A cluster that cannot be reached takes no place, and gets its Bundle whenever there is a place at all: nobody
-/// knows when it comes back.
+/// wanted. A cluster that cannot be reached takes no place, and gets its Bundle at once: nobody knows when it comes back.
 pub fn hold_back(
     plan: &mut Plan,
     waves: &[Wave<'_>],
@@ -53,9 +53,9 @@ pub fn hold_back(
         let mut late = Vec::new();
         for (away, _, _, cluster) in due {
             match (away, free) {
-                (true, _) if wave.most > 0 => {}
-                (_, 0) => late.push(cluster),
-                _ => free -= 1,
+                (true, _) => {}
+                (false, 0) => late.push(cluster),
+                (false, _) => free -= 1,
             }
         }
         for cluster in late {
@@ -78,3 +78,6 @@ fn is_under_way(shown: Option<&Result<ClusterEvidence, String>>, wait: WaitFor) 
         Some(Err(_)) | None => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

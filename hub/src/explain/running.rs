@@ -19,6 +19,7 @@ pub(super) fn running(decisions: &[StepDecision]) -> BTreeMap<String, u64> {
         clusters: &decision.clusters,
         overrides: &[],
         cluster_labels: &nothing,
+        waiting: &[],
     });
     let shares = shares(&layers.collect::<Vec<_>>());
     let sum = |(cluster, share): (String, crate::dispatch::Share)| {

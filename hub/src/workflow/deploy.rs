@@ -12,10 +12,15 @@ use roundhouse_api::application::StepReason;
 
 impl<'a> Run<'a> {
     pub(super) fn judge_deploy(&mut self, step: &'a Step, at: At, deploy: &Deploy) {
+        let evidence = self.evidence.steps.get(&step.name);
+        // A step that fails dispatches nothing more.
+        if let Some(message) = evidence.and_then(|evidence| too_many_failed(evidence, deploy)) {
+            return self.fail(at, StepReason::Action, message);
+        }
         self.effects.push(Effect::Dispatch {
             step: step.name.clone(),
         });
-        let Some(evidence) = self.evidence.steps.get(&step.name) else {
+        let Some(evidence) = evidence else {
             let state = self.seen(at);
             let since = state.and_then(|state| state.last_execute_time.clone());
             let since = since.map_or(self.now, |time| time.0);
@@ -27,9 +32,6 @@ impl<'a> Run<'a> {
         };
         if let StepEvidence::Refused { message } = evidence {
             return self.refused(at, message.clone());
-        }
-        if let Some(message) = too_many_failed(evidence, deploy) {
-            return self.fail(at, StepReason::Action, message);
         }
         let open = match &deploy.until {
             None => (!evidence.passes(deploy.wait)).then(|| waiting(evidence, deploy.wait)),

@@ -7,7 +7,7 @@ use super::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, WorkflowStatus};
+use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, StepStatus, WorkflowStatus};
 use std::collections::BTreeSet;
 
 /// Advances a run by what is known now.
@@ -91,21 +91,36 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a person has paused the run, and not a step.
+    /// Whether a person has paused the run, and not a step. Also when the time of all that was paused is up: no step is
+    /// suspended then.
     fn is_paused(&self) -> bool {
-        self.workflow.suspend && self.paused_steps().next().is_some()
+        let suspended = |state: &StepStatus| state.phase == StepPhase::Suspending;
+        let none = !self.workflow.all_steps().any(suspended);
+        self.workflow.suspend && (none || self.paused_steps().next().is_some())
     }
 
-    /// Nothing goes on while paused but the time; what was dispatched is kept as it is.
+    /// Nothing goes on while paused but the time; what was dispatched is kept as it is. A step whose time is up has
+    /// failed, and what comes after it waits for the person all the same.
     fn hold(&mut self) {
         self.phase = Some(ApplicationPhase::WorkflowSuspending);
         for at in self.spec.places() {
-            self.time_out(at);
+            if !self.time_out(at) {
+                self.wake_at_end(at);
+            }
         }
-        if self.paused_steps().next().is_none() {
+        self.settle_groups();
+        if self.workflow.steps.iter().all(StepStatus::is_over) {
             return self.proceed();
         }
         self.effects.push(Effect::Keep);
+    }
+
+    fn settle_groups(&mut self) {
+        for at in self.spec.places() {
+            if self.spec.at(at).is_some_and(|step| !step.inner().is_empty()) {
+                self.settle_group(at);
+            }
+        }
     }
 
     /// A user's `suspend: true`.
@@ -133,6 +148,9 @@ impl Run<'_> {
         self.workflow.message = Some(PAUSED.to_owned());
         self.phase = Some(ApplicationPhase::WorkflowSuspending);
         self.effects.push(Effect::Keep);
+        for at in self.spec.places() {
+            self.wake_at_end(at);
+        }
     }
 
     fn resume(&mut self) {
@@ -200,11 +218,7 @@ impl Run<'_> {
                 false => (StepPhase::Failed, Some(StepReason::Terminate)),
             };
         }
-        for at in self.spec.places() {
-            if self.spec.at(at).is_some_and(|step| !step.inner().is_empty()) {
-                self.settle_group(at);
-            }
-        }
+        self.settle_groups();
         self.workflow.terminated = true;
         self.workflow.message = Some("terminated: set status.workflow to {} to start again".to_owned());
         self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);

@@ -7,6 +7,7 @@
 //! Architecture Invariant: a step passes only on evidence that was gathered after it was started, and that evidence
 //! is the clusters' own for the content that the step dispatched (see `dispatch::evidence`).
 
+mod acts;
 pub mod backoff;
 mod commands;
 mod deploy;
@@ -19,10 +20,14 @@ mod patches;
 mod reach;
 mod restart;
 mod run;
+mod settle;
 mod spec;
+mod start;
 #[cfg(test)]
 mod tests;
+mod times;
 mod values;
+mod waits;
 
 pub use commands::Command;
 pub use engine::advance;

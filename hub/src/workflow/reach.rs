@@ -1,7 +1,7 @@
 //! Which placing steps a run has reached, and which of them follow the fleet.
 
 use super::Spec;
-use roundhouse_api::application::{StepPhase, WorkflowStatus};
+use roundhouse_api::application::{StepPhase, StepReason, WorkflowStatus};
 
 /// How a placing step is treated now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,9 @@ pub fn reach(spec: &Spec, workflow: Option<&WorkflowStatus>) -> Vec<Option<Reach
         let Some((workflow, state)) = workflow.and_then(|w| Some((w, w.step(name)?))) else {
             return Some(Reach::Unreached);
         };
-        let started = state.first_execute_time.is_some();
+        // Without its input a step dispatches nothing.
+        let lacking = state.phase == StepPhase::Failed && state.reason == Some(StepReason::Input);
+        let started = state.first_execute_time.is_some() && !lacking;
         if workflow.finished {
             return match (workflow.status, state.phase) {
                 (Some(StepPhase::Succeeded), StepPhase::Succeeded) => Some(Reach::Live),

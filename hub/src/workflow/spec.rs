@@ -2,10 +2,9 @@
 
 use super::Limits;
 use roundhouse_api::application::{
-    ActionProperties, Condition, ExportStep, FieldPatch, Mode, StepInput, StepKind, StepOutput, StepStatus,
+    ActStep, Condition, ExportStep, FieldPatch, Mode, StepInput, StepKind, StepOutput, StepStatus,
     SuspendProperties, Until, ValidApplication, ValidStep, WaitFor, WaitStep, WorkflowStatus, order,
 };
-use serde_json::Value;
 use std::time::Duration;
 
 /// What a run is to do.
@@ -77,12 +76,7 @@ pub enum Action {
         to: Option<String>,
     },
     /// Has an executor do something.
-    Act {
-        /// Its properties as written.
-        properties: Value,
-        /// What is to be done, where no input has to come first.
-        action: Option<ActionProperties>,
-    },
+    Act(ActStep),
 }
 
 /// What a placing step waits for, and how it dispatches.
@@ -233,9 +227,6 @@ fn action(kind: &StepKind) -> Action {
         },
         StepKind::Export(export) => Action::Export(export.clone()),
         StepKind::Rollback { to } => Action::Rollback { to: to.clone() },
-        StepKind::Act(act) => Action::Act {
-            properties: act.properties.clone(),
-            action: act.action.clone(),
-        },
+        StepKind::Act(act) => Action::Act(act.clone()),
     }
 }

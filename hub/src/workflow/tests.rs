@@ -1,4 +1,4 @@
-//! Every (step phase × event) pair, and properties over random sequences.
+//! The engine: every (type, phase, event) in [`table`], whole workflows in [`flows`], and properties over random sequences.
 
 use super::*;
 use jiff::{SignedDuration, Timestamp};
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 mod flows;
 mod random;
+mod table;
 
 fn t0() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -114,160 +115,6 @@ fn shown(status: &Status) -> String {
             ""
         }
     )
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Event {
-    Nothing,
-    Ready,
-    NotReady,
-    NoCluster,
-    Refused,
-    Pause,
-    Resume,
-    Terminate,
-    Empty,
-    Rerun,
-    NewSpec,
-}
-
-const EVENTS: [Event; 11] = [
-    Event::Nothing,
-    Event::Ready,
-    Event::NotReady,
-    Event::NoCluster,
-    Event::Refused,
-    Event::Pause,
-    Event::Resume,
-    Event::Terminate,
-    Event::Empty,
-    Event::Rerun,
-    Event::NewSpec,
-];
-
-/// Applies one event to a run whose first step has the given phase.
-fn after(first: Step, phase: StepPhase, event: Event) -> String {
-    let mut spec = spec(vec![first, deploy("b", WaitFor::Ready)]);
-    let (started, _) = advance(&spec, &Status::default(), &Evidence::default(), t0());
-    let mut status = started;
-    {
-        let workflow = status.workflow.as_mut().unwrap();
-        workflow.steps[0].phase = phase;
-        let suspending = phase == StepPhase::Suspending;
-        workflow.suspend = suspending;
-        workflow.status = Some(if suspending {
-            StepPhase::Suspending
-        } else {
-            StepPhase::Running
-        });
-        if phase == StepPhase::Failed {
-            workflow.steps[0].reason = Some(StepReason::Execute);
-            workflow.steps[0].retries = Some(1);
-        }
-        let workflow_event = workflow;
-        match event {
-            Event::Pause => workflow_event.suspend = true,
-            Event::Resume => workflow_event.suspend = false,
-            Event::Terminate => workflow_event.terminated = true,
-            Event::Empty => *workflow_event = WorkflowStatus::default(),
-            _ => {}
-        }
-    }
-    if let Event::Rerun = event {
-        status.phase = Some(ApplicationPhase::RunningWorkflow);
-    }
-    if let Event::NewSpec = event {
-        spec.generation = 2;
-        spec.revision = "app-v2".to_owned();
-    }
-    let evidence = match event {
-        Event::Ready => evidence("a", placed(&[ClusterState::Ready])),
-        Event::NotReady => evidence("a", placed(&[ClusterState::Ready, ClusterState::Applied])),
-        Event::NoCluster => evidence("a", placed(&[])),
-        Event::Refused => evidence("a", refused()),
-        _ => Evidence::default(),
-    };
-    let (next, _) = advance(&spec, &status, &evidence, t0() + SignedDuration::from_secs(1));
-    shown(&next)
-}
-
-#[test]
-fn every_phase_and_event_of_a_placing_step() {
-    const WAITS: &str = "RunningWorkflow [Running/Wait, Pending]";
-    const FIRST: &str = "RunningWorkflow [Running/Wait, Pending]";
-    const SECOND: &str = "RunningWorkflow [Succeeded, Running/Wait]";
-    const PAUSED: &str = "WorkflowSuspending [Suspending/Suspend, Pending]";
-    const ENDED: &str = "WorkflowTerminated [Failed/Terminate, Skipped/Skip] finished";
-    const FAILING: &str = "RunningWorkflow [Failed/Execute, Pending]";
-    let row = |phase: StepPhase| EVENTS.map(|event| after(deploy("a", WaitFor::Ready), phase, event));
-    //           Nothing Ready   NotReady NoCluster Refused Pause Resume Terminate Empty Rerun NewSpec
-    let table = [
-        (
-            StepPhase::Pending,
-            [
-                FIRST, FIRST, FIRST, FIRST, FIRST, PAUSED, FIRST, ENDED, FIRST, FIRST, FIRST,
-            ],
-        ),
-        (
-            StepPhase::Running,
-            [
-                WAITS, SECOND, WAITS, WAITS, FAILING, PAUSED, WAITS, ENDED, FIRST, WAITS, FIRST,
-            ],
-        ),
-        (
-            StepPhase::Suspending,
-            [
-                PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, PAUSED, WAITS, ENDED, FIRST, PAUSED, FIRST,
-            ],
-        ),
-        (
-            StepPhase::Failed,
-            [
-                FAILING, SECOND, WAITS, WAITS, FAILING, PAUSED, FAILING, ENDED, FIRST, FAILING, FIRST,
-            ],
-        ),
-    ];
-    for (phase, expected) in table {
-        let got = row(phase);
-        for ((event, expected), got) in EVENTS.iter().zip(expected).zip(&got) {
-            let expected = match (phase, event) {
-                // The test sets the phase of a suspended step only; its reason is still the one it was started with.
-                (StepPhase::Suspending, Event::Resume | Event::Terminate | Event::Empty | Event::NewSpec) => {
-                    expected.to_owned()
-                }
-                (StepPhase::Suspending, _) => expected.replace("Suspending/Suspend", "Suspending/Wait"),
-                _ => expected.to_owned(),
-            };
-            assert_eq!(got, &expected, "{phase:?} × {event:?}");
-        }
-    }
-    for phase in [StepPhase::Succeeded, StepPhase::Skipped] {
-        for event in EVENTS {
-            let got = after(deploy("a", WaitFor::Ready), phase, event);
-            let expected = match event {
-                Event::Empty | Event::NewSpec => FIRST.to_owned(),
-                // The second step is the present one.
-                Event::Pause => format!("WorkflowSuspending [{phase:?}/Wait, Suspending/Suspend]"),
-                Event::Terminate => format!("WorkflowTerminated [{phase:?}/Wait, Failed/Terminate] finished"),
-                _ => format!("RunningWorkflow [{phase:?}/Wait, Running/Wait]"),
-            };
-            assert_eq!(got, expected, "{phase:?} × {event:?}");
-        }
-    }
-}
-
-#[test]
-fn every_event_of_a_suspend_step() {
-    for event in EVENTS {
-        let got = after(suspend("a"), StepPhase::Suspending, event);
-        let expected = match event {
-            Event::Resume => "RunningWorkflow [Succeeded, Running/Wait]",
-            Event::Terminate => "WorkflowTerminated [Failed/Terminate, Skipped/Skip] finished",
-            // Whatever the clusters show, only a person ends a suspension.
-            _ => "WorkflowSuspending [Suspending/Suspend, Pending]",
-        };
-        assert_eq!(got, expected, "{event:?}");
-    }
 }
 
 #[test]

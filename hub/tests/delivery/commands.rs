@@ -29,9 +29,7 @@ async fn suspend_resume_terminate_and_restart_by_the_status() {
         Some(ApplicationPhase::WorkflowSuspending),
         "paused is paused"
     );
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
 
     // Restart: the seed's way.

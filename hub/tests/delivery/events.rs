@@ -45,14 +45,7 @@ async fn told(world: &World, app: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_delivery_tells_its_story_once_and_then_is_silent() {
     let world = World::five().await;
-    world.apply("app", regions("nginx:1")).await;
-    world
-        .until_phase("app", ApplicationPhase::WorkflowSuspending)
-        .await;
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
-    world.until_phase("app", ApplicationPhase::Running).await;
+    world.deliver_approved("app", regions("nginx:1")).await;
     world.rest().await;
     let story = told(&world, "app").await;
     let suspended = story.iter().filter(|line| line.contains("Suspended")).count();

@@ -55,9 +55,7 @@ async fn waiting_names_the_clusters() {
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
-    world
-        .patch_status("app", serde_json::json!({"workflow": {"suspend": false}}))
-        .await;
+    world.resume("app").await;
     // c4 was out of reach before anything was placed: it gets nothing, and what it would have got has no place.
     let status = world
         .until("app", "west waits", async |world: &World| {

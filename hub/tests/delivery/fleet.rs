@@ -83,9 +83,7 @@ async fn during_a_run_a_step_already_passed_is_refreshed_after_it() {
     world.join("c6", &[("region", "east")]).await;
     world.rest().await;
     assert!(world.bundle("c6", "app").await.is_none());
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
+    world.resume("app").await;
     world
         .until("app", "east is refreshed", async |world: &World| {
             world.bundle("c6", "app").await

@@ -74,14 +74,7 @@ async fn revisions_beyond_the_limit_go_and_their_parts_with_them() {
 #[tokio::test(start_paused = true)]
 async fn a_revision_that_a_cluster_still_has_stays() {
     let world = World::five().await;
-    world.apply("app", regions("nginx:1")).await;
-    world
-        .until_phase("app", ApplicationPhase::WorkflowSuspending)
-        .await;
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
-    world.until_phase("app", ApplicationPhase::Running).await;
+    world.deliver_approved("app", regions("nginx:1")).await;
     for n in 2..=15 {
         // West is never approved and stays on the first.
         world.apply("app", regions(&format!("nginx:{n}"))).await;

@@ -102,14 +102,7 @@ async fn a_config_map_in_the_way_of_a_revision_is_named_in_the_status() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_record_of_one_cluster_does_not_hold_up_the_others() {
     let world = World::five().await;
-    world.apply("app", regions("nginx:1")).await;
-    world
-        .until_phase("app", ApplicationPhase::WorkflowSuspending)
-        .await;
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
-    world.until_phase("app", ApplicationPhase::Running).await;
+    world.deliver_approved("app", regions("nginx:1")).await;
     // East gets a new revision, west keeps the former one; what west had vanishes, and its record with it.
     world.apply("app", regions("nginx:2")).await;
     world

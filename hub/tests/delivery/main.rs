@@ -29,6 +29,7 @@ mod redecision;
 mod seed;
 mod start;
 mod steps;
+mod stopped;
 mod tenancy;
 mod traits;
 mod workflow;

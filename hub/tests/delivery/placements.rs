@@ -131,8 +131,7 @@ async fn shares_that_change_during_a_run_place_no_more_than_there_is() {
     place(&world, "a", share("east", "30%")).await;
     place(&world, "b", share("west", "70%")).await;
     world.rest().await;
-    let resume = json!({"workflow": {"suspend": false}});
-    world.patch_status("app", resume.clone()).await;
+    world.resume("app").await;
     world
         .until("app", "west is placed", async |world: &World| {
             let placed = world.decision("app-west").await.is_some();
@@ -160,7 +159,7 @@ async fn shares_that_change_during_a_run_place_no_more_than_there_is() {
     let job = "rule west got 3 of its 7 replicas of Job default/import: the others were taken when it was divided, and a Job is \
                divided once per revision: change the Job to divide it anew";
     assert_eq!(reasons, [deployment.as_str(), job]);
-    world.patch_status("app", resume).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     world
         .until("app", "all follow the shares", async |world: &World| {
@@ -372,12 +371,11 @@ async fn overrides_of_components_reach_the_clusters_of_their_step_and_survive_a_
             {"name": "look", "type": "suspend"},
             {"name": "west", "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": "west"}, "replicas": "100%"}]}}]}})
     };
-    let resume = json!({"workflow": {"suspend": false}});
     world.apply("app", spec("nginx:1", "nginx:1-canary")).await;
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
-    world.patch_status("app", resume.clone()).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let images = async |world: &World| -> BTreeMap<String, String> {
         let all = world.dispatched("app").await;
@@ -404,7 +402,7 @@ async fn overrides_of_components_reach_the_clusters_of_their_step_and_survive_a_
         .await;
     world.rest().await;
     assert_eq!(images(&world).await, expected("nginx:2-canary", "nginx:1"));
-    world.patch_status("app", resume.clone()).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(images(&world).await, expected("nginx:2-canary", "nginx:2"));
     let before = world.rest().await;

@@ -5,12 +5,6 @@ use roundhouse_api::application::{ApplicationPhase, StepPhase};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-async fn approve(world: &World) {
-    world
-        .patch_status("app", json!({"workflow": {"suspend": false}}))
-        .await;
-}
-
 async fn clusters_with(world: &World, image: &str) -> BTreeSet<String> {
     let all = world.dispatched("app").await;
     all.into_iter()
@@ -35,7 +29,7 @@ async fn east_then_approval_then_west() {
     let workflow = status.workflow.unwrap();
     assert!(workflow.suspend);
     assert_eq!(workflow.current.as_deref(), Some("approve (1/3)"));
-    approve(&world).await;
+    world.resume("app").await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     let replicas = world.replicas("app").await;
     assert_eq!(replicas["c4"] + replicas["c5"], 3);
@@ -50,7 +44,7 @@ async fn east_then_approval_then_west() {
     assert_eq!(clusters_with(&world, "nginx:2").await, set(&["c1", "c2", "c3"]));
     assert_eq!(clusters_with(&world, "nginx:1").await, set(&["c4", "c5"]));
     assert_eq!(world.replicas("app").await, replicas);
-    approve(&world).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(clusters_with(&world, "nginx:2").await.len(), 5);
 }
@@ -62,7 +56,7 @@ async fn a_bundle_of_a_step_not_reached_that_vanishes_is_made_again_as_it_was() 
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
-    approve(&world).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     world.apply("app", regions("nginx:2")).await;
     world
@@ -99,7 +93,7 @@ async fn a_later_step_replaces_what_an_earlier_one_placed_on_a_cluster() {
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
     assert_eq!(world.replicas("app").await, [("c1".to_owned(), 1)].into());
-    approve(&world).await;
+    world.resume("app").await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     let decision = world.decision("app-all").await.unwrap();
     let of_c1 = decision.spec.workloads[0]
@@ -132,7 +126,7 @@ async fn steps_that_are_renamed_or_removed_let_go_only_after_the_run() {
         "kept until their step is reached"
     );
     assert!(world.decision("app-all").await.is_some());
-    approve(&world).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     world.rest().await;
     assert!(world.decision("app-all").await.is_none());
@@ -146,7 +140,7 @@ async fn a_cluster_that_the_new_run_does_not_place_on_is_cleaned_after_it_succee
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
-    approve(&world).await;
+    world.resume("app").await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let east = json!({"components": web("nginx:2"), "workflow": {"steps": [
         region("east", "east", "100%"), {"name": "approve", "type": "suspend"}]}});
@@ -160,7 +154,7 @@ async fn a_cluster_that_the_new_run_does_not_place_on_is_cleaned_after_it_succee
         set(&["c4"]),
         "not before the run has ended"
     );
-    approve(&world).await;
+    world.resume("app").await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(status.workflow.unwrap().status, Some(StepPhase::Succeeded));
     world.until_removed("app", "c4").await;

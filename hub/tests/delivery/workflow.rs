@@ -140,9 +140,7 @@ async fn the_steps_of_a_group_are_dispatched_side_by_side() {
         world.join("c6", &[("region", "west")]).await;
         world.rest().await;
         assert!(world.bundle("c6", "app").await.is_none(), "not during the run");
-        world
-            .patch_status("app", json!({"workflow": {"suspend": false}}))
-            .await;
+        world.resume("app").await;
         world.until_phase("app", ApplicationPhase::Running).await;
         world.until_placed_on("app", "c6").await;
     }
@@ -456,9 +454,7 @@ async fn data_of_one_components_status_gets_into_another_and_is_kept() {
         for cluster in ["c1", "c2"] {
             world.agents.silence(cluster, "connSecret").await;
         }
-        world
-            .patch_status("app", json!({"workflow": {"suspend": false}}))
-            .await;
+        world.resume("app").await;
         world
             .until("app", "the database is new", async |world: &World| {
                 let (kinds, secret, images) = held(world, "c2").await;

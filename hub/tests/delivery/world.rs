@@ -250,6 +250,20 @@ impl World {
             .unwrap();
     }
 
+    /// Lets a suspended run go on.
+    pub(crate) async fn resume(&self, name: &str) {
+        self.patch_status(name, json!({"workflow": {"suspend": false}}))
+            .await;
+    }
+
+    /// Applies what suspends itself for an approval, approves it, and waits until all of it runs.
+    pub(crate) async fn deliver_approved(&self, name: &str, spec: Value) {
+        self.apply(name, spec).await;
+        self.until_phase(name, ApplicationPhase::WorkflowSuspending).await;
+        self.resume(name).await;
+        self.until_phase(name, ApplicationPhase::Running).await;
+    }
+
     pub(crate) async fn delete(&self, name: &str) {
         self.applications()
             .delete(name, &DeleteParams::default())

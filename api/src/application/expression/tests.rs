@@ -22,7 +22,14 @@ fn names() -> StepNames {
 const ALL: [&str; 5] = ["status", "inputs", "context", "output", "fleet"];
 
 fn parse(text: &str) -> Result<StepExpression, String> {
-    StepExpression::parse(text, &names(), &ALL, &["conn-secret", "url"]).map_err(|error| error.to_string())
+    StepExpression::parse(
+        text,
+        &names(),
+        &ALL,
+        &["conn-secret", "url"],
+        &Compiled::default(),
+    )
+    .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -144,7 +151,8 @@ fn what_is_wrong_is_said_with_its_place() {
 #[test]
 fn a_variable_is_replaced_where_it_is_one() {
     let text = "output.status.output == 'output' && has(output.a) && output2 == output";
-    let read = StepExpression::parse(text, &names(), &["output", "output2"], &[]).unwrap();
+    let read =
+        StepExpression::parse(text, &names(), &["output", "output2"], &[], &Compiled::default()).unwrap();
     assert_eq!(
         read.with_variable("output", "object"),
         "object.status.output == 'output' && has(object.a) && output2 == object"
@@ -179,9 +187,39 @@ proptest! {
 
     #[test]
     fn any_text_is_answered(text in "\\PC{0,40}|(status|inputs|request|ask-it|output|\\.|-|\\[|\\]|'|\"|a| |\n|//|r'|\\\\|1){0,14}") {
-        if let Err(error) = StepExpression::parse(&text, &names(), &ALL, &["url"]) {
+        if let Err(error) = StepExpression::parse(&text, &names(), &ALL, &["url"], &Compiled::default()) {
             let lines = text.matches('\n').count() + 1;
             prop_assert!(error.line <= lines && error.column <= text.chars().count() + 2, "{error}");
         }
     }
+}
+
+#[test]
+fn what_was_compiled_before_is_not_compiled_again_and_says_the_same() {
+    let known = Compiled::default();
+    for text in [
+        "status.deploy-app.failed",
+        "inputs.url == 'x'",
+        "status.deploy-app.failed &&",
+        "status.deploy-ap.failed",
+        "\n  nothing.x",
+        "[1, 2",
+    ] {
+        let parse = |known: &Compiled| {
+            let read = StepExpression::parse(text, &names(), &ALL, &["url"], known);
+            read.map(|read| (read.cel().to_owned(), read.compiled))
+                .map_err(|misread| misread.to_string())
+        };
+        let (first, again, alone) = (parse(&known), parse(&known), parse(&Compiled::default()));
+        match (first, again, alone) {
+            (Ok(first), Ok(again), Ok(alone)) => {
+                assert!(Arc::ptr_eq(&first.1, &again.1), "{text}");
+                assert_eq!(first.0, alone.0);
+            }
+            (Err(first), Err(again), Err(alone)) => assert_eq!((&first, &first), (&again, &alone)),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    // A name that is not there is refused before anything is compiled.
+    assert_eq!(known.len(), 5);
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const COMPONENT: Shape = Shape {
-    known: &["name", "type", "properties", "traits"],
+    known: &[&["name", "type", "properties", "traits"]],
     refused: &[
         (
             "dependsOn",
@@ -28,7 +28,7 @@ const COMPONENT: Shape = Shape {
     ],
 };
 const OBJECTS: Shape = Shape {
-    known: &["objects"],
+    known: &[&["objects"]],
     refused: &[(
         "urls",
         "urls is not supported yet: put the manifests into objects",

@@ -18,25 +18,22 @@ const NO_PORTS: &str = "a worker has no ports: use the type webservice";
 const NO_REVISION_LABEL: &str = "addRevisionLabel is not supported: a label that changes with every revision restarts \
                                  the pods; revisions are labelled on the workload";
 
+/// The container of every type with one, between what tells the types apart.
+pub(super) const CONTAINER: [&str; 5] = ["cmd", "args", "env", "cpu", "memory"];
+/// Its pod.
+pub(super) const POD: [&str; 9] = [
+    "volumes",
+    "volumeMounts",
+    "livenessProbe",
+    "readinessProbe",
+    "labels",
+    "annotations",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "hostAliases",
+];
 const WORKER: Shape = Shape {
-    known: &[
-        "image",
-        "cmd",
-        "args",
-        "env",
-        "cpu",
-        "memory",
-        "replicas",
-        "volumes",
-        "volumeMounts",
-        "livenessProbe",
-        "readinessProbe",
-        "labels",
-        "annotations",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "hostAliases",
-    ],
+    known: &[&["image"], &CONTAINER, &["replicas"], &POD],
     refused: &[
         ("port", NO_PORTS),
         ("ports", NO_PORTS),
@@ -46,31 +43,16 @@ const WORKER: Shape = Shape {
 };
 const WEBSERVICE: Shape = Shape {
     known: &[
-        "image",
-        "ports",
-        "port",
-        "exposeType",
-        "cmd",
-        "args",
-        "env",
-        "cpu",
-        "memory",
-        "replicas",
-        "volumes",
-        "volumeMounts",
-        "livenessProbe",
-        "readinessProbe",
-        "labels",
-        "annotations",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "hostAliases",
-        "addRevisionLabel",
+        &["image", "ports", "port", "exposeType"],
+        &CONTAINER,
+        &["replicas"],
+        &POD,
+        &["addRevisionLabel"],
     ],
     refused: &[],
 };
 const PORT: Shape = Shape {
-    known: &["port", "containerPort", "name", "protocol", "expose", "nodePort"],
+    known: &[&["port", "containerPort", "name", "protocol", "expose", "nodePort"]],
     refused: &[],
 };
 

@@ -18,44 +18,21 @@ use crate::{
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// How every placing step dispatches.
+const DISPATCH: [&str; 6] = [
+    "placementRef",
+    "policies",
+    "wait",
+    "maxParallel",
+    "parallelism",
+    "maxFailedClusters",
+];
 const DEPLOY: Shape = Shape {
-    known: &[
-        "placement",
-        "remainder",
-        "rebalance",
-        "tolerations",
-        "maxClusters",
-        "spread",
-        "overrides",
-        "placementRef",
-        "policies",
-        "wait",
-        "maxParallel",
-        "parallelism",
-        "maxFailedClusters",
-        "auto",
-    ],
+    known: &[&placement::FIELDS, &DISPATCH, &["auto"]],
     refused: &[INLINE_POLICIES, TERRAFORM],
 };
 const APPLY_COMPONENT: Shape = Shape {
-    known: &[
-        "name",
-        "component",
-        "patch",
-        "placement",
-        "remainder",
-        "rebalance",
-        "tolerations",
-        "maxClusters",
-        "spread",
-        "overrides",
-        "placementRef",
-        "policies",
-        "wait",
-        "maxParallel",
-        "parallelism",
-        "maxFailedClusters",
-    ],
+    known: &[&["name", "component", "patch"], &placement::FIELDS, &DISPATCH],
     refused: &[
         INLINE_POLICIES,
         TERRAFORM,
@@ -78,19 +55,19 @@ const TERRAFORM: (&str, &str) = (
     "ignoreTerraformComponent is not supported: there are no terraform components",
 );
 const WAIT: Shape = Shape {
-    known: &["until"],
+    known: &[&["until"]],
     refused: &[],
 };
 const PATCH: Shape = Shape {
-    known: &["to", "value", "valueFrom"],
+    known: &[&["to", "value", "valueFrom"]],
     refused: &[],
 };
 const PATCH_TO: Shape = Shape {
-    known: &["field"],
+    known: &[&["field"]],
     refused: &[],
 };
 const PATCH_FROM: Shape = Shape {
-    known: &["apiVersion", "kind", "name", "field"],
+    known: &[&["apiVersion", "kind", "name", "field"]],
     refused: &[],
 };
 /// What to do about a missing placement.

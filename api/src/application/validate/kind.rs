@@ -14,26 +14,26 @@ use crate::application::{
 use serde_json::{Value, json};
 
 const SUSPEND: Shape = Shape {
-    known: &["message", "duration"],
+    known: &[&["message", "duration"]],
     refused: &[],
 };
 const MESSAGE: Shape = Shape {
-    known: &["message"],
+    known: &[&["message"]],
     refused: &[],
 };
 const WAIT: Shape = Shape {
-    known: &["until", "steps"],
+    known: &[&["until", "steps"]],
     refused: &[(
         "continue",
         "continue is not supported: write the condition under until",
     )],
 };
 const EXPORT: Shape = Shape {
-    known: &["type", "component", "value"],
+    known: &[&["type", "component", "value"]],
     refused: &[],
 };
 const ROLLBACK: Shape = Shape {
-    known: &["to"],
+    known: &[&["to"]],
     refused: &[],
 };
 

@@ -38,8 +38,9 @@ use super::ValidApplication;
 use crate::names::{MAX_APPLICATION_NAME, NameError, check_dns_label};
 use crate::placement::PlacementSpec;
 use node::{Findings, Node, Shape};
+use roundhouse_expression::Compiled;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Something in a spec that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +53,7 @@ pub struct Violation {
 }
 
 const SPEC: Shape = Shape {
-    known: &["components", "policies", "workflow"],
+    known: &[&["components", "policies", "workflow"]],
     refused: &[],
 };
 
@@ -61,7 +62,15 @@ const SPEC: Shape = Shape {
 /// # Errors
 /// All violations that were found, in the order of the spec; never empty.
 pub fn validate(spec: &Value) -> Result<ValidApplication, Vec<Violation>> {
-    let findings = Findings::default();
+    validate_knowing(spec, &Arc::default())
+}
+
+/// [`validate()`] for who reads the same spec again and again: its expressions are compiled once.
+///
+/// # Errors
+/// As [`validate()`].
+pub fn validate_knowing(spec: &Value, compiled: &Arc<Compiled>) -> Result<ValidApplication, Vec<Violation>> {
+    let findings = Findings::knowing(compiled.clone());
     let application = read(&Node::root(spec, "spec", &findings));
     conclude(application, findings)
 }

@@ -1,22 +1,34 @@
 //! A cursor over JSON that notes what it cannot understand and goes on.
 
 use super::path::Path;
+use roundhouse_expression::Compiled;
 use serde_json::{Map, Value};
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::Arc};
 
-/// What was refused so far.
+/// What was refused so far, and the expressions that need not be compiled again.
 #[derive(Debug, Default)]
-pub(super) struct Findings(RefCell<Vec<(Path, String)>>);
+pub(super) struct Findings {
+    refused: RefCell<Vec<(Path, String)>>,
+    compiled: Arc<Compiled>,
+}
 
 impl Findings {
+    /// None yet, with expressions that were compiled before.
+    pub(super) fn knowing(compiled: Arc<Compiled>) -> Self {
+        Findings {
+            compiled,
+            ..Findings::default()
+        }
+    }
+
     /// Notes that the field at `path` is refused.
     pub(super) fn add(&self, path: Path, reason: impl Into<String>) {
-        self.0.borrow_mut().push((path, reason.into()));
+        self.refused.borrow_mut().push((path, reason.into()));
     }
 
     /// Everything noted, in the order of the document.
     pub(super) fn into_sorted(self) -> Vec<(Path, String)> {
-        let mut findings = self.0.into_inner();
+        let mut findings = self.refused.into_inner();
         findings.sort_by(|a, b| a.0.cmp(&b.0));
         findings
     }
@@ -25,10 +37,17 @@ impl Findings {
 /// The fields that an object may have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    /// Fields that are understood.
-    pub(super) known: &'static [&'static str],
+    /// Fields that are understood: lists that shapes share, in the order in which they are named.
+    pub(super) known: &'static [&'static [&'static str]],
     /// Fields that users of the format know and that are refused by name, with what to do instead.
     pub(super) refused: &'static [(&'static str, &'static str)],
+}
+
+impl Shape {
+    /// The fields that are understood.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.known.iter().flat_map(|list| list.iter().copied())
+    }
 }
 
 /// A value and where it is.
@@ -65,6 +84,11 @@ impl<'a> Node<'a> {
         self.findings.add(self.path.clone(), reason);
     }
 
+    /// The expressions that need not be compiled again.
+    pub(super) fn compiled(&self) -> &'a Compiled {
+        &self.findings.compiled
+    }
+
     fn expected<T>(&self, what: &str) -> Option<T> {
         self.refuse(format!("expected {what}, found {}", shown(self.value)));
         None
@@ -91,8 +115,8 @@ impl<'a> Node<'a> {
                 if !asks_for_nothing(value) {
                     field.refuse(*instead);
                 }
-            } else if !shape.known.contains(&key.as_str()) {
-                field.refuse(unknown_field(key, shape.known.iter().copied()));
+            } else if !shape.names().any(|name| name == key) {
+                field.refuse(unknown_field(key, shape.names()));
             }
         }
         Some(Object {

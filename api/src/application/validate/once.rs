@@ -9,28 +9,28 @@ use roundhouse_patch::field::FieldPath;
 use serde_json::Value;
 
 const APPLY_ONCE: Shape = Shape {
-    known: &["enable", "mode", "rules"],
+    known: &[&["enable", "mode", "rules"]],
     refused: &[],
 };
 const RULE: Shape = Shape {
-    known: &["selector", "strategy"],
+    known: &[&["selector", "strategy"]],
     refused: &[],
 };
 const SELECTOR: Shape = Shape {
-    known: &[
+    known: &[&[
         "componentNames",
         "componentTypes",
         "traitTypes",
         "resourceTypes",
         "resourceNames",
-    ],
+    ]],
     refused: &[(
         "oamTypes",
         "oamTypes is not supported: select by componentTypes, traitTypes or resourceTypes",
     )],
 };
 const STRATEGY: Shape = Shape {
-    known: &["path", "affect"],
+    known: &[&["path", "affect"]],
     refused: &[],
 };
 const AFFECT: [(&str, Affect); 3] = [

@@ -8,22 +8,22 @@ use crate::placement::{Change, Override, OverrideTarget, Rule, pieces};
 use serde_json::{Map, Value};
 
 const OVERRIDE: Shape = Shape {
-    known: &[
+    known: &[&[
         "rule",
         "clusterSelector",
         "clusters",
         "target",
         "patch",
         "jsonPatch",
-    ],
+    ]],
     refused: &[],
 };
 const TARGET: Shape = Shape {
-    known: &["kind", "name", "apiVersion", "namespace"],
+    known: &[&["kind", "name", "apiVersion", "namespace"]],
     refused: &[],
 };
 const OPERATION: Shape = Shape {
-    known: &["op", "path", "value", "from"],
+    known: &[&["op", "path", "value", "from"]],
     refused: &[],
 };
 const OPERATIONS: [(&str, &str); 6] = [

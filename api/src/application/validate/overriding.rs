@@ -12,11 +12,11 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 const OVERRIDE: Shape = Shape {
-    known: &["components", "selector"],
+    known: &[&["components", "selector"]],
     refused: &[],
 };
 const COMPONENT: Shape = Shape {
-    known: &["name", "type", "properties"],
+    known: &[&["name", "type", "properties"]],
     refused: &[
         (
             "traits",

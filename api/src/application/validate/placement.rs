@@ -27,7 +27,7 @@ pub(super) const FIELDS: [&str; 7] = [
 ];
 
 const RULE: Shape = Shape {
-    known: &[
+    known: &[&[
         "name",
         "clusterSelector",
         "clusters",
@@ -36,27 +36,27 @@ const RULE: Shape = Shape {
         "weights",
         "weightBy",
         "perCluster",
-    ],
+    ]],
     refused: &[],
 };
 const WEIGHT_BY: Shape = Shape {
-    known: &["label", "allocatable"],
+    known: &[&["label", "allocatable"]],
     refused: &[],
 };
 const SPREAD: Shape = Shape {
-    known: &["topologyKey", "maxSkew", "whenUnsatisfiable"],
+    known: &[&["topologyKey", "maxSkew", "whenUnsatisfiable"]],
     refused: &[],
 };
 const BOUNDS: Shape = Shape {
-    known: &["min", "max"],
+    known: &[&["min", "max"]],
     refused: &[],
 };
 const TOLERATION: Shape = Shape {
-    known: &["key", "operator", "value", "effect", "tolerationSeconds"],
+    known: &[&["key", "operator", "value", "effect", "tolerationSeconds"]],
     refused: &[],
 };
 const EXPRESSION: Shape = Shape {
-    known: &["key", "operator", "values"],
+    known: &[&["key", "operator", "values"]],
     refused: &[],
 };
 
@@ -325,9 +325,8 @@ fn requirement(node: &Node<'_>) {
 /// The requirement without unknown fields, which have been named already.
 fn known_fields(requirement: &Value) -> Value {
     let fields = EXPRESSION
-        .known
-        .iter()
-        .filter_map(|key| Some(((*key).to_owned(), requirement.get(key)?.clone())));
+        .names()
+        .filter_map(|key| Some((key.to_owned(), requirement.get(key)?.clone())));
     Value::Object(fields.collect())
 }
 

@@ -14,20 +14,20 @@ use crate::{
 use std::collections::BTreeSet;
 
 const POLICY: Shape = Shape {
-    known: &["name", "type", "properties"],
+    known: &[&["name", "type", "properties"]],
     refused: &[],
 };
 const PLACEMENT: Shape = Shape {
-    known: &placement::FIELDS,
+    known: &[&placement::FIELDS],
     refused: &[],
 };
 /// A policy that refers to a Placement.
 const REFERRING: Shape = Shape {
-    known: &["placementRef"],
+    known: &[&["placementRef"]],
     refused: &[],
 };
 const REFERENCE: Shape = Shape {
-    known: &["name"],
+    known: &[&["name"]],
     refused: &[(
         "namespace",
         "namespace cannot be set: a Placement is looked for in the application's namespace",

@@ -15,22 +15,22 @@ use std::{collections::BTreeSet, time::Duration};
 const MAX_NAME: usize = 63;
 
 const INPUT: Shape = Shape {
-    known: &["from", "parameterKey"],
+    known: &[&["from", "parameterKey"]],
     refused: &[(
         "name",
         "name is not known here: an input is called as what it is from",
     )],
 };
 const OUTPUT: Shape = Shape {
-    known: &["name", "valueFrom"],
+    known: &[&["name", "valueFrom"]],
     refused: &[],
 };
 const META: Shape = Shape {
-    known: &["alias"],
+    known: &[&["alias"]],
     refused: &[],
 };
 const UNTIL: Shape = Shape {
-    known: &["ready"],
+    known: &[&["ready"]],
     refused: &[],
 };
 /// What `until` is told.
@@ -51,7 +51,13 @@ pub(super) struct Scope<'s> {
 impl Scope<'_> {
     /// Understands an expression.
     pub(super) fn expression(&self, node: &Node<'_>, variables: &[&str]) -> Option<StepExpression> {
-        match StepExpression::parse(node.text()?, &self.names, variables, &self.inputs) {
+        match StepExpression::parse(
+            node.text()?,
+            &self.names,
+            variables,
+            &self.inputs,
+            node.compiled(),
+        ) {
             Ok(expression) => Some(expression),
             Err(misread) => {
                 node.refuse(misread.to_string());
@@ -150,7 +156,7 @@ pub(super) fn inputs<'a>(
                 from.refuse(format!("there is no output named {text:?}{known}"));
                 return None;
             }
-            match StepExpression::parse(text, names, &["status", "context"], &[]) {
+            match StepExpression::parse(text, names, &["status", "context"], &[], from.compiled()) {
                 Ok(expression) => InputSource::Expression(expression),
                 Err(misread) => {
                     from.refuse(format!("is no output of a step, and no expression: {misread}"));
@@ -220,7 +226,9 @@ fn source(node: &Node<'_>, scope: &Scope<'_>, origin: Origin<'_>) -> Option<Outp
             .map(OutputSource::Expression),
         Origin::Clusters(component) => {
             let text = node.text()?;
-            if let Ok(expression) = StepExpression::parse(text, &scope.names, &COMMON, &scope.inputs) {
+            if let Ok(expression) =
+                StepExpression::parse(text, &scope.names, &COMMON, &scope.inputs, node.compiled())
+            {
                 return Some(OutputSource::Expression(expression));
             }
             let expression = scope.expression(node, &["output"])?;

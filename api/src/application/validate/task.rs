@@ -1,7 +1,7 @@
 //! The properties of `task` and `cron-task`, with the names and meanings that KubeVela's users know.
 
 use super::{
-    container::{MAX_REPLICAS, common},
+    container::{CONTAINER, MAX_REPLICAS, POD, common},
     node::{Node, Object, Shape},
     schedule,
 };
@@ -13,29 +13,10 @@ const NO_REVISION_LABEL: &str = "addRevisionLabel is not supported: a label that
                                  another Job; revisions are labelled on the workload";
 const NO_SCHEDULE: &str = "a task runs once: use the type cron-task";
 
+/// How a Job ends.
+const JOB: [&str; 3] = ["backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"];
 const TASK: Shape = Shape {
-    known: &[
-        "image",
-        "count",
-        "restart",
-        "cmd",
-        "args",
-        "env",
-        "cpu",
-        "memory",
-        "volumes",
-        "volumeMounts",
-        "livenessProbe",
-        "readinessProbe",
-        "labels",
-        "annotations",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "hostAliases",
-        "backoffLimit",
-        "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
-    ],
+    known: &[&["image", "count", "restart"], &CONTAINER, &POD, &JOB],
     refused: &[
         ("replicas", NO_REPLICAS),
         ("port", NO_PORTS),
@@ -49,32 +30,17 @@ const TASK: Shape = Shape {
 };
 const CRON_TASK: Shape = Shape {
     known: &[
-        "image",
-        "schedule",
-        "count",
-        "restart",
-        "cmd",
-        "args",
-        "env",
-        "cpu",
-        "memory",
-        "volumes",
-        "volumeMounts",
-        "livenessProbe",
-        "readinessProbe",
-        "labels",
-        "annotations",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "hostAliases",
-        "concurrencyPolicy",
-        "suspend",
-        "startingDeadlineSeconds",
-        "successfulJobsHistoryLimit",
-        "failedJobsHistoryLimit",
-        "backoffLimit",
-        "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
+        &["image", "schedule", "count", "restart"],
+        &CONTAINER,
+        &POD,
+        &[
+            "concurrencyPolicy",
+            "suspend",
+            "startingDeadlineSeconds",
+            "successfulJobsHistoryLimit",
+            "failedJobsHistoryLimit",
+        ],
+        &JOB,
     ],
     refused: &[
         ("replicas", NO_REPLICAS),

@@ -7,12 +7,12 @@ use super::{
 use crate::placement::{ClusterSelector, PlacementSpec, Rule};
 
 const TOPOLOGY: Shape = Shape {
-    known: &[
+    known: &[&[
         "clusters",
         "clusterLabelSelector",
         "clusterSelector",
         "allowEmpty",
-    ],
+    ]],
     refused: &[(
         "namespace",
         "namespace is not supported: set metadata.namespace in the manifests, or deliver from an Application in that namespace",

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 const BY_TYPE: Shape = Shape {
-    known: &["pvc", "configMap", "secret", "emptyDir", "hostPath"],
+    known: &[&["pvc", "configMap", "secret", "emptyDir", "hostPath"]],
     refused: &[],
 };
-const PVC: Shape = shape(&["name", "mountPath", "subPath", "type", "claimName"]);
-const CONFIG_MAP: Shape = shape(&[
+const PVC: Shape = shape(&[&["name", "mountPath", "subPath", "type", "claimName"]]);
+const CONFIG_MAP: Shape = shape(&[&[
     "name",
     "mountPath",
     "subPath",
@@ -23,8 +23,8 @@ const CONFIG_MAP: Shape = shape(&[
     "cmName",
     "defaultMode",
     "items",
-]);
-const SECRET: Shape = shape(&[
+]]);
+const SECRET: Shape = shape(&[&[
     "name",
     "mountPath",
     "subPath",
@@ -32,12 +32,12 @@ const SECRET: Shape = shape(&[
     "secretName",
     "defaultMode",
     "items",
-]);
-const EMPTY_DIR: Shape = shape(&["name", "mountPath", "subPath", "type", "medium"]);
-const HOST_PATH: Shape = shape(&["name", "mountPath", "subPath", "type", "path"]);
-const ITEM: Shape = shape(&["key", "path", "mode"]);
+]]);
+const EMPTY_DIR: Shape = shape(&[&["name", "mountPath", "subPath", "type", "medium"]]);
+const HOST_PATH: Shape = shape(&[&["name", "mountPath", "subPath", "type", "path"]]);
+const ITEM: Shape = shape(&[&["key", "path", "mode"]]);
 
-const fn shape(known: &'static [&'static str]) -> Shape {
+const fn shape(known: &'static [&'static [&'static str]]) -> Shape {
     Shape { known, refused: &[] }
 }
 

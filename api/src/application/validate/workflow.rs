@@ -16,42 +16,31 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_STEPS: usize = 500;
 
 const WORKFLOW: Shape = Shape {
-    known: &["mode", "steps"],
+    known: &[&["mode", "steps"]],
     refused: &[("ref", "ref is not supported yet: write the steps here")],
 };
 const MODE: Shape = Shape {
-    known: &["steps", "subSteps"],
+    known: &[&["steps", "subSteps"]],
     refused: &[],
 };
 const MODES: [(&str, Mode); 2] = [("StepByStep", Mode::StepByStep), ("DAG", Mode::Dag)];
+/// What every step has, groups and those in groups included.
+const COMMON: [&str; 8] = [
+    "name",
+    "type",
+    "meta",
+    "if",
+    "timeout",
+    "dependsOn",
+    "inputs",
+    "outputs",
+];
 const STEP: Shape = Shape {
-    known: &[
-        "name",
-        "type",
-        "meta",
-        "if",
-        "timeout",
-        "dependsOn",
-        "inputs",
-        "outputs",
-        "mode",
-        "subSteps",
-        "properties",
-    ],
+    known: &[&COMMON, &["mode", "subSteps", "properties"]],
     refused: &[STAGE],
 };
 const SUB_STEP: Shape = Shape {
-    known: &[
-        "name",
-        "type",
-        "meta",
-        "if",
-        "timeout",
-        "dependsOn",
-        "inputs",
-        "outputs",
-        "properties",
-    ],
+    known: &[&COMMON, &["properties"]],
     refused: &[
         STAGE,
         (

@@ -242,3 +242,22 @@ fn taints_count_from_when_the_hub_saw_them() {
     assert_eq!(added, [Some(1), None, Some(5)]);
     assert_eq!(fleet.inventory.get("c1").map(|facts| &facts.taints), Some(taints));
 }
+
+#[test]
+fn expressions_are_kept_as_long_as_the_spec_is() {
+    let cache = Cache::default();
+    let resource = ApiResource::erase::<Application>(&());
+    let stored = |uid: &str, generation, version: &str| {
+        let mut object = DynamicObject::new("app", &resource).data(json!({"spec": {}}));
+        object.metadata.namespace = Some("default".to_owned());
+        object.metadata.uid = Some(uid.to_owned());
+        object.metadata.generation = Some(generation);
+        object.metadata.resource_version = Some(version.to_owned());
+        cache.put_application(object).expressions.clone()
+    };
+    let first = stored("a", 1, "1");
+    assert!(Arc::ptr_eq(&first, &stored("a", 1, "2")), "a status was written");
+    let second = stored("a", 2, "3");
+    assert!(!Arc::ptr_eq(&first, &second), "another spec");
+    assert!(!Arc::ptr_eq(&second, &stored("b", 2, "4")), "another application");
+}

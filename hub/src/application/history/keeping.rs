@@ -110,6 +110,9 @@ impl Hub {
         used.extend(bundles);
         let decisions = self.cache.decisions(key);
         used.extend(decisions.values().map(|decision| decision.spec.revision.clone()));
+        // What a cluster that waits for its turn is made again of.
+        let waiting = decisions.values().flat_map(|decision| &decision.spec.waiting);
+        used.extend(waiting.filter_map(|waiting| waiting.revision.clone()));
         let all = || own.iter().map(Arc::as_ref);
         used.extend(rollback_target(all(), "").map(ResourceExt::name_any));
         let present = latest.unwrap_or_default();

@@ -6,7 +6,7 @@ use crate::application::{Channel, Notification};
 use serde_json::Map;
 
 const NOTIFICATION: Shape = Shape {
-    known: &["message", "slack", "teams", "webhook"],
+    known: &[&["message", "slack", "teams", "webhook"]],
     refused: &[
         ("lark", "lark is not supported: use slack, teams, or webhook"),
         (
@@ -18,16 +18,16 @@ const NOTIFICATION: Shape = Shape {
 };
 const CHANNELS: [&str; 3] = ["slack", "teams", "webhook"];
 const CHANNEL: Shape = Shape {
-    known: &["url", "message"],
+    known: &[&["url", "message"]],
     refused: &[],
 };
 /// As KubeVela and Slack have it.
 const SLACK_MESSAGE: Shape = Shape {
-    known: &["text", "blocks", "attachments", "thread_ts", "mrkdwn"],
+    known: &[&["text", "blocks", "attachments", "thread_ts", "mrkdwn"]],
     refused: &[],
 };
 const MESSAGE: Shape = Shape {
-    known: &["text"],
+    known: &[&["text"]],
     refused: &[],
 };
 

@@ -7,11 +7,11 @@ use crate::names::{GROUP, OAM_GROUP};
 const CLUSTER: &str =
     "objects in clusters are not supported here yet: deliver them as a component of type k8s-objects";
 const APPLY: Shape = Shape {
-    known: &["value"],
+    known: &[&["value"]],
     refused: &[("cluster", CLUSTER), ("clusters", CLUSTER)],
 };
 const NAMED: Shape = Shape {
-    known: &["apiVersion", "kind", "namespace", "name"],
+    known: &[&["apiVersion", "kind", "namespace", "name"]],
     refused: &[("cluster", CLUSTER), ("clusters", CLUSTER)],
 };
 

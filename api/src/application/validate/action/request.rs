@@ -17,7 +17,7 @@ const STATUS_HINT: &str =
     "write a status such as 200, a class such as \"2xx\", a range such as \"200-204\", or \"any\"";
 
 const REQUEST: Shape = Shape {
-    known: &[
+    known: &[&[
         "url",
         "method",
         "headers",
@@ -25,11 +25,11 @@ const REQUEST: Shape = Shape {
         "body",
         "timeout",
         "expectedStatus",
-    ],
+    ]],
     refused: &[("data", "data is webhook's: of a request write body")],
 };
 const WEBHOOK: Shape = Shape {
-    known: &[
+    known: &[&[
         "url",
         "method",
         "headers",
@@ -37,7 +37,7 @@ const WEBHOOK: Shape = Shape {
         "body",
         "timeout",
         "expectedStatus",
-    ],
+    ]],
     refused: &[],
 };
 

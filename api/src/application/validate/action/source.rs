@@ -5,18 +5,18 @@ use super::object::is_name;
 use crate::application::{SecretKey, TextSource};
 
 const SOURCE: Shape = Shape {
-    known: &["value", "secretRef", "valueFrom"],
+    known: &[&["value", "secretRef", "valueFrom"]],
     refused: &[],
 };
 const VALUE_FROM: Shape = Shape {
-    known: &["secretKeyRef"],
+    known: &[&["secretKeyRef"]],
     refused: &[(
         "configMapKeyRef",
         "configMapKeyRef is not supported: use secretKeyRef, or write the value",
     )],
 };
 const SECRET: Shape = Shape {
-    known: &["name", "key"],
+    known: &[&["name", "key"]],
     refused: &[(
         "namespace",
         "a Secret is read in the application's namespace only: leave it out",
@@ -30,9 +30,7 @@ pub(super) fn text_source(node: &Node<'_>) -> Option<TextSource> {
     }
     let object = node.object(&SOURCE)?;
     let given: Vec<&str> = SOURCE
-        .known
-        .iter()
-        .copied()
+        .names()
         .filter(|field| object.optional(field).is_some())
         .collect();
     match given.as_slice() {

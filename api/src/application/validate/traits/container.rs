@@ -14,23 +14,23 @@ use crate::names::check_dns_label;
 use serde_json::{Map, Value, json};
 
 const ENV: Shape = Shape {
-    known: &["containerName", "replace", "env", "unset", "containers"],
+    known: &[&["containerName", "replace", "env", "unset", "containers"]],
     refused: &[],
 };
 const ENV_OF_CONTAINER: Shape = Shape {
-    known: &["containerName", "replace", "env", "unset"],
+    known: &[&["containerName", "replace", "env", "unset"]],
     refused: &[],
 };
 const RESOURCE: Shape = Shape {
-    known: &["cpu", "memory", "requests", "limits"],
+    known: &[&["cpu", "memory", "requests", "limits"]],
     refused: &[],
 };
 const AMOUNTS: Shape = Shape {
-    known: &["cpu", "memory"],
+    known: &[&["cpu", "memory"]],
     refused: &[],
 };
 const SIDECAR: Shape = Shape {
-    known: &[
+    known: &[&[
         "name",
         "image",
         "cmd",
@@ -39,11 +39,11 @@ const SIDECAR: Shape = Shape {
         "volumes",
         "livenessProbe",
         "readinessProbe",
-    ],
+    ]],
     refused: &[],
 };
 const VOLUME: Shape = Shape {
-    known: &["name", "path"],
+    known: &[&["name", "path"]],
     refused: &[],
 };
 /// Names of containers are DNS labels.

@@ -19,7 +19,7 @@ use crate::application::{ComponentKind, ValidTrait, merge_traits};
 use target::Target;
 
 const TRAIT: Shape = Shape {
-    known: &["type", "properties"],
+    known: &[&["type", "properties"]],
     refused: &[],
 };
 

@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 const SCALER: Shape = Shape {
-    known: &["replicas"],
+    known: &[&["replicas"]],
     refused: &[],
 };
 const EXPOSE: Shape = Shape {
-    known: &["ports", "port", "type", "annotations", "matchLabels"],
+    known: &[&["ports", "port", "type", "annotations", "matchLabels"]],
     refused: &[],
 };
 const PORT: Shape = Shape {
-    known: &["port", "name", "protocol", "nodePort"],
+    known: &[&["port", "name", "protocol", "nodePort"]],
     refused: &[],
 };
 

@@ -1,0 +1,249 @@
+//! A step that dispatches to few clusters at a time and stops on its way: what it has not come to stays as it was,
+//! whatever happens next.
+
+use crate::{
+    agents::Script,
+    world::{World, web},
+};
+use roundhouse_api::application::{ApplicationPhase, StepPhase};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const FOUR: [(&str, &str); 4] = [("c1", "east"), ("c2", "east"), ("c3", "east"), ("c4", "east")];
+
+/// All clusters of a region, one after the other, none of which may fail.
+fn careful(region: &str) -> Value {
+    json!({"name": region, "type": "deploy", "properties": {"placement": [{"clusterSelector": {"region": region}}],
+        "maxParallel": 1, "maxFailedClusters": 0}})
+}
+
+fn approve() -> Value {
+    json!({"name": "approve", "type": "suspend"})
+}
+
+fn app(image: &str, steps: &[Value]) -> Value {
+    json!({"components": web(image), "workflow": {"steps": steps}})
+}
+
+/// Cluster -> hash of its Bundle.
+async fn hashes(world: &World) -> BTreeMap<String, Option<String>> {
+    let mut all = BTreeMap::new();
+    for (cluster, _) in FOUR {
+        if let Some(bundle) = world.bundle(cluster, "app").await {
+            all.insert(cluster.to_owned(), bundle.spec.hash);
+        }
+    }
+    all
+}
+
+/// `nginx:1` on all four, and `nginx:2` failed on the first of them.
+async fn failed_at_the_first() -> World {
+    let world = World::new(&FOUR).await;
+    world.apply("app", app("nginx:1", &[careful("east")])).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.agents.script("c1", Script::Failed).await;
+    world.apply("app", app("nginx:2", &[careful("east")])).await;
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_a_failed_run_has_not_come_to_keep_what_they_have() {
+    let mut world = failed_at_the_first().await;
+    let images = world.dispatched("app").await;
+    let expected = [
+        ("c1", "nginx:2"),
+        ("c2", "nginx:1"),
+        ("c3", "nginx:1"),
+        ("c4", "nginx:1"),
+    ];
+    for (cluster, image) in expected {
+        assert_eq!(images[cluster].1, image, "{cluster}");
+    }
+    let before = hashes(&world).await;
+    // A label of another cluster.
+    world.label_cluster("c4", json!({"rack": "12"})).await;
+    world.label_cluster("c1", json!({"region": "west"})).await;
+    world.rest().await;
+    world.label_cluster("c1", json!({"region": "east"})).await;
+    world.join("c5", &[("region", "east")]).await;
+    world.rest().await;
+    assert_eq!(hashes(&world).await, before, "a label");
+    // A hub that starts again.
+    world.stop_hub().await;
+    world.start_hub();
+    world.rest().await;
+    assert_eq!(hashes(&world).await, before, "a restart");
+    // A report of an agent.
+    for script in [Script::Ready, Script::Silent, Script::Failed] {
+        world.agents.script("c1", script).await;
+        world.agents.script("c3", script).await;
+        world.rest().await;
+        assert_eq!(hashes(&world).await, before, "a report, {script:?}");
+    }
+    assert!(world.bundle("c5", "app").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_never_had_a_bundle_get_none_while_the_next_run_waits_for_approval() {
+    let mut world = World::new(&FOUR).await;
+    world.agents.script("c1", Script::Failed).await;
+    world.apply("app", app("nginx:1", &[careful("east")])).await;
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world
+        .apply("app", app("nginx:2", &[approve(), careful("east")]))
+        .await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.rest().await;
+    world.stop_hub().await;
+    world.start_hub();
+    world.label_cluster("c4", json!({"rack": "12"})).await;
+    world.rest().await;
+    let dispatched = world.dispatched("app").await;
+    assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1"], "{dispatched:?}");
+    // The same run once more, from the start: approval comes first.
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world
+        .patch_status("app", json!({"phase": "runningWorkflow", "workflow": null}))
+        .await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.rest().await;
+    let dispatched = world.dispatched("app").await;
+    assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1"], "{dispatched:?}");
+    world.agents.script("c1", Script::Ready).await;
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.images("app").await, ["nginx:2"]);
+    assert_eq!(world.dispatched("app").await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_vanishes_is_made_again_of_the_revision_that_the_cluster_had() {
+    let mut world = failed_at_the_first().await;
+    let before = hashes(&world).await;
+    for (n, restarted) in [false, true].into_iter().enumerate() {
+        for cluster in ["c1", "c2"] {
+            world.remove_bundle(cluster, "app").await;
+        }
+        if restarted {
+            world.stop_hub().await;
+            world.start_hub();
+        }
+        world
+            .until("app", &format!("both are back, {n}"), async |world: &World| {
+                (hashes(world).await.len() == 4).then_some(())
+            })
+            .await;
+        world.rest().await;
+        assert_eq!(hashes(&world).await, before);
+        // Then the same in the run that follows, before it comes to the step.
+        world
+            .apply("app", app("nginx:3", &[approve(), careful("east")]))
+            .await;
+        world
+            .until_phase("app", ApplicationPhase::WorkflowSuspending)
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_fails_gives_no_place_to_the_next_cluster_in_the_same_look() {
+    let mut world = World::new(&FOUR).await;
+    for cluster in ["c1", "c2"] {
+        world.agents.script(cluster, Script::Silent).await;
+    }
+    let mut step = careful("east");
+    step["properties"]["maxParallel"] = json!(2);
+    world.apply("app", app("nginx:1", &[step])).await;
+    world
+        .until("app", "two are under way", async |world: &World| {
+            (world.dispatched("app").await.len() == 2).then_some(())
+        })
+        .await;
+    world.rest().await;
+    // Both reports are seen at once.
+    world.stop_hub().await;
+    world.agents.script("c1", Script::Failed).await;
+    world.agents.script("c2", Script::Ready).await;
+    world.start_hub();
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    let dispatched = world.dispatched("app").await;
+    assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1", "c2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_stopped_does_not_hold_up_another_one_on_the_same_clusters() {
+    let world = World::new(&FOUR).await;
+    world.agents.script("c1", Script::Failed).await;
+    let all = json!({"name": "all", "type": "deploy", "if": "status.east.failed",
+        "properties": {"placement": [{"clusterSelector": {"region": "east"}}], "wait": "none"}});
+    world.apply("app", app("nginx:1", &[careful("east"), all])).await;
+    world
+        .until("app", "the second step is done", async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step("all")?.phase == StepPhase::Succeeded).then_some(())
+        })
+        .await;
+    assert_eq!(world.dispatched("app").await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn few_clusters_are_under_way_also_while_an_earlier_step_is_refreshed() {
+    let world = World::new(&[("c1", "east"), ("c2", "west")]).await;
+    let steps = [careful("east"), careful("west")];
+    world.apply("app", app("nginx:1", &steps)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    for cluster in ["c3", "c4", "c5"] {
+        world.agents.script(cluster, Script::Silent).await;
+        world.join(cluster, &[("region", "west")]).await;
+    }
+    world
+        .until("app", "one of them is under way", async |world: &World| {
+            (world.dispatched("app").await.len() == 3).then_some(())
+        })
+        .await;
+    world.rest().await;
+    world.join("c6", &[("region", "east")]).await;
+    world
+        .until("app", "the east is refreshed", async |world: &World| {
+            world.bundle("c6", "app").await.map(drop)
+        })
+        .await;
+    world.rest().await;
+    assert_eq!(world.dispatched("app").await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_without_its_input_dispatches_nothing() {
+    let world = World::new(&FOUR).await;
+    let step = json!({"name": "web", "type": "apply-component",
+        "properties": {"component": "web", "placement": [{"clusterSelector": {"region": "east"}}]}});
+    world
+        .apply("app", app("nginx:1", std::slice::from_ref(&step)))
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let before = hashes(&world).await;
+    let mut lacking = step;
+    lacking["properties"]["patch"] = json!({"to": {"field": "spec.minReadySeconds"}});
+    lacking["inputs"] = json!([{"from": "context.nothing", "parameterKey": "patch.value"}]);
+    world
+        .apply("app", app("nginx:2", std::slice::from_ref(&lacking)))
+        .await;
+    world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    assert_eq!(hashes(&world).await, before);
+    // Nor where nothing was decided before.
+    world
+        .apply("other", app("nginx:2", std::slice::from_ref(&lacking)))
+        .await;
+    world.until_phase("other", ApplicationPhase::WorkflowFailed).await;
+    world.rest().await;
+    assert_eq!(world.dispatched("other").await.len(), 0);
+}
