@@ -245,7 +245,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             .collect(),
         plan,
         observed,
-        held: judged.and_then(|judged| judged.held),
+        held: judged.and_then(|judged| Some(judged.held?.message)),
         application: delivery.application,
         valid: delivery.valid,
     })
