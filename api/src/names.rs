@@ -95,6 +95,8 @@ pub mod annotation {
     /// On a Namespace of the hub: further namespaces of the members that Applications in it may have objects in, separated
     /// by commas; `team-*` for all that begin so.
     pub const ALLOW_NAMESPACES: &str = "roundhouse.dev/allow-namespaces";
+    /// On the definition of Applications, written by the hub: what its tenancy is, `open` or `namespace`, for who plans.
+    pub const TENANCY: &str = "roundhouse.dev/tenancy";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }

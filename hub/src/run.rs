@@ -14,13 +14,15 @@ use kube::{
 use roundhouse_api::{
     clock::SharedClock,
     crds, hash,
-    names::{HUB_FIELD_MANAGER, OAM_GROUP, label},
+    names::{HUB_FIELD_MANAGER, OAM_GROUP, annotation, label},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Content hash of an installed definition: it is written again only when it differs.
 const DEFINITION_HASH: &str = "roundhouse.dev/definition-hash";
+/// The definition of Applications.
+pub const APPLICATIONS: &str = "applications.core.oam.dev";
 /// How long the API server may take to serve a new definition.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -78,12 +80,11 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) -> Result<(), HubError> {
-    let installing = Box::pin(install(&client, options.take_over_core_oam));
-    let installed = shutdown.run_until_cancelled(installing).await;
-    let Some(installed) = installed else {
-        return Ok(());
-    };
-    installed?;
+    let installing = Box::pin(install(&client, &options));
+    match shutdown.run_until_cancelled(installing).await {
+        None => return Ok(()),
+        Some(installed) => installed?,
+    }
     let mut options = options;
     if options.application.executor.is_none() {
         let runner = Runner::new(client.clone(), options.egress, clock.clone());
@@ -100,16 +101,23 @@ pub async fn run(
     Ok(())
 }
 
-/// Installs the definitions of the hub; one that is there as it should be is not written.
+/// Installs the definitions of the hub; one that is there as it should be is not written. That of Applications says what the
+/// hub's tenancy is.
 ///
 /// # Errors
 /// [`HubError`]; nothing is written if definitions of `core.oam.dev` belong to somebody else.
-pub async fn install(client: &Client, take_over_core_oam: bool) -> Result<(), HubError> {
+pub async fn install(client: &Client, options: &HubOptions) -> Result<(), HubError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut due = Vec::new();
     let mut foreign = Vec::new();
-    for definition in crds::hub() {
+    for mut definition in crds::hub() {
         let name = definition.name_any();
+        if name == APPLICATIONS {
+            let tenancy = options.application.tenancy.word().to_owned();
+            definition
+                .annotations_mut()
+                .insert(annotation::TENANCY.to_owned(), tenancy);
+        }
         let existing = api.get_opt(&name).await.map_err(|source| failed(&name, source))?;
         let owned = |crd: &CustomResourceDefinition| {
             crd.labels().get(label::MANAGED_BY).map(String::as_str) == Some(label::MANAGED_BY_VALUE)
@@ -119,7 +127,7 @@ pub async fn install(client: &Client, take_over_core_oam: bool) -> Result<(), Hu
         }
         due.push((definition, existing));
     }
-    if !foreign.is_empty() && !take_over_core_oam {
+    if !foreign.is_empty() && !options.take_over_core_oam {
         return Err(HubError::ForeignDefinitions {
             names: foreign.join(", "),
         });
@@ -153,7 +161,7 @@ async fn write(
     let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
     definition
         .annotations_mut()
-        .insert(DEFINITION_HASH.to_owned(), hash.clone());
+        .insert(DEFINITION_HASH.to_owned(), hash);
     let post = PostParams {
         field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
         ..PostParams::default()
@@ -161,11 +169,12 @@ async fn write(
     let answer = match existing {
         None => api.create(&post, &definition).await.map(drop),
         Some(existing) => {
-            let labelled = definition
-                .labels()
-                .iter()
-                .all(|(k, v)| existing.labels().get(k) == Some(v));
-            if labelled && existing.annotations().get(DEFINITION_HASH) == Some(&hash) {
+            let has = |there: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
+                wanted.iter().all(|(key, value)| there.get(key) == Some(value))
+            };
+            if has(existing.labels(), definition.labels())
+                && has(existing.annotations(), definition.annotations())
+            {
                 return Ok(());
             }
             definition

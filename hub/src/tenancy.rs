@@ -14,13 +14,31 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What Applications may contain.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Tenancy {
     /// Everything.
     #[default]
     Open,
     /// Objects in the Application's own namespace, and what its Namespace allows.
     Namespace,
+}
+
+impl Tenancy {
+    /// As flags and annotations have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Tenancy::Open => "open",
+            Tenancy::Namespace => "namespace",
+        }
+    }
+
+    /// The tenancy of this word.
+    pub fn of(word: &str) -> Option<Tenancy> {
+        [Tenancy::Open, Tenancy::Namespace]
+            .into_iter()
+            .find(|tenancy| tenancy.word() == word)
+    }
 }
 
 /// Kinds of Kubernetes that have a namespace, by group.
@@ -66,7 +84,7 @@ const NAMESPACED: [(&str, &[&str]); 13] = [
 ];
 
 /// What the Applications of one namespace may contain beyond the rules.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct AllowList {
     kinds: Vec<String>,
     namespaces: Vec<String>,
@@ -99,6 +117,33 @@ impl AllowList {
             Some(beginning) => namespace.starts_with(beginning),
             None => entry == namespace,
         })
+    }
+}
+
+/// The rules of a hub, as far as somebody has read them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// Its tenancy.
+    pub tenancy: Tenancy,
+    /// What its Namespaces allow, by name.
+    pub allowed: BTreeMap<String, AllowList>,
+}
+
+impl Rules {
+    /// What the hub would refuse an Application for.
+    pub fn violations(
+        &self,
+        namespace: &str,
+        application: &ValidApplication,
+        rendered: &Rendered,
+        variants: &Variants,
+    ) -> Vec<Violation> {
+        if self.tenancy == Tenancy::Open {
+            return Vec::new();
+        }
+        let none = AllowList::default();
+        let allowed = self.allowed.get(namespace).unwrap_or(&none);
+        violations(namespace, application, rendered, variants, allowed)
     }
 }
 

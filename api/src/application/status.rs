@@ -46,6 +46,22 @@ pub struct ApplicationStatus {
     /// Removals of the last hour, against which the delete budget counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removals: Option<Removals>,
+    /// Removals that wait for a confirmation: what condition `DeletesHeld` tells people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_deletes: Option<HeldDeletes>,
+}
+
+/// Removals that wait for a confirmation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldDeletes {
+    /// What a confirmation has to name: it stands for exactly these Bundles.
+    pub hash: String,
+    /// How many clusters would lose the application.
+    pub count: u32,
+    /// Which ones, sorted; at most [`MAX_NOT_READY`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<String>,
 }
 
 /// What the delete budget counts: removals of the last hour, none of them from before the last confirmed set.

@@ -12,4 +12,5 @@ mod memory;
 mod metrics;
 mod moves;
 mod steering;
+mod tenancy;
 mod yard;

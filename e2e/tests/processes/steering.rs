@@ -220,6 +220,57 @@ async fn a_run_is_paused_goes_on_is_terminated_and_starts_again() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_run_starts_again_from_a_step_and_keeps_what_is_before_it() -> Result<()> {
+    let yard = Yard::start().await?;
+    let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
+    let mut east = region("east", "70%");
+    east["meta"] = json!({"alias": "East first"});
+    let approve = json!({"name": "approve", "type": "suspend"});
+    apply(
+        &yard,
+        spec("nginx:1.28", &json!([east, approve, region("west", "30%")])),
+    )
+    .await?;
+    ends(&yard, AWAITING, &ready).await?;
+    ends(&yard, 0, &["resume", "web"]).await?;
+    ends(&yard, 0, &ready).await?;
+    let steps = async |code| -> Result<Value> {
+        let text = ends(&yard, code, &["status", "web", "-o", "json"]).await?;
+        let status: Value = serde_json::from_str(&text).context(text)?;
+        Ok(status["status"]["workflow"]["steps"].clone())
+    };
+    let before = steps(0).await?;
+
+    let restarted = ends(&yard, 0, &["restart", "web", "--step", "approve"]).await?;
+    assert_eq!(restarted, "application default/web restarted from step approve\n");
+    ends(&yard, AWAITING, &ready).await?;
+    let again = steps(AWAITING).await?;
+    assert_eq!(again[0], before[0], "east keeps its outcome");
+    assert_eq!(
+        (again[1]["phase"].as_str(), again[2]["phase"].as_str()),
+        (Some("suspending"), Some("pending"))
+    );
+    let refused = ends(&yard, REFUSED, &["restart", "web", "--step", "west"]).await?;
+    ensure!(refused.contains("step west has not started"), "{refused}");
+    let status = ends(&yard, AWAITING, &["status", "web"]).await?;
+    ensure!(status.contains("east (East first)"), "{status}");
+    assert_eq!(
+        (asked(&yard, "east-1").await?, asked(&yard, "west-1").await?),
+        (Some(7), Some(3)),
+        "what was delivered stays"
+    );
+    ends(&yard, 0, &["resume", "web"]).await?;
+    ends(&yard, 0, &ready).await?;
+    let after = steps(0).await?;
+    assert_eq!(after[0], before[0]);
+    assert_ne!(
+        after[2]["firstExecuteTime"], before[2]["firstExecuteTime"],
+        "west has run again"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_rollback_delivers_an_old_content_and_the_history_shows_it() -> Result<()> {
     let yard = Yard::start().await?;
     let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
@@ -303,7 +354,14 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
         "{wrong}"
     );
     assert!(asked(&yard, "west-1").await?.is_some(), "nothing was removed");
+    assert_eq!(status["status"]["heldDeletes"]["hash"], json!(hash));
+    assert_eq!(
+        status["status"]["heldDeletes"]["clusters"],
+        json!(["west-1", "west-2"])
+    );
     ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    // What is approved awaits nobody any more, whether the hub has taken it up or not.
+    ends(&yard, 0, &ready).await?;
     soon("west lets go", async || {
         let left = (asked(&yard, "west-1").await?, asked(&yard, "west-2").await?);
         Ok(if left == (None, None) { Ok(()) } else { Err(left) })

@@ -10,6 +10,7 @@ use crate::{
     dispatch::{Content, Observed, Plan, Share},
     placement::ClusterFacts,
     render::{self, ReplicaPaths},
+    tenancy::Rules,
     workflow::{self, Limits, Reach, ResolvedPatch, Spec},
 };
 use jiff::Timestamp;
@@ -29,9 +30,15 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Debug, Default)]
 pub struct Snapshot {
     cache: Cache,
+    rules: Rules,
 }
 
 impl Snapshot {
+    /// Sets what Applications may contain; everything, if this is never called.
+    pub fn govern(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
     /// Takes a cluster in.
     pub fn put_cluster(&self, cluster: &Cluster) {
         self.cache.put_cluster(cluster);
@@ -182,6 +189,11 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         .as_ref()
         .and_then(|stored| stored.status.latest_revision.as_ref());
     let variants = render::variants(proposal.namespace, proposal.name, &valid);
+    let rules = &snapshot.rules;
+    let violations = rules.violations(proposal.namespace, &valid, &rendered, &variants);
+    if !violations.is_empty() {
+        return Err(Unforeseen::Refused(violations));
+    }
     let recorded = render::with_variants(&rendered, &variants);
     let choice = revisions::choose(
         &application,
@@ -251,7 +263,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             .collect(),
         plan,
         observed,
-        held: judged.and_then(|judged| judged.held),
+        held: judged.and_then(|judged| Some(judged.held?.message)),
         application: delivery.application,
         valid: delivery.valid,
     })

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::dispatch::{
     Observed, Plan,
-    removal::{self, Verdict},
+    removal::{self, Held, Verdict},
 };
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
@@ -27,8 +27,8 @@ use std::{
 pub(super) struct Judged {
     /// The budget afterwards.
     pub(super) removals: Option<Removals>,
-    /// Why removals are held, if they are.
-    pub(super) held: Option<String>,
+    /// Which removals are held and why, if any are.
+    pub(super) held: Option<Held>,
     /// When earlier removals no longer count, if that matters.
     pub(super) again: Option<Duration>,
     /// The Bundles that may go, with the evidence that is written first.
@@ -81,12 +81,12 @@ pub(super) fn judge(
             confirmed_by,
         } => (removals, None, Some(confirmed_by)),
         Verdict::Held {
+            hash,
             message,
             again: after,
-            ..
         } => {
             again = after.and_then(|after| Duration::try_from(after).ok());
-            (before.cloned(), Some(message), None)
+            (before.cloned(), Some(Held::of(hash, message, &losing)), None)
         }
     };
     let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
@@ -103,7 +103,9 @@ pub(super) fn judge(
         .filter(|(hash, _)| confirmation == Some(hash.as_str()));
     let held = held.or(match approved {
         Some(_) => None,
-        None => refusal.as_ref().map(|(_, message)| message.clone()),
+        None => refusal
+            .as_ref()
+            .map(|(hash, message)| Held::of(hash.clone(), message.clone(), &refused)),
     });
     let due = surplus.iter().filter_map(|bundle| {
         let deletion = match (&bundle.spec.deletion, &confirmed_by) {

@@ -5,6 +5,7 @@ use crate::{
     dispatch::{
         self, Observed, Plan, Target,
         evidence::{AWAITS_TURN, cluster_evidence, held_evidence},
+        removal::Held,
         rollup::{self, ready_replicas, trouble},
     },
     workflow::{ClusterEvidence, ClusterState, Evidence, StepEvidence},
@@ -298,9 +299,11 @@ pub(super) fn unresolved(
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
-/// Sets or clears `DeletesHeld`.
-pub(super) fn held(status: &mut ApplicationStatus, why: Option<String>, generation: i64, now: Timestamp) {
+/// Sets or clears `DeletesHeld`, and what programs need to know of it.
+pub(super) fn held(status: &mut ApplicationStatus, held: Option<Held>, generation: i64, now: Timestamp) {
     let known = condition::get(&status.conditions, DELETES_HELD).is_some();
+    let (why, deletes) = held.map(|held| (held.message, held.deletes)).unzip();
+    status.held_deletes = deletes;
     let verdict = match why {
         None if !known => return,
         None => Verdict {

@@ -33,6 +33,7 @@ mod snapshot;
 mod status;
 mod subject;
 mod taint;
+mod tenancy;
 mod terminal;
 mod test;
 mod version;

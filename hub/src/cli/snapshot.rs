@@ -6,8 +6,13 @@ use super::{
     documents::Place,
     hub::{Reader, own_labels, unreadable},
     proposals::{self, Kind, Proposed},
+    tenancy::{self, Said},
 };
-use crate::{application::Snapshot, plan::Dispatched};
+use crate::{
+    application::Snapshot,
+    plan::Dispatched,
+    tenancy::{Rules, Tenancy},
+};
 use futures::{StreamExt, stream};
 use kube::{Api, Client, ResourceExt, core::DynamicObject};
 use roundhouse_api::{
@@ -35,11 +40,15 @@ pub(super) struct Seen {
     pub(super) referring: Vec<Proposed>,
 }
 
-/// Reads what a hub knows of what is proposed, and of its fleet.
+/// Reads what a hub knows of what is proposed, and of its fleet. `tenancy` is judged by in place of what the hub says.
 ///
 /// # Errors
 /// The hub cannot be read.
-pub(super) async fn read(client: &Client, proposed: &[Proposed]) -> Result<Seen, Failure> {
+pub(super) async fn read(
+    client: &Client,
+    proposed: &[Proposed],
+    tenancy: Option<Tenancy>,
+) -> Result<Seen, Failure> {
     let mut seen = Seen::default();
     let mut applications = proposals::keys(proposed, Kind::Application);
     seen.referring = referring(Reader(client), proposed, &applications).await?;
@@ -73,6 +82,8 @@ pub(super) async fn read(client: &Client, proposed: &[Proposed]) -> Result<Seen,
         })
         .await?;
     }
+    let namespaces: BTreeSet<&String> = applications.iter().map(|(namespace, _)| namespace).collect();
+    seen.govern(client, tenancy, namespaces).await?;
     // Each application by itself, a few at a time; what they have is put together in their order.
     let mut read = stream::iter(applications)
         .map(|(namespace, name)| of_application(client, namespace, name))
@@ -167,6 +178,38 @@ async fn of_application(client: &Client, namespace: &str, name: &str) -> Result<
 }
 
 impl Seen {
+    /// Sets the rules by which Applications in these namespaces are judged.
+    async fn govern(
+        &mut self,
+        client: &Client,
+        tenancy: Option<Tenancy>,
+        namespaces: BTreeSet<&String>,
+    ) -> Result<(), Failure> {
+        let tenancy = match tenancy {
+            Some(tenancy) => tenancy,
+            None => match tenancy::said(client).await? {
+                Said::Known(tenancy) => tenancy,
+                Said::Unknown(why) => {
+                    tenancy::not_judged(&why);
+                    return Ok(());
+                }
+            },
+        };
+        let rules = tenancy::rules(client, tenancy, namespaces).await?;
+        self.note_rules(&rules);
+        self.snapshot.govern(rules);
+        Ok(())
+    }
+
+    fn note_rules(&mut self, rules: &Rules) {
+        let word = json!(rules.tenancy.word());
+        self.inputs.insert("the hub's tenancy".to_owned(), digest(&word));
+        for (namespace, allowed) in &rules.allowed {
+            let title = format!("what Namespace {namespace} allows");
+            self.inputs.insert(title, digest(&json!(allowed)));
+        }
+    }
+
     /// Takes a cluster in.
     pub(super) fn put_cluster(&mut self, cluster: &Cluster) {
         let status = cluster.status.clone().unwrap_or_default();

@@ -42,7 +42,9 @@ impl Hub {
             .count_per_object(true)
             .build();
         let client = Client::new(server.service(), "default");
-        crate::run::install(&client, false).await.unwrap();
+        crate::run::install(&client, &crate::run::HubOptions::default())
+            .await
+            .unwrap();
         Hub {
             _stop: controller(&client, &clock),
             server,

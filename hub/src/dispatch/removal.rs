@@ -4,7 +4,7 @@ use super::Observed;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use roundhouse_api::{
-    application::{MAX_NOT_READY, MAX_REMOVALS, Removals, Removed},
+    application::{HeldDeletes, MAX_NOT_READY, MAX_REMOVALS, Removals, Removed},
     bundle::{BundlePhase, Deletion, REMOVAL_REFUSED},
     hash,
     names::{BUNDLE_FINALIZER, annotation},
@@ -159,6 +159,29 @@ pub enum Verdict {
     },
 }
 
+/// Removals that wait for a confirmation, for people and for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// For people.
+    pub message: String,
+    /// What a confirmation has to name, and for which clusters.
+    pub deletes: HeldDeletes,
+}
+
+impl Held {
+    /// Removals of these clusters.
+    pub fn of(hash: String, message: String, clusters: &BTreeMap<String, String>) -> Held {
+        Held {
+            message,
+            deletes: HeldDeletes {
+                hash,
+                count: u32::try_from(clusters.len()).unwrap_or(u32::MAX),
+                clusters: clusters.keys().take(MAX_NOT_READY).cloned().collect(),
+            },
+        }
+    }
+}
+
 /// Clusters that would lose the application's bundle, against the clusters that hold one.
 ///
 /// Asking again with the budget that came out changes nothing. `losing` are those whose removal is not confirmed yet, each with the uid of a Bundle that goes;
@@ -282,16 +305,6 @@ pub fn confirmation_hash(application: &str, losing: &BTreeMap<String, String>) -
     let mut hash = hash::sha256(format!("{application}\n{}", names.join("\n")).as_bytes());
     hash.truncate(16);
     hash
-}
-
-/// The hash that a message of held removals asks for.
-pub fn asked_hash(message: &str) -> Option<&str> {
-    let (_, behind) = message.split_once(annotation::CONFIRM_DELETES)?;
-    let behind = behind.strip_prefix('=')?;
-    let end = behind
-        .find(|c: char| !c.is_ascii_hexdigit())
-        .unwrap_or(behind.len());
-    behind.get(..end).filter(|hash| !hash.is_empty())
 }
 
 /// The positive evidence that is written before a Bundle is deleted.

@@ -8,7 +8,10 @@ use kube::{
 };
 use roundhouse_api::application::ApplicationPhase;
 use roundhouse_apiserver::Server;
-use roundhouse_hub::run::{HubError, HubOptions, install, run};
+use roundhouse_hub::{
+    run::{HubError, HubOptions, install, run},
+    tenancy::Tenancy,
+};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -16,17 +19,29 @@ use tokio_util::sync::CancellationToken;
 async fn installs_its_definitions_once() {
     let server = Server::builder().seed(1).build();
     let client = Client::new(server.service(), "default");
-    install(&client, false).await.unwrap();
+    install(&client, &HubOptions::default()).await.unwrap();
     let before = server.counter().total_stored();
-    install(&client, false).await.unwrap();
+    install(&client, &HubOptions::default()).await.unwrap();
     assert_eq!(server.counter().total_stored(), before);
+    // Another tenancy is told to whoever plans.
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let tenancy = async || {
+        let definition = api.get("applications.core.oam.dev").await.unwrap();
+        definition.metadata.annotations.unwrap()["roundhouse.dev/tenancy"].clone()
+    };
+    assert_eq!(tenancy().await, "open");
+    let mut strict = HubOptions::default();
+    strict.application.tenancy = Tenancy::Namespace;
+    install(&client, &strict).await.unwrap();
+    assert_eq!(server.counter().total_stored(), before + 1);
+    assert_eq!(tenancy().await, "namespace");
 }
 
 #[tokio::test(start_paused = true)]
 async fn refuses_definitions_of_another_installation_unless_told() {
     let server = Server::builder().seed(1).build();
     let client = Client::new(server.service(), "default");
-    install(&client, false).await.unwrap();
+    install(&client, &HubOptions::default()).await.unwrap();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let foreign = Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}}));
     api.patch("applications.core.oam.dev", &PatchParams::default(), &foreign)

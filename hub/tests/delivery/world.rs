@@ -94,7 +94,7 @@ impl World {
                 .build()
         };
         let client = Client::new(server.service(), "default");
-        run::install(&client, false).await.unwrap();
+        run::install(&client, &run::HubOptions::default()).await.unwrap();
         let mut world = World {
             agents: Agents::start(client.clone()),
             server,

@@ -15,4 +15,4 @@ mod transitions;
 
 pub(super) use ended::ended;
 pub(super) use recorder::{About, Recorder, record};
-pub(crate) use transitions::{Transition, transitions};
+pub(crate) use transitions::{Transition, transitions, transitions_called};

@@ -42,10 +42,19 @@ impl Transition {
 
 /// What moved, in the order in which it is told: the spec, the run, its steps, how it ended, what is held.
 pub(crate) fn transitions(before: &ApplicationStatus, after: &ApplicationStatus) -> Vec<Transition> {
+    transitions_called(before, after, &str::to_owned)
+}
+
+/// The same, with steps as `call` calls them by their names.
+pub(crate) fn transitions_called(
+    before: &ApplicationStatus,
+    after: &ApplicationStatus,
+    call: &dyn Fn(&str) -> String,
+) -> Vec<Transition> {
     let mut told = Vec::new();
     told.extend(judged(before, after));
     if let Some(run) = &after.workflow {
-        run_moved(before.workflow.as_ref(), run, after.phase, &mut told);
+        run_moved(before.workflow.as_ref(), run, (after.phase, call), &mut told);
     }
     told.extend(health(before.phase, after.phase));
     told.extend(held(before, after));
@@ -79,7 +88,7 @@ fn judged(before: &ApplicationStatus, after: &ApplicationStatus) -> Option<Trans
 fn run_moved(
     earlier: Option<&WorkflowStatus>,
     run: &WorkflowStatus,
-    phase: Option<ApplicationPhase>,
+    (phase, call): (Option<ApplicationPhase>, &dyn Fn(&str) -> String),
     told: &mut Vec<Transition>,
 ) {
     let revision = run.app_revision.as_deref().unwrap_or("the revision");
@@ -106,7 +115,7 @@ fn run_moved(
         // Of a run that was started again from a step, the steps before it are as they were.
         if earlier.and_then(|run| run.step(&step.name)) != Some(step) {
             let was = before.and_then(|run| run.step(&step.name));
-            told.extend(step_moved(was, step));
+            told.extend(step_moved(was, step, &call(&step.name)));
         }
     }
     if is_suspended && !was_suspended {
@@ -133,8 +142,7 @@ fn run_moved(
 }
 
 /// What is told of a step: the phase that it came into, and once per execution what it waits for.
-fn step_moved(before: Option<&StepStatus>, step: &StepStatus) -> Option<Transition> {
-    let name = &step.name;
+fn step_moved(before: Option<&StepStatus>, step: &StepStatus, name: &str) -> Option<Transition> {
     let was = before.map_or(StepPhase::Pending, |step| step.phase);
     let why = |text: &str| match step.message.as_deref() {
         Some(message) if !message.is_empty() => format!("{text}: {message}"),

@@ -7,6 +7,7 @@ use super::{
     plan::saved,
     proposals::{self, Proposed},
     snapshot,
+    tenancy::{self, Said},
 };
 use kube::Client;
 use roundhouse_api::clock::{Clock, SystemClock};
@@ -57,8 +58,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         None => (proposals::read(&args.files, args.namespace.as_deref())?, None),
     };
     let client = hub::connect(args.kubeconfig.as_deref()).await?;
-    if let Some((file, plan)) = &plan {
-        check(&client, file, plan, &proposed).await?;
+    match &plan {
+        Some((file, plan)) => check(&client, file, plan, &proposed).await?,
+        None => admitted(&client, &proposed).await?,
     }
     let sender = Sender {
         client: &client,
@@ -79,6 +81,20 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses what the tenancy of the hub does not admit, before anything is sent. A saved plan was judged, and the hub's
+/// tenancy is among what it depends on.
+async fn admitted(client: &Client, proposed: &[Proposed]) -> Result<(), Failure> {
+    let tenancy = match tenancy::said(client).await? {
+        Said::Known(tenancy) => tenancy,
+        Said::Unknown(why) => {
+            tenancy::not_judged(&why);
+            return Ok(());
+        }
+    };
+    let namespaces = proposed.iter().map(|one| &one.namespace).collect();
+    tenancy::check(&tenancy::rules(client, tenancy, namespaces).await?, proposed)
 }
 
 /// A file of Applications where a saved plan is expected: says what to write instead.
@@ -104,7 +120,7 @@ async fn check(
     plan: &saved::Saved,
     proposed: &[Proposed],
 ) -> Result<(), Failure> {
-    let seen = snapshot::read(client, proposed).await?;
+    let seen = snapshot::read(client, proposed, None).await?;
     let mut moved = plan.moved(&seen.inputs);
     moved.extend(plan.expired(SystemClock.now()));
     if moved.is_empty() {

@@ -3,17 +3,13 @@
 //! Commands are the seed's controls: fields of the status that a user may set (policies-and-workflow). All of them may be
 //! repeated: what holds already is not written again.
 
-use crate::{
-    cli::status::{Stands, verdict},
-    dispatch::removal,
-};
+use crate::cli::status::{Stands, verdict};
 use roundhouse_api::{
-    application::{ACCEPTED, ApplicationPhase, DELETES_HELD, StepPhase, StepStatus, WorkflowStatus},
+    application::{ACCEPTED, ApplicationPhase, StepPhase, StepStatus, WorkflowStatus},
     condition,
     names::annotation,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// What a person wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +68,8 @@ impl Command {
     }
 }
 
-/// Judges a command. `annotations` are those of the Application.
-pub(super) fn decide(command: &Command, app: &Stands<'_>, annotations: &BTreeMap<String, String>) -> Answer {
+/// Judges a command.
+pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
     if app.deleting {
         return Answer::Refused {
             why: "it is being deleted".to_owned(),
@@ -81,7 +77,7 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>, annotations: &BTreeMap
         };
     }
     if let Command::Approve { hash } = command {
-        return approve(hash, app, annotations);
+        return approve(hash, app);
     }
     let status = app.status;
     let command_of = |verb: &str| crate::cli::subject::command(verb, app.namespace, app.name);
@@ -155,10 +151,9 @@ fn restart_from(name: &str, run: &WorkflowStatus, look: &str) -> Answer {
     Answer::Status(json!({"workflow": {"restartFrom": name}}))
 }
 
-fn approve(hash: &str, app: &Stands<'_>, annotations: &BTreeMap<String, String>) -> Answer {
-    let approved = annotations.get(annotation::CONFIRM_DELETES).map(String::as_str) == Some(hash);
-    let held = condition::get(&app.status.conditions, DELETES_HELD).filter(|held| held.status == "True");
-    let asked = held.and_then(|held| removal::asked_hash(&held.message));
+fn approve(hash: &str, app: &Stands<'_>) -> Answer {
+    let approved = app.confirmed == Some(hash);
+    let asked = app.status.held_deletes.as_ref().map(|held| held.hash.as_str());
     match asked {
         _ if approved => Answer::Already("approved already"),
         Some(asked) if asked == hash => {
@@ -187,10 +182,12 @@ fn approve(hash: &str, app: &Stands<'_>, annotations: &BTreeMap<String, String>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::removal;
     use roundhouse_api::application::ApplicationStatus;
+    use std::collections::BTreeMap;
 
     /// The answer in a word: `writes …`, `already …`, `refused: …`.
-    fn answer(command: &Command, status: &Value, annotations: &[(&str, &str)]) -> String {
+    fn answer(command: &Command, status: &Value, confirmed: Option<&str>) -> String {
         let status: ApplicationStatus = serde_json::from_value(status.clone()).unwrap();
         let app = Stands {
             namespace: "default",
@@ -199,12 +196,9 @@ mod tests {
             deleting: false,
             status: &status,
             timers: &BTreeMap::new(),
+            confirmed,
         };
-        let annotations = annotations
-            .iter()
-            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
-            .collect();
-        match decide(command, &app, &annotations) {
+        match decide(command, &app) {
             Answer::Status(patch) | Answer::Metadata(patch) => format!("writes {patch}"),
             Answer::Already(what) => format!("is {what}"),
             Answer::Refused { why, advice } => {
@@ -332,7 +326,7 @@ mod tests {
             ),
         ];
         for (command, status, expected) in cases {
-            assert_eq!(answer(command, status, &[]), expected, "{command:?} on {status}");
+            assert_eq!(answer(command, status, None), expected, "{command:?} on {status}");
         }
     }
 
@@ -349,27 +343,30 @@ mod tests {
         let removal::Verdict::Held { hash, message, .. } = held else {
             panic!("two of four are held")
         };
-        let condition = |status: &str, message: &str| {
-            json!({"observedGeneration": 1, "phase": "running", "conditions": [
-            {"type": "DeletesHeld", "status": status, "reason": "R", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+        let held = removal::Held::of(hash.clone(), message, &losing);
+        let status = |deletes: Option<&removal::Held>| {
+            let held = if deletes.is_some() { "True" } else { "False" };
+            json!({"observedGeneration": 1, "phase": "running", "heldDeletes": deletes.map(|held| &held.deletes),
+                "conditions": [{"type": "DeletesHeld", "status": held, "reason": "R",
+                    "message": deletes.map_or("", |held| &held.message), "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
         };
-        let waits = condition("True", &message);
+        let (waits, nothing) = (status(Some(&held)), status(None));
         assert_eq!(
-            answer(&approve(&hash), &waits, &[]),
+            answer(&approve(&hash), &waits, None),
             format!(r#"writes {{"annotations":{{"roundhouse.dev/confirm-deletes":"{hash}"}}}}"#)
         );
-        let named = [(annotation::CONFIRM_DELETES, hash.as_str())];
-        assert_eq!(answer(&approve(&hash), &waits, &named), "is approved already");
+        let named = Some(hash.as_str());
+        assert_eq!(answer(&approve(&hash), &waits, named), "is approved already");
         assert_eq!(
-            answer(&approve(&hash), &condition("False", ""), &named),
+            answer(&approve(&hash), &nothing, named),
             "is approved already",
             "also when it is done"
         );
-        assert!(answer(&approve("0123"), &waits, &[]).starts_with(&format!(
+        assert!(answer(&approve("0123"), &waits, None).starts_with(&format!(
             "refused: what waits for an approval is {hash}, not 0123"
         )));
         assert_eq!(
-            answer(&approve("0123"), &condition("False", ""), &[]),
+            answer(&approve("0123"), &nothing, None),
             "refused: no removal waits for an approval → roundhouse status web"
         );
         let suspended = run(
@@ -377,17 +374,7 @@ mod tests {
             json!({"status": "suspending", "suspend": true}),
         );
         assert!(
-            answer(&approve("0123"), &suspended, &[]).ends_with("if it is the suspended step that is meant")
+            answer(&approve("0123"), &suspended, None).ends_with("if it is the suspended step that is meant")
         );
-    }
-
-    #[test]
-    fn the_other_message_of_held_removals_names_its_hash_too() {
-        let refused = BTreeMap::from([("c1".to_owned(), "u1".to_owned())]);
-        let (hash, message) =
-            removal::refusal("default/web", &refused, &std::collections::BTreeSet::new()).unwrap();
-        assert_eq!(removal::asked_hash(&message), Some(hash.as_str()));
-        assert_eq!(removal::asked_hash("nothing"), None);
-        assert_eq!(removal::asked_hash("roundhouse.dev/confirm-deletes="), None);
     }
 }

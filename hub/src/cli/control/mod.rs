@@ -4,13 +4,13 @@ mod decide;
 
 use super::{
     Failure, hub,
-    status::{Stands, timers},
+    status::{Stands, Written, confirmed},
     subject::{Subject, status_of},
     terminal,
 };
 use decide::{Answer, Command, decide};
 use kube::{
-    Client, Error, ResourceExt,
+    Client, Error,
     api::{DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -119,16 +119,17 @@ async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure
     for _ in 0..TRIES {
         let application = subject.read(&client).await?;
         let status = status_of(&application);
-        let timers = timers(&application);
+        let written = Written::of(&application);
         let stands = Stands {
             namespace: &subject.namespace,
             name: &subject.application,
             generation: application.metadata.generation,
             deleting: application.metadata.deletion_timestamp.is_some(),
             status: &status,
-            timers: &timers,
+            timers: &written.timers,
+            confirmed: confirmed(&application),
         };
-        let answer = decide(command, &stands, application.annotations());
+        let answer = decide(command, &stands);
         let written = match answer {
             Answer::Already(what) => {
                 terminal::print(&format!("application {title} is {what}\n"))?;

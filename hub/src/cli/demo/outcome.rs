@@ -66,8 +66,17 @@ pub(super) fn where_to_look(access: &Access) -> String {
         &["kubectl edit application web".to_owned()],
     );
     entry(
-        "go on after the suspended step of 03-regions",
-        &[RESUME.to_owned()],
+        "where an application stands, live, and which revisions it had; and back to the one before",
+        &[
+            "roundhouse status web".to_owned(),
+            "roundhouse watch web".to_owned(),
+            "roundhouse history web".to_owned(),
+            "roundhouse rollback web".to_owned(),
+        ],
+    );
+    entry(
+        "go on after the suspended step of 03-regions; or by the field that the verb writes",
+        &["roundhouse resume checkout".to_owned(), RESUME.to_owned()],
     );
     if let Some((name, path)) = access.members.iter().next() {
         entry(

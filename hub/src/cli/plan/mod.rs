@@ -17,13 +17,14 @@ use super::{
     hub, inventory,
     proposals::{self, Kind, Proposed},
     snapshot::{self, Seen},
-    terminal,
+    tenancy, terminal,
 };
 use crate::{
     application::{Proposal, Unforeseen},
     fleet::{self, Later},
     placement::{Inventory, error_line},
     plan::{self, ApplicationPlan, Counts, Stopped},
+    tenancy::Tenancy,
     words,
 };
 use jiff::Timestamp;
@@ -64,6 +65,12 @@ pub(super) struct Args {
     /// only its owner can read it
     #[arg(long, value_name = "P")]
     out: Option<PathBuf>,
+    /// Judge by this tenancy: what Applications may contain (see `roundhouse serve --help`) [default: what the hub says of
+    /// itself; with --inventory everything]
+    ///
+    /// With --inventory, Namespaces among the files say what they allow.
+    #[arg(long, value_enum, value_name = "T", conflicts_with = "out")]
+    tenancy: Option<Tenancy>,
     /// The moment for which taints that are tolerated for a time are judged, in RFC 3339; now, or with --inventory when
     /// the last taint was added. A plan that is saved is made for now
     #[arg(long, value_name = "TIME", conflicts_with = "out")]
@@ -106,15 +113,20 @@ impl Drawn {
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     documents::stdin_once(args.files.iter().chain(&args.inventory))?;
-    let proposed = proposals::read(&args.files, args.namespace.as_deref())?;
+    let mut documents = documents::read(&args.files)?;
+    let rules = (args.tenancy.filter(|_| args.inventory.is_some()))
+        .map(|tenancy| tenancy::of_documents(tenancy, &mut documents));
+    let proposed = proposals::of_documents(documents, args.namespace.as_deref())?;
     let (seen, against, now) = match &args.inventory {
         Some(file) => {
             let clusters = inventory::read(file)?;
             let now = args.at.unwrap_or_else(|| last_taint(&clusters));
-            (offline(&clusters), Against::Nothing, now)
+            let mut seen = offline(&clusters);
+            seen.snapshot.govern(rules.unwrap_or_default());
+            (seen, Against::Nothing, now)
         }
         None => {
-            let seen = of_hub(args.kubeconfig.as_deref(), &proposed).await;
+            let seen = of_hub(&args, &proposed).await;
             let seen = seen.map_err(|failure| failure.or_try("--inventory F to plan without a hub"))?;
             (
                 seen,
@@ -162,9 +174,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn of_hub(kubeconfig: Option<&Path>, proposed: &[Proposed]) -> Result<Seen, Failure> {
-    let client = hub::connect(kubeconfig).await?;
-    snapshot::read(&client, proposed).await
+async fn of_hub(args: &Args, proposed: &[Proposed]) -> Result<Seen, Failure> {
+    let client = hub::connect(args.kubeconfig.as_deref()).await?;
+    snapshot::read(&client, proposed, args.tenancy).await
 }
 
 /// What is not carried out, and why.

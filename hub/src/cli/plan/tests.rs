@@ -221,6 +221,7 @@ async fn a_step_that_its_overrides_stop_is_an_error_to_scripts() {
     ] {
         std::fs::write(&file, &text).unwrap();
         let args = Args {
+            tenancy: None,
             files: vec![file.clone()],
             inventory: Some(fleet.clone()),
             kubeconfig: None,
@@ -238,6 +239,7 @@ async fn a_step_that_its_overrides_stop_is_an_error_to_scripts() {
 async fn stdin_is_read_once() {
     for (files, inventory) in [(["-", "app.yaml"], Some("-")), (["-", "-"], None)] {
         let args = Args {
+            tenancy: None,
             files: files.map(Into::into).to_vec(),
             inventory: inventory.map(Into::into),
             kubeconfig: None,

@@ -136,9 +136,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             let server = Server::builder().build();
             let client = counting(Client::new(server.service(), "default"));
             // The definitions are there before the kubeconfig is: who has read its path may use them.
-            run::install(&client, options.take_over_core_oam)
-                .await
-                .map_err(not_started)?;
+            run::install(&client, &options).await.map_err(not_started)?;
             let endpoint = listen.open(&server, "roundhouse", &clock).await?;
             let agents =
                 agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());

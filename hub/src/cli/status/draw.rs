@@ -23,8 +23,8 @@ pub(in crate::cli) fn draw(view: &StatusView, format: Format, style: Style, now:
     if let Some(run) = &view.status.workflow {
         out.push('\n');
         match format {
-            Format::Tree => tree(&mut out, run, style, now),
-            _ => table(&mut out, run, wide, now),
+            Format::Tree => tree(&mut out, view, run, style, now),
+            _ => table(&mut out, view, run, wide, now),
         }
     }
     if let Some(delivery) = &view.status.delivery {
@@ -99,7 +99,7 @@ pub(in crate::cli) fn footer(view: &StatusView, style: Style) -> String {
     out
 }
 
-fn table(out: &mut String, run: &WorkflowStatus, wide: bool, now: Timestamp) {
+fn table(out: &mut String, view: &StatusView, run: &WorkflowStatus, wide: bool, now: Timestamp) {
     let mut header = vec!["STEP", "TYPE", "PHASE", "REASON", "AGE"];
     if wide {
         header.extend(["LAST", "RETRIES"]);
@@ -108,7 +108,7 @@ fn table(out: &mut String, run: &WorkflowStatus, wide: bool, now: Timestamp) {
     let mut rows = Vec::new();
     each(run, &mut |step, depth| {
         let mut row = vec![
-            format!("{}{}", "  ".repeat(depth), step.name),
+            format!("{}{}", "  ".repeat(depth), view.step_title(&step.name)),
             step.type_.clone(),
             phase(step.phase).to_owned(),
             reason(step.reason),
@@ -127,11 +127,18 @@ fn table(out: &mut String, run: &WorkflowStatus, wide: bool, now: Timestamp) {
     out.push_str(&columns::draw(&header, &rows, &["RETRIES"]));
 }
 
-fn tree(out: &mut String, run: &WorkflowStatus, style: Style, now: Timestamp) {
-    branches(out, &run.steps.iter().collect::<Vec<_>>(), "", style, now);
+fn tree(out: &mut String, view: &StatusView, run: &WorkflowStatus, style: Style, now: Timestamp) {
+    let steps: Vec<&StepStatus> = run.steps.iter().collect();
+    branches(out, view, (&steps, ""), style, now);
 }
 
-fn branches(out: &mut String, steps: &[&StepStatus], indent: &str, style: Style, now: Timestamp) {
+fn branches(
+    out: &mut String,
+    view: &StatusView,
+    (steps, indent): (&[&StepStatus], &str),
+    style: Style,
+    now: Timestamp,
+) {
     for (at, step) in steps.iter().enumerate() {
         let last = at + 1 == steps.len();
         let fork = if last { "└─" } else { "├─" };
@@ -147,11 +154,11 @@ fn branches(out: &mut String, steps: &[&StepStatus], indent: &str, style: Style,
             out,
             "{indent}{fork} {} {}  {}{age}{message}",
             style.mark(step.phase),
-            style.bold(&columns::plain(&step.name)),
+            style.bold(&columns::plain(&view.step_title(&step.name))),
             phase(step.phase).to_lowercase(),
         );
         let below = format!("{indent}{}", if last { "   " } else { "│  " });
-        branches(out, &children(step), &below, style, now);
+        branches(out, view, (&children(step), &below), style, now);
     }
 }
 

@@ -10,7 +10,7 @@ mod view;
 pub(super) use draw::{draw, footer, headline};
 pub(super) use paint::Style;
 pub(super) use verdict::{Stands, State, steps, verdict};
-pub(super) use view::{StatusView, timers};
+pub(super) use view::{StatusView, Written, confirmed};
 
 use super::{Failure, format::Format, subject::Subject, terminal};
 use roundhouse_api::clock::{Clock, SystemClock};

@@ -109,6 +109,7 @@ fn held() -> Value {
     let message = "2 clusters would lose default/web: west-1, west-2; with what the last hour removed that is 2 of 6, more than 10 %: annotate the application with roundhouse.dev/confirm-deletes=1f6e0c2b9a8d7e54 to confirm";
     let conditions = status["conditions"].as_array_mut().unwrap();
     conditions.push(condition("DeletesHeld", "True", "ConfirmationNeeded", message));
+    status["heldDeletes"] = json!({"hash": "1f6e0c2b9a8d7e54", "count": 2, "clusters": ["west-1", "west-2"]});
     status
 }
 
@@ -169,6 +170,33 @@ fn a_run_that_is_suspended_for_a_time_awaits_nobody() {
         Some("step approve: look at the graphs of east; it goes on by itself at 2026-03-01T12:13:00Z")
     );
     assert_eq!(view(json!({})).state, State::Awaiting);
+}
+
+#[test]
+fn steps_show_what_people_call_them() {
+    let spec = json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}],
+        "workflow": {"steps": [{"name": "both", "type": "step-group", "meta": {"alias": "Both regions"}, "subSteps": [
+            {"name": "east", "type": "deploy", "meta": {"alias": "East first"},
+                "properties": {"placement": [{"replicas": "100%"}]}}]},
+            {"name": "tell", "type": "notification"}]}});
+    let step = |name: &str, type_: &str| json!({"name": name, "type": type_, "phase": "pending"});
+    let mut both = step("both", "step-group");
+    both["subSteps"] = json!([step("east", "deploy")]);
+    let status = json!({"observedGeneration": 2, "phase": "runningWorkflow",
+        "workflow": {"status": "running", "steps": [both, step("tell", "notification")]}});
+    let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "web", "namespace": "default", "generation": 2}, "spec": spec, "status": status});
+    let view = StatusView::of(&serde_json::from_value(application).unwrap());
+    let table = draw(&view, Format::Table, Style::default(), now());
+    let tree = draw(&view, Format::Tree, Style::default(), now());
+    for name in ["both (Both regions)", "east (East first)"] {
+        assert!(
+            table.contains(name) && tree.contains(name),
+            "{name}\n{table}\n{tree}"
+        );
+    }
+    assert!(!table.contains("tell ("), "{table}");
+    assert_eq!(view.structured()["aliases"]["east"], "East first");
 }
 
 #[test]
@@ -265,6 +293,17 @@ fn scripts_can_tell_the_states_apart() {
     for (status, state, headline) in cases {
         let verdict = view(&status).verdict;
         assert_eq!((verdict.state, verdict.headline), (state, headline), "{status:#}");
+    }
+    // Approved by name, or other clusters by now than those that somebody approved.
+    for (hash, state, headline) in [
+        ("1f6e0c2b9a8d7e54", InProgress, "removing"),
+        ("0123456789abcdef", Awaiting, "deletes held"),
+    ] {
+        let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application", "metadata": {
+            "name": "web", "namespace": "default", "generation": 2,
+            "annotations": {"roundhouse.dev/confirm-deletes": hash}}, "status": held()});
+        let verdict = StatusView::of(&serde_json::from_value(application).unwrap()).verdict;
+        assert_eq!((verdict.state, verdict.headline), (state, headline), "{hash}");
     }
     let mut asked = delivering();
     asked["workflow"]["suspend"] = json!(true);

@@ -1,6 +1,6 @@
 //! Where an application stands, in one of four states that scripts can tell apart. Pure.
 
-use crate::{cli::subject::command, dispatch::removal, words};
+use crate::{cli::subject::command, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{
@@ -84,6 +84,8 @@ pub(in crate::cli) struct Stands<'a> {
     pub(in crate::cli) status: &'a ApplicationStatus,
     /// Steps that suspend the run for a time only, by name.
     pub(in crate::cli) timers: &'a BTreeMap<String, Duration>,
+    /// The hash of the removals that a person has confirmed last.
+    pub(in crate::cli) confirmed: Option<&'a str>,
 }
 
 /// Judges an application. What a person has asked for and the hub has not taken up yet counts as in progress.
@@ -140,8 +142,13 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
     let status = app.status;
     let of = |type_: &str| condition::get(&status.conditions, type_);
     if let Some(held) = of(DELETES_HELD).filter(|held| held.status == "True") {
+        let asked = status.held_deletes.as_ref().map(|held| held.hash.as_str());
+        if asked.is_some() && asked == app.confirmed {
+            let why = "the removals are approved, and the hub takes that up".to_owned();
+            return Verdict::new(State::InProgress, "removing", Some(why));
+        }
         let verdict = Verdict::new(State::Awaiting, "deletes held", Some(held.message.clone()));
-        return match removal::asked_hash(&held.message) {
+        return match asked {
             Some(hash) => verdict.try_(command("approve", app.namespace, app.name) + " --hash " + hash),
             None => verdict,
         };

@@ -3,7 +3,10 @@
 use super::verdict::{Stands, Verdict, is_delivered, verdict};
 use crate::cli::subject::status_of;
 use kube::{ResourceExt, api::DynamicObject};
-use roundhouse_api::application::{ApplicationStatus, StepKind, validate};
+use roundhouse_api::{
+    application::{ApplicationStatus, StepKind, ValidStep, validate},
+    names::annotation,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,18 +21,41 @@ pub(in crate::cli) struct StatusView {
     pub(in crate::cli) verdict: Verdict,
     /// The run of the present spec has succeeded, ready or not.
     pub(in crate::cli) delivered: bool,
+    /// What people call the steps, by their names.
+    pub(in crate::cli) aliases: BTreeMap<String, String>,
 }
 
-/// Steps that suspend a run for a time only.
-pub(in crate::cli) fn timers(application: &DynamicObject) -> BTreeMap<String, Duration> {
-    let Some(Ok(valid)) = application.data.get("spec").map(validate) else {
-        return BTreeMap::new();
-    };
-    let timer = |step: &roundhouse_api::application::ValidStep| match &step.kind {
-        StepKind::Suspend(suspend) => Some((step.name.clone(), suspend.duration?)),
-        _ => None,
-    };
-    valid.all_steps().filter_map(timer).collect()
+/// What the spec says of its steps, by their names.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::cli) struct Written {
+    /// Steps that suspend a run for a time only.
+    pub(in crate::cli) timers: BTreeMap<String, Duration>,
+    /// What people call them.
+    pub(in crate::cli) aliases: BTreeMap<String, String>,
+}
+
+impl Written {
+    /// Of a spec that is not understood nothing is known.
+    pub(in crate::cli) fn of(application: &DynamicObject) -> Written {
+        let Some(Ok(valid)) = application.data.get("spec").map(validate) else {
+            return Written::default();
+        };
+        let timer = |step: &ValidStep| match &step.kind {
+            StepKind::Suspend(suspend) => Some((step.name.clone(), suspend.duration?)),
+            _ => None,
+        };
+        let alias = |step: &ValidStep| Some((step.name.clone(), step.alias.clone()?));
+        Written {
+            timers: valid.all_steps().filter_map(timer).collect(),
+            aliases: valid.all_steps().filter_map(alias).collect(),
+        }
+    }
+}
+
+/// The hash of the removals that a person has confirmed last.
+pub(in crate::cli) fn confirmed(application: &DynamicObject) -> Option<&str> {
+    let annotations = application.metadata.annotations.as_ref()?;
+    annotations.get(annotation::CONFIRM_DELETES).map(String::as_str)
 }
 
 impl StatusView {
@@ -39,20 +65,22 @@ impl StatusView {
             application.namespace().unwrap_or_default(),
             application.name_any(),
         );
-        let timers = timers(application);
+        let written = Written::of(application);
         let stands = Stands {
             namespace: &namespace,
             name: &name,
             generation: application.metadata.generation,
             deleting: application.metadata.deletion_timestamp.is_some(),
             status: &status,
-            timers: &timers,
+            timers: &written.timers,
+            confirmed: confirmed(application),
         };
         StatusView {
             verdict: verdict(&stands),
             delivered: is_delivered(&stands),
             generation: stands.generation,
             deleting: stands.deleting,
+            aliases: written.aliases,
             namespace,
             name,
             status,
@@ -71,6 +99,14 @@ impl StatusView {
         })
     }
 
+    /// The name of a step, with what people call it: `east (East first)`.
+    pub(in crate::cli) fn step_title(&self, name: &str) -> String {
+        match self.aliases.get(name) {
+            Some(alias) => format!("{name} ({alias})"),
+            None => name.to_owned(),
+        }
+    }
+
     pub(in crate::cli) fn structured(&self) -> Value {
         json!({
             "namespace": self.namespace,
@@ -83,6 +119,7 @@ impl StatusView {
             "headline": self.verdict.headline,
             "why": self.verdict.why,
             "try": self.verdict.advice,
+            "aliases": self.aliases,
             "status": self.status,
         })
     }

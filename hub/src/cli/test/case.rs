@@ -4,8 +4,9 @@ use super::expect::Expect;
 use crate::cli::{
     Failure,
     documents::{self, Document, Place},
-    inventory,
+    inventory, tenancy,
 };
+use crate::tenancy::{Rules, Tenancy};
 use jiff::Timestamp;
 use roundhouse_api::cluster::Cluster;
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub(super) struct Case {
     pub(super) clusters: Vec<Cluster>,
     pub(super) previous: Vec<Previous>,
     pub(super) at: Option<Timestamp>,
+    /// What Applications may contain, and what Namespaces among the files allow.
+    pub(super) rules: Rules,
     pub(super) expect: Expect,
 }
 
@@ -60,6 +63,8 @@ struct Written {
     previous: Vec<Previous>,
     #[serde(default)]
     at: Option<Timestamp>,
+    #[serde(default)]
+    tenancy: Option<Tenancy>,
     expect: Expect,
 }
 
@@ -75,16 +80,22 @@ enum Inventory {
 /// # Errors
 /// The file or one that it names cannot be read; a field that cases do not have, or a case that expects nothing, or errors that any message would pass. The
 /// message names file, document and line.
-pub(super) fn read(file: &Path) -> Result<Vec<Case>, Failure> {
+///
+/// `tenancy` is that of cases that name none.
+pub(super) fn read(file: &Path, tenancy: Option<Tenancy>) -> Result<Vec<Case>, Failure> {
     let directory = file.parent().unwrap_or(Path::new(""));
     let documents = documents::read(&[file.to_owned()])?;
     documents
         .into_iter()
-        .map(|document| of_document(document, directory))
+        .map(|document| of_document(document, directory, tenancy))
         .collect()
 }
 
-fn of_document(Document { value, place }: Document, directory: &Path) -> Result<Case, Failure> {
+fn of_document(
+    Document { value, place }: Document,
+    directory: &Path,
+    tenancy: Option<Tenancy>,
+) -> Result<Case, Failure> {
     let refused = |cause: String| {
         Failure::new("E-TEST", format!("{place} is no test"))
             .because(cause)
@@ -106,6 +117,7 @@ fn of_document(Document { value, place }: Document, directory: &Path) -> Result<
     let files: Vec<PathBuf> = written.files.iter().map(beside).collect();
     let mut documents = documents::read(&files)?;
     documents.extend(inline(written.applications, &place));
+    let rules = (written.tenancy.or(tenancy)).map(|tenancy| tenancy::of_documents(tenancy, &mut documents));
     let clusters = match written.inventory {
         Inventory::File(file) => inventory::read(&directory.join(file))?,
         Inventory::Clusters(list) => inventory::clusters(inline(list, &place).collect())?,
@@ -117,6 +129,7 @@ fn of_document(Document { value, place }: Document, directory: &Path) -> Result<
         clusters,
         previous: written.previous,
         at: written.at,
+        rules: rules.unwrap_or_default(),
         expect: written.expect,
         place,
     })

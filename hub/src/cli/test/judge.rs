@@ -43,7 +43,8 @@ pub(super) fn actual(case: &Case) -> Result<Actual, Failure> {
         Ok(proposed) => proposed,
         Err(failure) => return Ok(Actual::Refused(failure.to_string())),
     };
-    let seen = offline(&case.clusters);
+    let mut seen = offline(&case.clusters);
+    seen.snapshot.govern(case.rules.clone());
     remember(case, &proposed, &seen)?;
     let now = case.at.unwrap_or_else(|| last_taint(&case.clusters));
     Ok(match plan_all(&seen, &proposed, now) {

@@ -9,6 +9,7 @@ mod tests;
 mod update;
 
 use super::{Failure, terminal};
+use crate::tenancy::Tenancy;
 use clap::ValueEnum;
 use std::{
     path::{Path, PathBuf},
@@ -29,6 +30,7 @@ A case:
   previous:                    # optional: what was decided before
   - {step: step-0, workload: Deployment default/web, rule: rule-0, clusters: {east-1: 10}}
   at: 2026-01-01T00:00:00Z     # optional: the moment, for taints that are tolerated for a time
+  tenancy: namespace           # optional: what Applications may contain; Namespaces among the files say what they allow
   expect:                      # at least one of these; each is complete: what is not listed must not be there
     placements:
     - {step: step-0, workload: Deployment default/web, clusters: {east-1: 4, east-2: 3}}
@@ -47,6 +49,9 @@ pub(super) struct Args {
     /// A directory, or one file of cases
     #[arg(value_name = "DIR")]
     path: PathBuf,
+    /// Judge cases that name no tenancy by this one: what Applications may contain [default: everything]
+    #[arg(long, value_enum, value_name = "T")]
+    tenancy: Option<Tenancy>,
     /// Write what is there now as what is expected
     #[arg(long)]
     update: bool,
@@ -89,7 +94,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         } else {
             shown
         };
-        let cases = case::read(&file)?;
+        let cases = case::read(&file, args.tenancy)?;
         let mut rewrites = Vec::new();
         for case in cases {
             let actual = judge::actual(&case)?;

@@ -26,7 +26,7 @@ fn outcome_of(text: &str) -> Result<Option<String>, String> {
     std::fs::write(&file, text).unwrap();
     let hide =
         |failure: crate::cli::Failure| failure.to_string().replace(home.path().to_str().unwrap(), "DIR");
-    let cases = case::read(&file).map_err(hide)?;
+    let cases = case::read(&file, None).map_err(hide)?;
     let actual = judge::actual(&cases[0]).map_err(hide)?;
     Ok(judge::compare(&cases[0], &actual).map(|text| text.replace(home.path().to_str().unwrap(), "DIR")))
 }
@@ -69,6 +69,29 @@ fn what_is_expected_is_compared_line_by_line() {
     ] {
         assert_eq!(outcome(expect).unwrap().as_deref(), difference, "{expect}");
     }
+}
+
+/// By the words of the hub; and what a Namespace among the files allows is allowed.
+#[test]
+fn a_case_is_judged_by_its_tenancy() {
+    let app = APP.replace(
+        "{name: w, type: worker, properties: {image: a, replicas: 4}}",
+        "{name: w, type: worker, properties: {image: a, replicas: 4}}, {name: n, type: k8s-objects, \
+         properties: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}",
+    );
+    let of = |tenancy: &str, namespace: &str, expect: &str| {
+        let app = app.replace("applications:\n", &format!("applications:\n{namespace}"));
+        outcome_of(&format!("name: case\n{tenancy}{app}expect: {expect}")).unwrap()
+    };
+    let refused = "{errors: ['spec.components[1].properties.objects[0].kind: Namespace other is not known to have a \
+                   namespace, and the tenancy of this hub admits objects in namespace \"default\" only; an administrator \
+                   may add Namespace to the annotation roundhouse.dev/allow-kinds of Namespace default']}";
+    let placed = "{placements: [{step: s, workload: Deployment default/w, clusters: {a: 1, b: 1}}]}";
+    assert_eq!(of("", "", placed), None, "everything, if nothing is said");
+    assert_eq!(of("tenancy: open", "", placed), None);
+    assert_eq!(of("tenancy: namespace", "", refused), None);
+    let allows = "- {apiVersion: v1, kind: Namespace, metadata: {name: default, annotations: {roundhouse.dev/allow-kinds: Namespace}}}\n";
+    assert_eq!(of("tenancy: namespace", allows, placed), None);
 }
 
 #[test]
@@ -216,6 +239,7 @@ fn expectations_are_written_anew_and_pass_then() {
     );
     std::fs::write(&file, format!("{first}---\n{second}")).unwrap();
     let args = |update| Args {
+        tenancy: None,
         path: home.path().to_owned(),
         update,
         output: Format::Tap,
@@ -259,7 +283,7 @@ fn the_samples_pass() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../e2e/samples/policies");
     let mut cases = 0;
     for file in files(&samples).unwrap() {
-        for case in case::read(&file).unwrap() {
+        for case in case::read(&file, None).unwrap() {
             let actual = judge::actual(&case).unwrap();
             assert_eq!(judge::compare(&case, &actual), None, "{}", case.name);
             cases += 1;

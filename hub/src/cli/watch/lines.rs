@@ -1,7 +1,7 @@
 //! What a watch prints line by line where there is no terminal. Pure.
 
 use crate::{
-    application::events::transitions,
+    application::events::transitions_called,
     cli::{columns, status::StatusView},
 };
 use roundhouse_api::application::ApplicationStatus;
@@ -12,7 +12,7 @@ pub(super) fn lines(before: Option<&StatusView>, view: &StatusView) -> Vec<Strin
     let Some(before) = before else {
         return vec![standing(view)];
     };
-    let told = transitions(&before.status, &view.status);
+    let told = transitions_called(&before.status, &view.status, &|name| view.step_title(name));
     let mut lines: Vec<String> = told
         .into_iter()
         .map(|moved| columns::plain(&moved.message))
@@ -72,6 +72,11 @@ mod tests {
             lines(Some(&one), &two),
             ["step east succeeded", "3/3 clusters, 3/9 replicas ready"]
         );
+        let named = StatusView {
+            aliases: [("east".to_owned(), "East first".to_owned())].into(),
+            ..two.clone()
+        };
+        assert_eq!(lines(Some(&one), &named)[0], "step east (East first) succeeded");
         // A change that is no transition still shows where it stands.
         let other = at("runningWorkflow", east("running", "waiting for c2"), "1/3");
         assert_eq!(

@@ -34,7 +34,7 @@ impl Fleet {
     /// A server refuses a definition or a Cluster.
     pub async fn start(options: FleetOptions) -> Result<Fleet, HarnessError> {
         let server = Backend::of(&options, HUB);
-        run::install(&server.client(), options.hub.take_over_core_oam).await?;
+        run::install(&server.client(), &options.hub).await?;
         let specs = options.members.clone();
         let mut fleet = Fleet {
             options,
