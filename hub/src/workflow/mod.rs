@@ -25,6 +25,7 @@ mod tests;
 mod values;
 
 pub use commands::Command;
+pub use deploy::until_holds;
 pub use engine::advance;
 pub use evidence::{ActionEvidence, ClusterEvidence, ClusterState, Evidence, OutputEvidence, StepEvidence};
 pub use message::waiting;

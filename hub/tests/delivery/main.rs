@@ -25,6 +25,7 @@ mod placements;
 mod quiet;
 mod recorder;
 mod redecision;
+mod removals;
 mod seed;
 mod start;
 mod steps;
