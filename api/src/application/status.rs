@@ -15,8 +15,17 @@ pub const PLACED: &str = "Placed";
 /// Condition type: everything placed is ready.
 pub const DELIVERED: &str = "Delivered";
 
-/// Condition type: removals wait for a confirmation.
+/// Condition type: removals wait for a confirmation. `False` once the removals of the present spec were judged, `Unknown`
+/// before.
 pub const DELETES_HELD: &str = "DeletesHeld";
+/// Reason of [`DELETES_HELD`] `False`: removals are due, and wait until the clusters that the message names run what
+/// replaces them. Nobody is asked.
+pub const WAITS_FOR_CLUSTERS: &str = "WaitsForClusters";
+
+/// At most this many regions are told apart.
+pub const MAX_REGIONS: usize = 50;
+/// The name under which further regions are summed up; no label has such a value.
+pub const OTHER_REGIONS: &str = "(other regions)";
 
 /// Where an application stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,6 +153,11 @@ pub struct WorkflowStatus {
     /// True while suspended; the user sets it to false to resume, or to true to pause (seed).
     #[serde(default)]
     pub suspend: bool,
+    /// True while a person has paused the run, whatever its steps do: then no timer ends and nothing starts. The hub sets it
+    /// when it takes in `suspend: true`; a user sets it to pause a run that one of its steps suspends already. `suspend: false`
+    /// takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// True when terminated; the user may set it (seed).
     #[serde(default)]
     pub terminated: bool,
@@ -187,6 +201,12 @@ impl WorkflowStatus {
             .unwrap_or(self.steps.len())
     }
 
+    /// Whether a person has ended the run, and not one of its steps.
+    pub fn was_terminated_by_a_person(&self) -> bool {
+        self.all_steps()
+            .any(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Terminate))
+    }
+
     /// All steps in the order of the document, each group before its own.
     pub fn all_steps(&self) -> impl Iterator<Item = &StepStatus> {
         self.steps
@@ -226,6 +246,9 @@ pub struct StepStatus {
     /// How often it was tried after an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
+    /// While it is tried again after an error: when, and how often it may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try: Option<NextTry>,
     /// Digest of the clusters' states: a different one is progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
@@ -249,7 +272,24 @@ pub struct StepStatus {
     pub sub_steps: Vec<StepStatus>,
 }
 
+/// The next try of a step that has failed and is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NextTry {
+    /// When it is due.
+    pub at: Time,
+    /// Its number, from 2.
+    pub number: u32,
+    /// How many tries there are at most.
+    pub of: u32,
+}
+
 impl StepStatus {
+    /// Whether it has failed and is tried again.
+    pub fn is_retried(&self) -> bool {
+        self.phase == StepPhase::Failed && !self.is_over()
+    }
+
     /// Whether it is over: done, passed over, or failed for good.
     pub fn is_over(&self) -> bool {
         match self.phase {
@@ -321,9 +361,16 @@ pub struct Delivery {
     /// Why they are not placed: one line per rule and reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unplaced_reasons: Vec<String>,
-    /// Clusters by region, sorted; clusters without the label `region` have an empty name.
+    /// How many more such lines there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaced_omitted: Option<u32>,
+    /// Clusters by region, sorted; clusters without the label `region` have an empty name. Beyond [`MAX_REGIONS`] the rest
+    /// is summed up as [`OTHER_REGIONS`], which is the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionDelivery>,
+    /// How many regions are summed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions_omitted: Option<u32>,
     /// Clusters that are not ready, at most [`MAX_NOT_READY`], sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_ready: Vec<ClusterDelivery>,

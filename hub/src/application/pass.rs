@@ -282,19 +282,28 @@ impl Hub {
             status.workflow = next.workflow;
             acting::deliver(&mut status, &delivery.spec);
             self.describe(delivery, &view, &mut status, &app, now);
-            let judged = effects.contains(&Effect::CollectGarbage).then(|| {
-                let revision = &delivery.spec.revision;
-                view.settled
-                    .then(|| removing::judge(&app, &view.plan, &view.observed, revision, now))
-            });
-            let judged = judged.flatten();
-            if let Some(judged) = &judged {
-                status.removals.clone_from(&judged.removals);
-                status::held(&mut status, judged.held.clone(), app.generation, now);
-                if let Some(again) = judged.again {
-                    outcome.wake(again);
+            let collects = effects.contains(&Effect::CollectGarbage);
+            let of = |run: &Option<WorkflowStatus>| run.as_ref().and_then(|run| run.start_time.clone());
+            let ended = engine.workflow.as_ref().is_some_and(|run| run.finished);
+            let rests = collects && ended && of(&engine.workflow) == of(&status.workflow);
+            let revision = &delivery.spec.revision;
+            let judged = (collects && view.decided)
+                .then(|| removing::judge(&app, &view.plan, &view.observed, revision, now));
+            match &judged {
+                Some(judged) if view.settled => {
+                    status.removals.clone_from(&judged.removals);
+                    status::held(&mut status, judged.held.clone(), app.generation, now);
+                    if let Some(again) = judged.again {
+                        outcome.wake(again);
+                    }
                 }
+                Some(judged) => {
+                    status::waiting(&mut status, judged, &view.blocking, &app, now);
+                }
+                None if rests => {}
+                None => status::unjudged(&mut status, app.generation, now),
             }
+            let judged = judged.filter(|_| view.settled);
             let moved = status::transition(&app.status, &status);
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, DeployStep, ReadyShare, Until, ValidApplication, ValidStep, WaitFor},
+    application::{Application, DeployStep, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec, OverrideError, Waiting},
     names::{decision_name, label},
@@ -64,8 +64,8 @@ pub(super) struct Placed {
     pub(super) wait: WaitFor,
     /// Whether it follows the fleet.
     pub(super) live: bool,
-    /// It passes when so many are ready; a condition over the fleet counts as all of them here.
-    pub(super) ready: Option<ReadyShare>,
+    /// Whether it passes when a part of them is ready, or on a condition over the fleet.
+    pub(super) until: bool,
     /// At most this many clusters are under way.
     pub(super) max_parallel: Option<u32>,
     /// Whether it may place on no cluster at all.
@@ -116,10 +116,7 @@ pub(super) fn decide(request: &Request<'_>, fresh: &[StepDecision]) -> Vec<Place
             held,
             wait: deploy.wait,
             live: reach == Reach::Live,
-            ready: match deploy.until {
-                Some(Until::Ready(share)) => Some(share),
-                _ => None,
-            },
+            until: deploy.until.is_some(),
             max_parallel: deploy.max_parallel,
             may_be_empty: may_be_empty(&deploy.placement),
         });

@@ -33,6 +33,8 @@ pub(super) struct Judged {
     pub(super) again: Option<Duration>,
     /// The Bundles that may go, with the evidence that is written first.
     pub(super) due: Vec<(Observed, Deletion)>,
+    /// The clusters whose Bundle is not being deleted yet, sorted.
+    pub(super) waiting: Vec<String>,
     /// Whether nothing is left to remove.
     pub(super) done: bool,
 }
@@ -120,9 +122,15 @@ pub(super) fn judge(
         };
         Some(((*bundle).clone(), deletion))
     });
+    let waiting: BTreeSet<&String> = surplus
+        .iter()
+        .filter(|b| !b.deleting)
+        .map(|b| &b.cluster)
+        .collect();
     Judged {
         removals,
         held,
+        waiting: waiting.into_iter().cloned().collect(),
         again,
         due: due.collect(),
         done: surplus.is_empty(),

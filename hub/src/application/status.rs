@@ -1,6 +1,6 @@
 //! What the Application's status says, and whether writing it is worth a write.
 
-use super::{error::PassError, fleet::Fleet, placing::Placed};
+use super::{cache::Stored, error::PassError, fleet::Fleet, placing::Placed, removing::Judged};
 use crate::{
     dispatch::{
         self, Observed, Plan, Target,
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, PLACED, StepPhase,
-        Unresolved, Violation,
+        Unresolved, Violation, WAITS_FOR_CLUSTERS,
     },
     condition::{self, Verdict},
 };
@@ -22,6 +22,8 @@ use std::collections::BTreeMap;
 
 /// Messages of conditions are cut at this many characters.
 const MAX_MESSAGE: usize = 1024;
+/// At most this many clusters are named.
+const MAX_CLUSTERS: usize = 5;
 /// At most this many violations are listed.
 const MAX_VIOLATIONS: usize = 10;
 
@@ -299,27 +301,71 @@ pub(super) fn unresolved(
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
-/// Sets or clears `DeletesHeld`, and what programs need to know of it.
+/// Sets `DeletesHeld` once removals were judged, and what programs need to know of it.
 pub(super) fn held(status: &mut ApplicationStatus, held: Option<Held>, generation: i64, now: Timestamp) {
-    let known = condition::get(&status.conditions, DELETES_HELD).is_some();
     let (why, deletes) = held.map(|held| (held.message, held.deletes)).unzip();
     status.held_deletes = deletes;
     let verdict = match why {
-        None if !known => return,
-        None => Verdict {
-            type_: DELETES_HELD,
-            status: condition::Status::False,
-            reason: "NothingHeld",
-            message: String::new(),
-        },
-        Some(message) => Verdict {
-            type_: DELETES_HELD,
-            status: condition::Status::True,
-            reason: "ConfirmationNeeded",
-            message: cut(message),
-        },
+        None => deletes_held(condition::Status::False, "NothingHeld", String::new()),
+        Some(message) => deletes_held(condition::Status::True, "ConfirmationNeeded", message),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `DeletesHeld` where removals are judged and not carried out yet: nothing goes before what replaces it runs. A
+/// question that was asked stays asked.
+pub(super) fn waiting(
+    status: &mut ApplicationStatus,
+    judged: &Judged,
+    blocking: &[String],
+    app: &Stored,
+    now: Timestamp,
+) {
+    let asked = condition::is_true(&status.conditions, DELETES_HELD);
+    if asked && judged.held.is_some() || judged.waiting.is_empty() {
+        return held(status, judged.held.clone(), app.generation, now);
+    }
+    let keep = match judged.waiting.len() {
+        1 => "1 cluster keeps".to_owned(),
+        count => format!("{count} clusters keep"),
+    };
+    let message = format!(
+        "{keep} {} until what replaces it runs: {}; waiting for {}",
+        app.title(),
+        named(&judged.waiting),
+        named(blocking)
+    );
+    let verdict = deletes_held(condition::Status::False, WAITS_FOR_CLUSTERS, message);
+    condition::set(&mut status.conditions, verdict, Some(app.generation), now);
+}
+
+/// Sets `DeletesHeld` for a run that has not succeeded: what an earlier one left to ask says nothing any more.
+pub(super) fn unjudged(status: &mut ApplicationStatus, generation: i64, now: Timestamp) {
+    if condition::get(&status.conditions, DELETES_HELD).is_none() {
+        return;
+    }
+    let message = "removals are judged when the run has succeeded".to_owned();
+    let verdict = deletes_held(condition::Status::Unknown, "NotJudged", message);
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+fn deletes_held(status: condition::Status, reason: &'static str, message: String) -> Verdict {
+    Verdict {
+        type_: DELETES_HELD,
+        status,
+        reason,
+        message: cut(message),
+    }
+}
+
+/// `c1, c2 … and 3 more`.
+fn named(clusters: &[String]) -> String {
+    let named = clusters.get(..MAX_CLUSTERS).unwrap_or(clusters);
+    let more = match clusters.len() - named.len() {
+        0 => String::new(),
+        more => format!(" … and {more} more"),
+    };
+    named.join(", ") + &more
 }
 
 /// Sets `Delivered` for an application that is being deleted.
@@ -362,6 +408,12 @@ pub(super) fn differs(stored: &ApplicationStatus, new: &ApplicationStatus) -> bo
 
 /// Whether a step, the run or the delete budget moved: such a change is written at once and before anything is dispatched.
 pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) -> bool {
+    // Whether something is held, and what. What removals wait for that nobody is asked about moves with every report.
+    let held = |status: &ApplicationStatus| {
+        let held = condition::get(&status.conditions, DELETES_HELD)?;
+        let message = (held.status == "True").then(|| held.message.clone());
+        Some((held.status.clone(), held.observed_generation, message))
+    };
     let shape = |status: &ApplicationStatus| {
         let workflow = status.workflow.clone().unwrap_or_default();
         let steps: Vec<_> = workflow
@@ -372,13 +424,14 @@ pub(super) fn transition(stored: &ApplicationStatus, new: &ApplicationStatus) ->
             (workflow.generation, workflow.app_revision, workflow.run),
             (
                 workflow.status,
-                workflow.suspend,
+                (workflow.suspend, workflow.paused),
                 workflow.terminated,
                 workflow.finished,
                 workflow.restart_from,
             ),
             steps,
             status.removals.clone(),
+            held(status),
         )
     };
     shape(stored) != shape(new)

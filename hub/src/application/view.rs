@@ -20,7 +20,10 @@ use roundhouse_api::{
     decision::OverrideError,
     names::decision_name,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Kinds of trouble with overrides that one decision names; more of them say nothing new.
 const MAX_FAULTS: usize = 32;
@@ -84,8 +87,12 @@ pub(super) struct View {
     pub(super) plan: Plan,
     pub(super) clusters: Clusters,
     pub(super) evidence: Evidence,
-    /// Whether the run has succeeded, every placing step is as the fleet asks and has come to rest.
+    /// Whether the run has succeeded and every placing step is as the fleet asks.
+    pub(super) decided: bool,
+    /// Whether besides every placing step has come to rest: then removals may go ahead.
     pub(super) settled: bool,
+    /// The clusters that the others wait for, sorted: of steps that have not come to rest.
+    pub(super) blocking: Vec<String>,
     /// When the decisions change without anything happening.
     pub(super) next: Option<Timestamp>,
 }
@@ -160,21 +167,40 @@ pub(super) fn view(known: &Known<'_>) -> View {
         looked = look(placing::decide(&request, &fresh));
     }
     let (mut placed, mut shares, mut plan, mut clusters) = looked;
-    let mut settled = succeeded
-        && delivery.unresolved.is_none()
-        && placed.iter().all(|p| !p.write && at_rest(p, &clusters));
+    let status = workflow::Status {
+        phase: None,
+        workflow: known.workflow.cloned(),
+    };
+    let until = |step: &str, clusters: &[&ClusterEvidence]| {
+        workflow::until_holds(&delivery.spec, &status, step, clusters, known.now)
+    };
+    let decided = succeeded && delivery.unresolved.is_none() && placed.iter().all(|p| !p.write);
     if succeeded && let Some(first) = placed.iter().position(|p| p.write) {
         // Steps follow the fleet one after the other: the first that differs is refreshed when those before it have
         // come to rest, those behind it are kept.
-        let ready = placed.iter().take(first).all(|p| at_rest(p, &clusters));
+        let ready = placed.iter().take(first).all(|p| at_rest(p, &clusters, &until));
         let narrowed = keep_behind(&reach, if ready { first + 1 } else { first });
         let request = placing::Request {
             reach: &narrowed,
             ..request
         };
         (placed, shares, plan, clusters) = look(placing::decide(&request, &fresh));
-        settled = false;
     }
+    let restless: Vec<&Placed> = match decided {
+        true => placed.iter().filter(|p| !at_rest(p, &clusters, &until)).collect(),
+        false => Vec::new(),
+    };
+    let settled = decided && restless.is_empty();
+    let blocking: BTreeSet<String> = restless
+        .iter()
+        .flat_map(|p| {
+            p.decision
+                .clusters
+                .iter()
+                .filter(|cluster| !rests(p, &clusters, cluster))
+        })
+        .cloned()
+        .collect();
     let refused = placed
         .iter()
         .filter_map(|p| Some((p.step.clone(), foreign(cache, delivery, &p.step)?)));
@@ -195,7 +221,9 @@ pub(super) fn view(known: &Known<'_>) -> View {
         shares,
         plan,
         clusters,
+        decided,
         settled,
+        blocking: blocking.into_iter().collect(),
     }
 }
 
@@ -262,27 +290,32 @@ fn keep_behind(reach: &[Option<Reach>], live: usize) -> Vec<Option<Reach>> {
 
 /// Whether a step has come to rest with its clusters: nothing of it is under way. Unreachable clusters are not waited
 /// for: they get what is due when they return.
-fn at_rest(placed: &Placed, clusters: &Clusters) -> bool {
+fn at_rest(placed: &Placed, clusters: &Clusters, until: &impl Fn(&str, &[&ClusterEvidence]) -> bool) -> bool {
     let own = &placed.decision.clusters;
-    let at_rest = |cluster: &String| match clusters.get(cluster) {
+    if own.iter().all(|cluster| rests(placed, clusters, cluster)) {
+        return true;
+    }
+    if !placed.until {
+        return false;
+    }
+    // A step that waits for a part of its clusters does not hold others up longer than that.
+    let shown = own.iter().map(|cluster| clusters.get(cluster)?.as_ref().ok());
+    let shown: Option<Vec<&ClusterEvidence>> = shown.collect();
+    shown.is_some_and(|shown| {
+        let dispatched = |evidence: &&ClusterEvidence| evidence.state != ClusterState::Dispatching;
+        shown.iter().all(dispatched) && until(&placed.step, &shown)
+    })
+}
+
+/// Whether nothing of a step is under way on one of its clusters.
+fn rests(placed: &Placed, clusters: &Clusters, cluster: &str) -> bool {
+    match clusters.get(cluster) {
         Some(Ok(evidence)) => {
             evidence.state.passes(placed.wait) || evidence.state == ClusterState::Unreachable
         }
         Some(Err(_)) => false,
         None => true,
-    };
-    if own.iter().all(at_rest) {
-        return true;
     }
-    // A step that waits for a part of its clusters does not hold others up longer than that.
-    let state = |cluster: &String| Some(clusters.get(cluster)?.as_ref().ok()?.state);
-    let ready = own
-        .iter()
-        .filter(|cluster| state(cluster) == Some(ClusterState::Ready));
-    let dispatched = |cluster: &String| state(cluster).is_some_and(|s| s != ClusterState::Dispatching);
-    placed
-        .ready
-        .is_some_and(|share| share.is_met(ready.count(), own.len()) && own.iter().all(dispatched))
 }
 
 /// The steps at work that dispatch to few clusters at a time.

@@ -1,5 +1,6 @@
 //! How a verb fails: what, why, and what to try.
 
+use super::columns;
 use std::{error::Error, fmt};
 
 /// A failure as it is shown: `error:`, `cause:` and `try:` lines.
@@ -71,15 +72,26 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {} [{}]", self.what, self.code)?;
+        write!(f, "error: {} [{}]", plain(&self.what), self.code)?;
         for cause in &self.causes {
-            write!(f, "\ncause: {cause}")?;
+            write!(f, "\ncause: {}", plain(cause))?;
         }
         if let Some(advice) = &self.advice {
-            write!(f, "\ntry:   {advice}")?;
+            write!(f, "\ntry:   {}", plain(advice))?;
         }
         Ok(())
     }
+}
+
+/// Without control characters: a part of it may be what somebody else has written. Further lines stand below the first, so
+/// that none of them looks like a word of ours.
+fn plain(text: &str) -> String {
+    let lines: Vec<String> = text
+        .trim_end_matches('\n')
+        .split('\n')
+        .map(columns::plain)
+        .collect();
+    lines.join("\n       ")
 }
 
 #[cfg(test)]
@@ -90,6 +102,20 @@ mod tests {
     #[error("cannot open hub.kubeconfig: {source}")]
     struct Outer {
         source: std::io::Error,
+    }
+
+    #[test]
+    fn what_others_have_written_cannot_move_the_cursor_or_look_like_ours() {
+        let failure = Failure::new("E-REFUSED", "\u{1b}[2Jweb")
+            .because("step east: \u{1b}]0;title\u{7}\r\ntry:   rm -rf\n")
+            .advise("\u{9b}2J");
+        assert_eq!(
+            failure.to_string(),
+            "error: \\u{1b}[2Jweb [E-REFUSED]\n\
+             cause: step east: \\u{1b}]0;title\\u{7}\\r\n       \
+             try:   rm -rf\n\
+             try:   \\u{9b}2J"
+        );
     }
 
     #[test]

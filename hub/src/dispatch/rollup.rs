@@ -2,7 +2,9 @@
 
 use super::Observed;
 use crate::workflow::{ClusterEvidence, ClusterState};
-use roundhouse_api::application::{ClusterDelivery, Delivery, MAX_NOT_READY, RegionDelivery};
+use roundhouse_api::application::{
+    ClusterDelivery, Delivery, MAX_NOT_READY, MAX_REGIONS, OTHER_REGIONS, RegionDelivery,
+};
 use roundhouse_api::bundle::DEGRADED;
 use roundhouse_api::condition;
 use std::collections::BTreeMap;
@@ -63,9 +65,36 @@ pub fn trouble(observed: &[Observed]) -> Option<(String, String)> {
 /// The first [`MAX_NOT_READY`] of a list, and how many more there are.
 fn bounded(mut clusters: Vec<ClusterDelivery>) -> (Vec<ClusterDelivery>, Option<u32>) {
     clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-    let omitted = u32::try_from(clusters.len().saturating_sub(MAX_NOT_READY)).ok();
+    let omitted = beyond(clusters.len(), MAX_NOT_READY);
     clusters.truncate(MAX_NOT_READY);
-    (clusters, omitted.filter(|n| *n > 0))
+    (clusters, omitted)
+}
+
+/// How many are left out, if any are.
+fn beyond(count: usize, most: usize) -> Option<u32> {
+    let more = count.saturating_sub(most);
+    (more > 0).then(|| u32::try_from(more).unwrap_or(u32::MAX))
+}
+
+/// The first [`MAX_REGIONS`], the others summed up behind them, and how many those are.
+fn bounded_regions(mut regions: Vec<RegionDelivery>) -> (Vec<RegionDelivery>, Option<u32>) {
+    let omitted = beyond(regions.len(), MAX_REGIONS);
+    if omitted.is_some() {
+        let mut others = RegionDelivery {
+            region: OTHER_REGIONS.to_owned(),
+            ..RegionDelivery::default()
+        };
+        for region in regions.drain(MAX_REGIONS..) {
+            others.clusters += region.clusters;
+            others.ready += region.ready;
+            others.failed += region.failed;
+            others.unreachable += region.unreachable;
+            others.replicas += region.replicas;
+            others.replicas_ready += region.replicas_ready;
+        }
+        regions.push(others);
+    }
+    (regions, omitted)
 }
 
 /// Sums the members up.
@@ -108,14 +137,18 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
     let placed: u64 = members.iter().map(|m| m.replicas).sum();
     let ready: u64 = members.iter().map(|m| m.ready).sum();
     let mut reasons = unplaced.reasons;
+    let unplaced_omitted = beyond(reasons.len(), MAX_REASONS);
     reasons.truncate(MAX_REASONS);
+    let (regions, regions_omitted) = bounded_regions(regions.into_values().collect());
     Delivery {
         clusters_ready: format!("{ready_clusters}/{}", members.len()),
         replicas_ready: format!("{ready}/{placed}"),
         placed,
         unplaced: unplaced.count,
         unplaced_reasons: reasons,
-        regions: regions.into_values().collect(),
+        unplaced_omitted,
+        regions,
+        regions_omitted,
         not_ready,
         omitted,
         degraded,

@@ -6,6 +6,7 @@ use crate::{
     workflow::ClusterState,
 };
 use roundhouse_api::{
+    application::{MAX_REGIONS, OTHER_REGIONS},
     bundle::{
         ApplicationRef, ApplyOnce, ApplyOnceRule, ApplyOnceStrategy, Bundle, BundlePhase, BundleStatus,
         Counts, Deletion, WorkloadStatus,
@@ -692,6 +693,49 @@ fn the_roll_up_is_bounded_and_sorted() {
         .map(|r| (r.region.as_str(), r.ready, r.unreachable))
         .collect();
     assert_eq!(regions, [("east", 50, 50), ("west", 50, 50)]);
+}
+
+#[test]
+fn reasons_and_regions_are_bounded_and_what_is_left_out_is_counted() {
+    let member = |n: u32| Member {
+        region: format!("r{n:03}"),
+        evidence: crate::workflow::ClusterEvidence {
+            cluster: format!("c{n:03}"),
+            state: match n % 3 {
+                0 => ClusterState::Ready,
+                1 => ClusterState::Failed,
+                _ => ClusterState::Unreachable,
+            },
+            message: String::new(),
+        },
+        replicas: 2,
+        ready: 1,
+        trouble: None,
+    };
+    let unplaced = |count: usize| Unplaced {
+        count: 9,
+        reasons: (0..count).map(|n| format!("reason {n:03}")).collect(),
+    };
+    let all = |count: u32| (0..count).map(member).collect::<Vec<_>>();
+    let most = u32::try_from(MAX_REGIONS).unwrap();
+    let whole = roll_up(&all(most), unplaced(20));
+    assert_eq!((whole.regions.len(), whole.regions_omitted), (MAX_REGIONS, None));
+    assert_eq!((whole.unplaced_reasons.len(), whole.unplaced_omitted), (20, None));
+    let cut = roll_up(&all(most + 9), unplaced(27));
+    assert_eq!(
+        (cut.regions.len(), cut.regions_omitted),
+        (MAX_REGIONS + 1, Some(9))
+    );
+    assert_eq!((cut.unplaced_reasons.len(), cut.unplaced_omitted), (20, Some(7)));
+    let others = cut.regions.last().unwrap();
+    assert_eq!(others.region, OTHER_REGIONS);
+    // The value of a label begins with a letter or a digit.
+    assert!(!OTHER_REGIONS.starts_with(char::is_alphanumeric));
+    assert_eq!(
+        (others.clusters, others.replicas, others.replicas_ready),
+        (9, 18, 9)
+    );
+    assert_eq!((others.ready, others.failed, others.unreachable), (3, 3, 3));
 }
 
 mod properties {

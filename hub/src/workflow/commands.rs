@@ -13,9 +13,9 @@ pub enum Command {
     RestartFrom(String),
     /// `terminated: true` on a run that goes on.
     Terminate,
-    /// `suspend: true` on a run that goes on.
+    /// `suspend: true` on a run that goes on, or `paused: true`: also while it is paused.
     Pause,
-    /// `suspend: false` on a run that is suspended.
+    /// `suspend: false` on a run that is suspended: a pause is over, or if there is none, its steps have their approval.
     Resume,
     /// Nothing: go on.
     Continue,
@@ -48,6 +48,7 @@ impl Command {
         match (workflow.suspend, workflow.status == Some(StepPhase::Suspending)) {
             (true, false) => Command::Pause,
             (false, true) => Command::Resume,
+            _ if workflow.paused => Command::Pause,
             _ => Command::Continue,
         }
     }

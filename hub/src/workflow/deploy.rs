@@ -1,13 +1,14 @@
 //! When a placing step passes, waits, or fails.
 
 use super::{
-    ClusterEvidence, ClusterState, Deploy, Effect, StepEvidence, backoff,
+    ClusterEvidence, ClusterState, Deploy, Effect, Evidence, Spec, Status, StepEvidence, backoff,
     expressions::fleet,
     message,
     run::Run,
     spec::{At, Step},
     waiting,
 };
+use jiff::Timestamp;
 use roundhouse_api::application::StepReason;
 
 impl<'a> Run<'a> {
@@ -49,6 +50,26 @@ impl<'a> Run<'a> {
             Some(message) => self.wait(at, message, Some(evidence.digest())),
         }
     }
+}
+
+/// Whether the `wait: {until: …}` of a placing step holds over these clusters; `false` for a step that has none.
+pub fn until_holds(
+    spec: &Spec,
+    status: &Status,
+    step: &str,
+    clusters: &[&ClusterEvidence],
+    now: Timestamp,
+) -> bool {
+    let Some((step, deploy)) = spec.placing().find(|(placing, _)| placing.name == step) else {
+        return false;
+    };
+    let evidence = Evidence::default();
+    let run = Run::of(spec, status, &evidence, now);
+    let holds = |until| run.until(until, step, &fleet(clusters.iter().copied()));
+    deploy
+        .until
+        .as_ref()
+        .is_some_and(|until| matches!(holds(until), Ok(None)))
 }
 
 /// What a step says that has more failed clusters than it may.

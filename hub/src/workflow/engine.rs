@@ -1,30 +1,26 @@
 //! The engine: one pure function from (spec, status, evidence, time) to (status, effects).
 
 use super::{
-    Command, Effect, Evidence, Spec, Status,
+    Command, Effect, Evidence, Spec, Status, backoff,
     run::{PAUSED, Run, pending},
     spec::Action,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, StepStatus, WorkflowStatus};
+use roundhouse_api::application::{
+    ApplicationPhase, NextTry, StepPhase, StepReason, StepStatus, WorkflowStatus,
+};
 use std::collections::BTreeSet;
+
+/// Longest message of a step or of the run, in bytes.
+const MAX_MESSAGE: usize = 1024;
 
 /// Advances a run by what is known now.
 ///
 /// A step that is started in a call is not judged in it: evidence in hand was gathered before. Calling again with the same
 /// arguments and the returned status changes nothing more until the evidence, the time or the status changes.
 pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp) -> (Status, Vec<Effect>) {
-    let mut run = Run {
-        spec,
-        evidence,
-        now,
-        phase: status.phase,
-        workflow: status.workflow.clone().unwrap_or_default(),
-        effects: Vec::new(),
-        judged: BTreeSet::new(),
-        wake: None,
-    };
+    let mut run = Run::of(spec, status, evidence, now);
     match Command::read(spec, status) {
         Command::Start => run.begin(),
         Command::RestartFrom(step) => {
@@ -34,7 +30,8 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
         Command::Terminate => run.terminate(),
         Command::Pause => run.pause(),
         Command::Resume => run.resume(),
-        Command::Continue if run.is_paused() => run.hold(),
+        // Paused by a hub that did not mark it.
+        Command::Continue if run.is_paused() => run.pause(),
         Command::Continue => run.proceed(),
         Command::Rest => run.rest(),
     }
@@ -45,11 +42,28 @@ pub fn advance(spec: &Spec, status: &Status, evidence: &Evidence, now: Timestamp
     }
     run.workflow.step_index = u32::try_from(run.workflow.present_step()).unwrap_or(u32::MAX);
     run.workflow.current = current(&run.workflow);
+    run.describe_tries();
+    bound_messages(&mut run.workflow);
     let status = Status {
         phase: run.phase,
         workflow: Some(run.workflow),
     };
     (status, run.effects)
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn of(spec: &'a Spec, status: &Status, evidence: &'a Evidence, now: Timestamp) -> Run<'a> {
+        Run {
+            spec,
+            evidence,
+            now,
+            phase: status.phase,
+            workflow: status.workflow.clone().unwrap_or_default(),
+            effects: Vec::new(),
+            judged: BTreeSet::new(),
+            wake: None,
+        }
+    }
 }
 
 impl Run<'_> {
@@ -91,30 +105,6 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a person has paused the run, and not a step. Also when the time of all that was paused is up: no step is
-    /// suspended then.
-    fn is_paused(&self) -> bool {
-        let suspended = |state: &StepStatus| state.phase == StepPhase::Suspending;
-        let none = !self.workflow.all_steps().any(suspended);
-        self.workflow.suspend && (none || self.paused_steps().next().is_some())
-    }
-
-    /// Nothing goes on while paused but the time; what was dispatched is kept as it is. A step whose time is up has
-    /// failed, and what comes after it waits for the person all the same.
-    fn hold(&mut self) {
-        self.phase = Some(ApplicationPhase::WorkflowSuspending);
-        for at in self.spec.places() {
-            if !self.time_out(at) {
-                self.wake_at_end(at);
-            }
-        }
-        self.settle_groups();
-        if self.workflow.steps.iter().all(StepStatus::is_over) {
-            return self.proceed();
-        }
-        self.effects.push(Effect::Keep);
-    }
-
     fn settle_groups(&mut self) {
         for at in self.spec.places() {
             if self.spec.at(at).is_some_and(|step| !step.inner().is_empty()) {
@@ -123,8 +113,23 @@ impl Run<'_> {
         }
     }
 
-    /// A user's `suspend: true`.
+    /// Whether a person has paused the run, whatever its steps do.
+    fn is_paused(&self) -> bool {
+        self.workflow.paused || (self.workflow.suspend && self.paused_steps().next().is_some())
+    }
+
+    /// A user's pause, and every look at a run that is paused: nothing goes on but the time, what was dispatched is kept as
+    /// it is.
     fn pause(&mut self) {
+        if self.is_paused() {
+            for at in self.spec.places() {
+                self.time_out(at);
+            }
+            self.settle_groups();
+            if self.workflow.steps.iter().all(StepStatus::is_over) {
+                return self.conclude();
+            }
+        }
         let leaves: Vec<_> = self.leaves().collect();
         let at_work = |run: &Run<'_>, at| {
             run.seen(at).is_some_and(|state| {
@@ -132,7 +137,12 @@ impl Run<'_> {
             })
         };
         let mut paused: Vec<_> = leaves.iter().copied().filter(|at| at_work(self, *at)).collect();
-        if paused.is_empty() {
+        let suspended = |at: &_| {
+            self.seen(*at)
+                .is_some_and(|state| state.phase == StepPhase::Suspending)
+        };
+        // Between two steps the one that comes next shows the pause.
+        if paused.is_empty() && !leaves.iter().any(suspended) {
             let open = |at: &&_| self.seen(**at).is_some_and(|state| !state.is_over());
             paused.extend(leaves.iter().find(open).copied());
         }
@@ -144,6 +154,7 @@ impl Run<'_> {
             }
         }
         self.workflow.suspend = true;
+        self.workflow.paused = true;
         self.workflow.status = Some(StepPhase::Suspending);
         self.workflow.message = Some(PAUSED.to_owned());
         self.phase = Some(ApplicationPhase::WorkflowSuspending);
@@ -153,7 +164,13 @@ impl Run<'_> {
         }
     }
 
+    /// A user's `suspend: false`. Who ends a pause has approved nothing: a step that suspends goes on suspending.
     fn resume(&mut self) {
+        if self.workflow.paused || self.paused_steps().next().is_some() {
+            self.workflow.paused = false;
+            self.resume_paused();
+            return self.proceed();
+        }
         for at in self.leaves().collect::<Vec<_>>() {
             let suspends = self
                 .spec
@@ -166,8 +183,31 @@ impl Run<'_> {
                 self.succeed(at);
             }
         }
-        self.resume_paused();
         self.proceed();
+    }
+
+    /// Says of each step that is tried again when that is, for people.
+    fn describe_tries(&mut self) {
+        let limits = self.spec.limits;
+        let describe = |state: &mut StepStatus| {
+            let retries = state.retries.filter(|_| state.is_retried());
+            let next = retries
+                .zip(state.last_execute_time.as_ref())
+                .map(|(retries, last)| {
+                    let wait = SignedDuration::try_from(backoff::wait(retries, limits.max_wait));
+                    NextTry {
+                        at: Time(
+                            last.0
+                                .saturating_add(wait.unwrap_or(SignedDuration::MAX))
+                                .unwrap_or(last.0),
+                        ),
+                        number: retries.saturating_add(1),
+                        of: limits.max_retries.saturating_add(1),
+                    }
+                });
+            state.next_try = next;
+        };
+        each(&mut self.workflow, describe);
     }
 
     /// Steps that a person paused go on.
@@ -223,6 +263,27 @@ impl Run<'_> {
         self.workflow.message = Some("terminated: set status.workflow to {} to start again".to_owned());
         self.end(StepPhase::Failed, ApplicationPhase::WorkflowTerminated);
     }
+}
+
+/// Visits every step, also those in groups.
+fn each(workflow: &mut WorkflowStatus, visit: impl Fn(&mut StepStatus)) {
+    for step in &mut workflow.steps {
+        visit(step);
+        step.sub_steps.iter_mut().for_each(&visit);
+    }
+}
+
+/// Cuts what steps and the run say, which others may have written, at [`MAX_MESSAGE`] bytes.
+fn bound_messages(workflow: &mut WorkflowStatus) {
+    let bound = |message: &mut Option<String>| {
+        if let Some(message) = message.as_mut().filter(|message| message.len() > MAX_MESSAGE) {
+            let end = message.floor_char_boundary(MAX_MESSAGE - '…'.len_utf8());
+            message.truncate(end);
+            message.push('…');
+        }
+    };
+    bound(&mut workflow.message);
+    each(workflow, |step| bound(&mut step.message));
 }
 
 /// `<name> (<done>/<all>)`, for people.

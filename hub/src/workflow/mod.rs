@@ -30,6 +30,7 @@ mod values;
 mod waits;
 
 pub use commands::Command;
+pub use deploy::until_holds;
 pub use engine::advance;
 pub use evidence::{ActionEvidence, ClusterEvidence, ClusterState, Evidence, OutputEvidence, StepEvidence};
 pub use message::waiting;

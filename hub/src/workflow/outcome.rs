@@ -91,6 +91,7 @@ impl Run<'_> {
     pub(super) fn end(&mut self, outcome: StepPhase, phase: ApplicationPhase) {
         self.workflow.status = Some(outcome);
         self.workflow.suspend = false;
+        self.workflow.paused = false;
         self.workflow.finished = true;
         self.workflow.end_time = Some(Time(self.now));
         self.phase = Some(phase);

@@ -34,7 +34,7 @@ pub fn reach(spec: &Spec, workflow: Option<&WorkflowStatus>) -> Vec<Option<Reach
             };
         }
         // Also before a pause was taken in.
-        let paused = workflow.suspend && workflow.status != Some(StepPhase::Suspending);
+        let paused = workflow.paused || (workflow.suspend && workflow.status != Some(StepPhase::Suspending));
         let at_work = matches!(state.phase, StepPhase::Running | StepPhase::Failed) && !state.is_over();
         Some(match (started, at_work && !paused && !workflow.terminated) {
             (false, _) => Reach::Unreached,

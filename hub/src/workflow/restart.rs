@@ -56,6 +56,7 @@ impl Run<'_> {
         self.workflow.finished = false;
         self.workflow.terminated = false;
         self.workflow.suspend = false;
+        self.workflow.paused = false;
         self.workflow.status = Some(StepPhase::Running);
         self.workflow.message = None;
         self.phase = Some(ApplicationPhase::RunningWorkflow);

@@ -92,3 +92,28 @@ async fn suspend_resume_terminate_and_restart_by_the_status() {
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_also_where_a_step_suspends_the_run_for_a_time() {
+    let world = World::five().await;
+    let mut timed = regions("nginx:1");
+    timed["workflow"]["steps"][1]["properties"] = json!({"duration": "8s"});
+    world.apply("app", timed).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world
+        .patch_status("app", json!({"workflow": {"suspend": true, "paused": true}}))
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert_eq!(status.phase, Some(ApplicationPhase::WorkflowSuspending));
+    let east = ["c1", "c2", "c3"];
+    assert_eq!(world.dispatched("app").await.keys().collect::<Vec<_>>(), east);
+    world
+        .patch_status("app", json!({"workflow": {"suspend": false}}))
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.dispatched("app").await.len(), 5);
+}

@@ -26,6 +26,7 @@ mod placements;
 mod quiet;
 mod recorder;
 mod redecision;
+mod removals;
 mod seed;
 mod start;
 mod steps;

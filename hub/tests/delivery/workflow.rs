@@ -6,7 +6,10 @@ use crate::{
 };
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use roundhouse_api::application::{ApplicationPhase, StepPhase, WorkflowStatus};
+use roundhouse_api::{
+    application::{ApplicationPhase, StepPhase, WorkflowStatus},
+    condition,
+};
 use roundhouse_hub::action::{Executor, Job, Outcome};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -251,19 +254,26 @@ async fn a_response_picks_the_next_step_and_a_slow_one_holds_up_nobody_else() {
         // A step that is passed over the next time places nothing any more.
         *answers.code.lock() = Some(200);
         world
-            .patch(
-                "app",
-                json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": "*"}}}),
-            )
-            .await;
-        world
             .patch_status("app", json!({"phase": "runningWorkflow", "workflow": null}))
             .await;
+        let asked = async |world: &World| {
+            let status = world.status("app").await;
+            let held = condition::get(&status.conditions, "DeletesHeld")?;
+            let (_, hash) = held.message.split_once("confirm-deletes=")?;
+            Some(hash.split(' ').next()?.to_owned())
+        };
+        let hash = world.until("app", "both are held", asked).await;
         world
-            .until("app", "east has it", async |world: &World| {
-                (world.dispatched("app").await.contains_key("c1")).then_some(())
-            })
+            .patch(
+                "app",
+                json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}}),
+            )
             .await;
+        for cluster in ["c4", "c5"] {
+            world.until_removed("app", cluster).await;
+        }
+        let dispatched = world.dispatched("app").await;
+        assert_eq!(dispatched.keys().collect::<Vec<_>>(), ["c1", "c2", "c3"]);
     }
 }
 

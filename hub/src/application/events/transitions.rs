@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, StepPhase, StepStatus,
-        WorkflowStatus,
+        WAITS_FOR_CLUSTERS, WorkflowStatus,
     },
     condition,
 };
@@ -105,6 +105,15 @@ fn run_moved(
     }
     let was_suspended = before.is_some_and(|run| run.status == Some(StepPhase::Suspending));
     let is_suspended = run.status == Some(StepPhase::Suspending);
+    // A person may pause what a step suspends already.
+    let was_paused = before.is_some_and(|run| run.paused);
+    if was_paused && !run.paused && is_suspended {
+        let why = run.message.as_deref().unwrap_or("it waits for a person");
+        told.push(Transition::normal(
+            "Resumed",
+            format!("the run of {revision} is paused no more, and suspended by a step: {why}"),
+        ));
+    }
     if was_suspended && !is_suspended && !run.terminated {
         told.push(Transition::normal(
             "Resumed",
@@ -118,7 +127,7 @@ fn run_moved(
             told.extend(step_moved(was, step, &call(&step.name)));
         }
     }
-    if is_suspended && !was_suspended {
+    if is_suspended && (!was_suspended || (run.paused && !was_paused)) {
         let why = run.message.as_deref().unwrap_or("it waits for a person");
         told.push(Transition::normal(
             "Suspended",
@@ -131,7 +140,15 @@ fn run_moved(
                 Transition::normal("RunSucceeded", format!("{revision} was delivered"))
             }
             (_, Some(ApplicationPhase::WorkflowTerminated)) => {
-                Transition::warning("RunTerminated", format!("the run of {revision} was terminated"))
+                let why = run
+                    .message
+                    .as_deref()
+                    .filter(|_| !run.was_terminated_by_a_person());
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                Transition::warning(
+                    "RunTerminated",
+                    format!("the run of {revision} was terminated{why}"),
+                )
             }
             _ => {
                 let why = run.message.as_deref().unwrap_or("a step failed");
@@ -148,7 +165,10 @@ fn step_moved(before: Option<&StepStatus>, step: &StepStatus, name: &str) -> Opt
         Some(message) if !message.is_empty() => format!("{text}: {message}"),
         _ => text.to_owned(),
     };
-    if was != step.phase {
+    // One that was tried again and again fails for good without another phase.
+    let gave_up =
+        step.phase == StepPhase::Failed && step.is_over() && before.is_some_and(StepStatus::is_retried);
+    if was != step.phase || gave_up {
         return match step.phase {
             StepPhase::Pending => None,
             StepPhase::Running if was == StepPhase::Suspending => None,
@@ -161,6 +181,10 @@ fn step_moved(before: Option<&StepStatus>, step: &StepStatus, name: &str) -> Opt
             StepPhase::Succeeded => Some(Transition::normal(
                 "StepSucceeded",
                 format!("step {name} succeeded"),
+            )),
+            StepPhase::Failed if step.is_retried() => Some(Transition::warning(
+                "StepRetried",
+                why(&format!("step {name} failed, and is tried again")),
             )),
             StepPhase::Failed => {
                 let reason = step.reason.map(|reason| format!(" ({reason:?})"));
@@ -200,10 +224,14 @@ fn held(before: &ApplicationStatus, after: &ApplicationStatus) -> Option<Transit
         "True" if was.is_none_or(|was| was.status != "True" || was.message != is.message) => {
             Some(Transition::warning("DeletesHeld", &is.message))
         }
-        "False" if was.is_some_and(|was| was.status == "True") => Some(Transition::normal(
+        "True" => None,
+        _ if was.is_some_and(|was| was.status == "True") => Some(Transition::normal(
             "DeletesReleased",
             "no removal waits for a confirmation any more",
         )),
+        _ if is.reason == WAITS_FOR_CLUSTERS && was.is_none_or(|was| was.reason != is.reason) => {
+            Some(Transition::normal("DeletesWait", &is.message))
+        }
         _ => None,
     }
 }
@@ -313,10 +341,77 @@ mod tests {
     }
 
     #[test]
+    fn a_step_that_is_tried_again_and_gives_up_is_told_twice() {
+        let at = |reason: &str, retries: u32, message: &str| {
+            json!({"phase": "runningWorkflow", "workflow": run("running", json!({}), json!([
+                {"name": "east", "type": "deploy", "phase": "failed", "reason": reason, "retries": retries, "message": message},
+                {"name": "tell", "type": "request", "phase": "pending"}]))})
+        };
+        let running = json!({"phase": "runningWorkflow", "workflow": run("running", json!({}), json!([
+            {"name": "east", "type": "deploy", "phase": "running"}, {"name": "tell", "type": "request", "phase": "pending"}]))});
+        let told = story(&[
+            running,
+            at("Execute", 1, "refused"),
+            at("Execute", 2, "refused otherwise"),
+            at("FailedAfterRetries", 10, "refused for good"),
+            at("FailedAfterRetries", 10, "refused for good"),
+        ]);
+        assert_eq!(
+            told,
+            [
+                "! StepRetried: step east failed, and is tried again: refused",
+                "! StepFailed: step east failed (FailedAfterRetries): refused for good"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_break_says_why_it_ended_the_run() {
+        let at = |phase: &str, more: Value, step: &str| {
+            let steps = json!([{"name": "enough", "type": "break", "phase": step, "reason": "Terminate"}]);
+            json!({"phase": phase, "workflow": run("failed", more, steps)})
+        };
+        let start = at("runningWorkflow", json!({"status": "running"}), "pending");
+        let why =
+            json!({"finished": true, "terminated": true, "message": "ended by step enough: no more today"});
+        let told = story(&[start, at("workflowTerminated", why, "succeeded")]);
+        assert_eq!(
+            told.last().unwrap(),
+            "! RunTerminated: the run of web-v2 was terminated: ended by step enough: no more today"
+        );
+    }
+
+    #[test]
+    fn a_pause_of_what_is_suspended_already_is_told_and_so_is_its_end() {
+        let steps = json!([{"name": "approve", "type": "suspend", "phase": "suspending"}]);
+        let at = |paused: bool, message: &str| {
+            json!({"phase": "workflowSuspending", "workflow": run("suspending",
+                json!({"suspend": true, "paused": paused, "message": message}), steps.clone())})
+        };
+        assert_eq!(
+            story(&[
+                at(false, "look"),
+                at(true, "paused"),
+                at(true, "paused"),
+                at(false, "look")
+            ]),
+            [
+                "Suspended: the run of web-v2 is suspended: paused",
+                "Resumed: the run of web-v2 is paused no more, and suspended by a step: look"
+            ]
+        );
+    }
+
+    #[test]
     fn failures_are_warnings() {
         let steps = |east: &str, west: &str| {
+            let reason = if east == "failed" {
+                "FailedAfterRetries"
+            } else {
+                "Wait"
+            };
             json!([
-            {"name": "east", "type": "deploy", "phase": east, "reason": "FailedAfterRetries", "message": "step east: refused"},
+            {"name": "east", "type": "deploy", "phase": east, "reason": reason, "message": "step east: refused"},
             {"name": "west", "type": "deploy", "phase": west, "reason": "Skip"}])
         };
         let start = json!({"phase": "runningWorkflow", "workflow": run("running", json!({}), steps("running", "pending"))});
@@ -356,6 +451,20 @@ mod tests {
             [
                 "! DeletesHeld: 2 clusters",
                 "DeletesReleased: no removal waits for a confirmation any more"
+            ]
+        );
+        let waits = |message: &str| with(condition("DeletesHeld", "False", "WaitsForClusters", message));
+        assert_eq!(
+            story(&[
+                held("True", "2 clusters"),
+                held("Unknown", ""),
+                waits("for c1"),
+                waits("for c2"),
+                held("False", "")
+            ]),
+            [
+                "DeletesReleased: no removal waits for a confirmation any more",
+                "DeletesWait: for c1"
             ]
         );
         let stuck = |reason: &str| with(condition("Delivered", "False", reason, "disk full"));

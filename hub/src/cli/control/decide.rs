@@ -44,11 +44,24 @@ impl Answer {
 }
 
 impl Command {
-    /// What is said when it was written.
-    pub(super) fn done(&self) -> String {
+    /// What is said when it was written, `run` being what was there before.
+    pub(super) fn done(&self, run: Option<&WorkflowStatus>) -> String {
+        let paused = run.filter(|run| run.paused);
+        let suspending = |step: &&StepStatus| {
+            step.phase == StepPhase::Suspending
+                && step.type_ == "suspend"
+                && step.first_execute_time.is_some()
+        };
+        let waits = paused.and_then(|run| run.all_steps().find(suspending));
         match self {
             Command::Suspend => "suspended".to_owned(),
-            Command::Resume => "resumed".to_owned(),
+            Command::Resume => match waits {
+                Some(step) => format!(
+                    "goes on where it was paused: step {} still waits for a resume of its own",
+                    step.name
+                ),
+                None => "resumed".to_owned(),
+            },
             Command::Terminate => "terminated".to_owned(),
             Command::Restart { step: None } => "restarted".to_owned(),
             Command::Restart { step: Some(step) } => format!("restarted from step {step}"),
@@ -106,8 +119,11 @@ pub(super) fn decide(command: &Command, app: &Stands<'_>) -> Answer {
             Answer::refused(format!("its run has ended: {}", is_now()), command_of("restart"))
         }
         Command::Suspend if run.terminated => Answer::refused(is_now(), command_of("status")),
-        Command::Suspend if run.suspend => Answer::Already("suspended already"),
-        Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true}})),
+        // A step that suspends the run is no pause of it: its time may end, and steps beside it go on.
+        Command::Suspend if run.suspend && (run.paused || run.status != Some(StepPhase::Suspending)) => {
+            Answer::Already("suspended already")
+        }
+        Command::Suspend => Answer::Status(json!({"workflow": {"suspend": true, "paused": true}})),
         Command::Resume if run.finished || run.terminated => Answer::refused(
             format!("it is not suspended: {}", is_now()),
             command_of("restart"),
@@ -155,7 +171,8 @@ fn approve(hash: &str, app: &Stands<'_>) -> Answer {
     let approved = app.confirmed == Some(hash);
     let asked = app.status.held_deletes.as_ref().map(|held| held.hash.as_str());
     match asked {
-        _ if approved => Answer::Already("approved already"),
+        Some(asked) if asked == hash && approved => Answer::Already("approved already"),
+        None if approved => Answer::Already("approved already"),
         Some(asked) if asked == hash => {
             Answer::Metadata(json!({"annotations": {annotation::CONFIRM_DELETES: hash}}))
         }
@@ -241,14 +258,22 @@ mod tests {
             step: Some(step.to_owned()),
         };
         let restart = Command::Restart { step: None };
-        let suspends = r#"writes {"workflow":{"suspend":true}}"#;
+        let suspends = r#"writes {"workflow":{"paused":true,"suspend":true}}"#;
         let resumes = r#"writes {"workflow":{"suspend":false}}"#;
         let terminates = r#"writes {"workflow":{"terminated":true}}"#;
         let restarts = r#"writes {"phase":"runningWorkflow","workflow":null}"#;
         let restarts_east = r#"writes {"workflow":{"restartFrom":"east"}}"#;
-        let cases: [(&Command, &Value, &str); 25] = [
+        let mut paused = suspended.clone();
+        paused["workflow"]["paused"] = json!(true);
+        let mut asked = running.clone();
+        asked["workflow"]["suspend"] = json!(true);
+        let cases: [(&Command, &Value, &str); 28] = [
             (&Command::Suspend, &running, suspends),
-            (&Command::Suspend, &suspended, "is suspended already"),
+            // A step suspends it, and nobody has paused it.
+            (&Command::Suspend, &suspended, suspends),
+            (&Command::Suspend, &paused, "is suspended already"),
+            (&Command::Suspend, &asked, "is suspended already"),
+            (&Command::Resume, &paused, resumes),
             (&Command::Suspend, &resumed, suspends),
             (
                 &Command::Suspend,
@@ -357,6 +382,13 @@ mod tests {
         );
         let named = Some(hash.as_str());
         assert_eq!(answer(&approve(&hash), &waits, named), "is approved already");
+        // Approved once, and something else is held now.
+        let earlier = Some("0123456789abcdef");
+        assert!(
+            answer(&approve("0123456789abcdef"), &waits, earlier).starts_with(&format!(
+                "refused: what waits for an approval is {hash}, not 0123456789abcdef"
+            )),
+        );
         assert_eq!(
             answer(&approve(&hash), &nothing, named),
             "is approved already",

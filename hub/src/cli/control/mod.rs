@@ -25,8 +25,9 @@ const TRIES: usize = 10;
 
 /// Pause a run where it stands
 ///
-/// No step goes further and nothing more is dispatched until it is resumed; what was dispatched stays as it is. Exit
-/// status 3 if there is no run to pause.
+/// No step goes further and nothing more is dispatched until it is resumed; what was dispatched stays as it is. That holds
+/// for a step of type suspend too: its time does not end it, and steps beside it stop. Exit status 3 if there is no run to
+/// pause.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     roundhouse suspend web\n  \
@@ -38,6 +39,7 @@ pub(super) struct SuspendArgs {
 
 /// Let a suspended run go on: a step of type suspend has its approval, a paused run continues
 ///
+/// Where a run was paused while such a step suspended it, the first resume ends the pause and the next one is the approval.
 /// Exit status 3 if the run is not suspended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -148,7 +150,8 @@ async fn order(subject: &Subject, command: &Command) -> Result<ExitCode, Failure
         };
         match written {
             Ok(()) => {
-                terminal::print(&format!("application {title} {}\n", command.done()))?;
+                let done = command.done(status.workflow.as_ref());
+                terminal::print(&format!("application {title} {done}\n"))?;
                 return Ok(ExitCode::SUCCESS);
             }
             Err(Error::Api(answer)) if answer.code == 409 => {}

@@ -2,12 +2,13 @@
 
 use super::{StatusView, Style};
 use crate::{
-    cli::{age::ago, columns, format::Format},
+    cli::{age::ago, columns, format::Format, subject::command},
     words,
 };
 use jiff::Timestamp;
 use roundhouse_api::application::{
-    ClusterDelivery, Delivery, RegionDelivery, StepPhase, StepReason, StepStatus, WorkflowStatus,
+    ClusterDelivery, Delivery, OTHER_REGIONS, RegionDelivery, StepPhase, StepReason, StepStatus,
+    WorkflowStatus,
 };
 use std::fmt::Write as _;
 
@@ -45,6 +46,10 @@ pub(in crate::cli) fn draw(view: &StatusView, format: Format, style: Style, now:
             );
             for reason in &delivery.unplaced_reasons {
                 let _ = writeln!(out, "  {}", columns::plain(reason));
+            }
+            if let Some(more) = delivery.unplaced_omitted.filter(|more| *more > 0) {
+                let explain = command("explain", &view.namespace, &view.name);
+                let _ = writeln!(out, "  … and {more} more: {explain}");
             }
         }
     }
@@ -110,7 +115,7 @@ fn table(out: &mut String, view: &StatusView, run: &WorkflowStatus, wide: bool, 
         let mut row = vec![
             format!("{}{}", "  ".repeat(depth), view.step_title(&step.name)),
             step.type_.clone(),
-            phase(step.phase).to_owned(),
+            phase(step).to_owned(),
             reason(step.reason),
             ago(step.first_execute_time.as_ref(), now),
         ];
@@ -118,9 +123,10 @@ fn table(out: &mut String, view: &StatusView, run: &WorkflowStatus, wide: bool, 
             row.push(ago(step.last_execute_time.as_ref(), now));
             row.push(step.retries.map_or("-".to_owned(), |retries| retries.to_string()));
         }
+        let message = message(step, now);
         row.push(match wide {
-            true => step.message.clone().unwrap_or_default(),
-            false => short(step.message.as_deref().unwrap_or_default()),
+            true => message,
+            false => short(&message),
         });
         rows.push(row);
     });
@@ -146,16 +152,16 @@ fn branches(
             Some(time) => format!("  {}", style.faint(&ago(Some(time), now))),
             None => String::new(),
         };
-        let message = match step.message.as_deref().filter(|message| !message.is_empty()) {
-            Some(message) => style.faint(&format!("  {}", short(message))),
-            None => String::new(),
+        let message = match message(step, now) {
+            message if message.is_empty() => message,
+            message => style.faint(&format!("  {}", short(&message))),
         };
         let _ = writeln!(
             out,
             "{indent}{fork} {} {}  {}{age}{message}",
-            style.mark(step.phase),
+            style.mark(step),
             style.bold(&columns::plain(&view.step_title(&step.name))),
-            phase(step.phase).to_lowercase(),
+            phase(step).to_lowercase(),
         );
         let below = format!("{indent}{}", if last { "   " } else { "│  " });
         branches(out, view, (&children(step), &below), style, now);
@@ -183,6 +189,10 @@ fn regions(out: &mut String, delivery: &Delivery, style: Style) {
     }
     let name = |region: &RegionDelivery| match region.region.as_str() {
         "" => "no region".to_owned(),
+        OTHER_REGIONS => match delivery.regions_omitted.unwrap_or_default() {
+            1 => "… and 1 more region".to_owned(),
+            more => format!("… and {more} more regions"),
+        },
         name => columns::plain(name),
     };
     let width = delivery
@@ -261,9 +271,22 @@ fn conditions(out: &mut String, view: &StatusView, now: Timestamp) {
     out.push_str(&columns::draw(&header, &rows, &[]));
 }
 
+/// What a step says; of one that is tried again first when that is.
+fn message(step: &StepStatus, now: Timestamp) -> String {
+    let message = step.message.clone().unwrap_or_default();
+    match &step.next_try {
+        Some(next) => {
+            let left = next.at.0.duration_since(now).as_secs().max(0);
+            format!("try {} of {} in {left} s: {message}", next.number, next.of)
+        }
+        None => message,
+    }
+}
+
 /// As a person reads it.
-pub(in crate::cli) fn phase(phase: StepPhase) -> &'static str {
-    match phase {
+fn phase(step: &StepStatus) -> &'static str {
+    match step.phase {
+        _ if step.is_retried() => "Retrying",
         StepPhase::Pending => "Pending",
         StepPhase::Running => "Running",
         StepPhase::Suspending => "Suspended",

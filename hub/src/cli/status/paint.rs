@@ -1,6 +1,6 @@
 //! Bars, marks and colours.
 
-use roundhouse_api::application::StepPhase;
+use roundhouse_api::application::{StepPhase, StepStatus};
 
 /// Cells of a bar.
 const BAR: u64 = 12;
@@ -37,8 +37,9 @@ impl Style {
         self.paint(code, text)
     }
 
-    pub(super) fn mark(self, phase: StepPhase) -> String {
-        match phase {
+    pub(super) fn mark(self, step: &StepStatus) -> String {
+        match step.phase {
+            _ if step.is_retried() => self.paint("33", "↻"),
             StepPhase::Pending => self.faint("·"),
             StepPhase::Running => self.paint("36", "▶"),
             StepPhase::Suspending => self.paint("33", "‖"),

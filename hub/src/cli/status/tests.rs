@@ -20,6 +20,13 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
         "lastTransitionTime": "2026-03-01T11:55:00Z"})
 }
 
+/// About the present spec.
+fn deletes_held(status: &str, reason: &str, message: &str) -> Value {
+    let mut held = condition("DeletesHeld", status, reason, message);
+    held["observedGeneration"] = json!(2);
+    held
+}
+
 fn region(name: &str, clusters: [u32; 4], replicas: [u64; 2]) -> Value {
     let [all, ready, failed, unreachable] = clusters;
     json!({"region": name, "clusters": all, "ready": ready, "failed": failed, "unreachable": unreachable,
@@ -89,7 +96,8 @@ fn delivered() -> Value {
     status["conditions"] = json!([
         condition("Accepted", "True", "Valid", ""),
         condition("Placed", "True", "Satisfied", ""),
-        condition("Delivered", "True", "Ready", "4/4 clusters ready")
+        condition("Delivered", "True", "Ready", "4/4 clusters ready"),
+        deletes_held("False", "NothingHeld", "")
     ]);
     let run = &mut status["workflow"];
     run["status"] = json!("succeeded");
@@ -107,8 +115,7 @@ fn delivered() -> Value {
 fn held() -> Value {
     let mut status = delivered();
     let message = "2 clusters would lose default/web: west-1, west-2; with what the last hour removed that is 2 of 6, more than 10 %: annotate the application with roundhouse.dev/confirm-deletes=1f6e0c2b9a8d7e54 to confirm";
-    let conditions = status["conditions"].as_array_mut().unwrap();
-    conditions.push(condition("DeletesHeld", "True", "ConfirmationNeeded", message));
+    status["conditions"][3] = deletes_held("True", "ConfirmationNeeded", message);
     status["heldDeletes"] = json!({"hash": "1f6e0c2b9a8d7e54", "count": 2, "clusters": ["west-1", "west-2"]});
     status
 }
@@ -290,6 +297,25 @@ fn scripts_can_tell_the_states_apart() {
             "restarting",
         ),
     ];
+    // Removals that were judged of an earlier spec, or are not judged yet.
+    let of_another = |mut status: Value| {
+        status["conditions"][3]["observedGeneration"] = json!(1);
+        status
+    };
+    let unjudged = |mut status: Value| {
+        status["conditions"][3] = deletes_held("Unknown", "NotJudged", "");
+        status
+    };
+    let never = with(delivered(), &[("/conditions/3/type", json!("Other"))]);
+    let waits = deletes_held("False", "WaitsForClusters", "2 clusters keep default/web");
+    let waits = with(delivered(), &[("/conditions/3", waits)]);
+    let cases = cases.into_iter().chain([
+        (of_another(held()), InProgress, "delivered"),
+        (of_another(delivered()), InProgress, "delivered"),
+        (unjudged(delivered()), InProgress, "delivered"),
+        (never, InProgress, "delivered"),
+        (waits, InProgress, "delivered"),
+    ]);
     for (status, state, headline) in cases {
         let verdict = view(&status).verdict;
         assert_eq!((verdict.state, verdict.headline), (state, headline), "{status:#}");
@@ -313,4 +339,108 @@ fn scripts_can_tell_the_states_apart() {
     assert_eq!(view(&asked).verdict.headline, "terminating");
     let codes = [Done, InProgress, Failed, Awaiting].map(State::code);
     assert_eq!(codes, [0, 2, 3, 5]);
+}
+
+/// A run with these steps that goes on.
+fn with_steps(steps: Value) -> Value {
+    let mut status = delivering();
+    status["workflow"]["steps"] = steps;
+    status
+}
+
+#[test]
+fn a_step_that_failed_for_good_is_not_the_one_at_work() {
+    let failed = json!({"name": "east", "type": "deploy", "phase": "failed", "reason": "FailedAfterRetries", "message": "no"});
+    let tells = json!({"name": "tell", "type": "request", "phase": "running", "reason": "Wait", "message": "waiting for an answer"});
+    let verdict = view(&with_steps(json!([failed, tells]))).verdict;
+    assert_eq!(verdict.why.as_deref(), Some("step tell: waiting for an answer"));
+}
+
+#[test]
+fn a_step_that_is_tried_again_says_so() {
+    let status = with_steps(json!([
+        {"name": "gone", "type": "deploy", "phase": "failed", "reason": "Timeout", "message": "not done within 60 s"},
+        {"name": "tell", "type": "request", "phase": "failed", "reason": "Execute", "message": "503 of hook.example.org",
+            "if": "always", "retries": 7, "nextTry": {"at": "2026-03-01T12:00:05Z", "number": 8, "of": 11}}]));
+    let verdict = view(&status).verdict;
+    assert_eq!(
+        verdict.why.as_deref(),
+        Some("step tell is tried again, try 8 of 11 at 2026-03-01T12:00:05Z: 503 of hook.example.org")
+    );
+    assert_eq!(
+        verdict.advice.first().map(String::as_str),
+        Some("roundhouse restart web --step tell, to try at once when the cause is gone")
+    );
+    insta::assert_snapshot!("retried", text(&status, Format::Table));
+    insta::assert_snapshot!("retried-tree", text(&status, Format::Tree));
+}
+
+#[test]
+fn a_break_says_why_and_a_person_need_not() {
+    let mut status = failed();
+    status["phase"] = json!("workflowTerminated");
+    status["workflow"]["message"] = json!("ended by step enough: no more today");
+    status["workflow"]["steps"] =
+        json!([{"name": "enough", "type": "break", "phase": "succeeded", "reason": "Terminate"}]);
+    let why = view(&status).verdict.why;
+    assert_eq!(why.as_deref(), Some("ended by step enough: no more today"));
+    status["workflow"]["steps"][0]["phase"] = json!("failed");
+    assert_eq!(view(&status).verdict.why, None);
+}
+
+#[test]
+fn a_paused_run_awaits_a_person_also_while_a_timer_of_a_step_runs() {
+    let spec = json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": "nginx"}}],
+        "workflow": {"steps": [
+            {"name": "east", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}},
+            {"name": "approve", "type": "suspend", "properties": {"duration": "15m"}}]}});
+    let mut status = suspended();
+    status["workflow"]["paused"] = json!(true);
+    status["workflow"]["message"] = json!("paused: set status.workflow.suspend to false to go on");
+    let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "web", "namespace": "default", "generation": 2}, "spec": spec, "status": status});
+    let verdict = StatusView::of(&serde_json::from_value(application).unwrap()).verdict;
+    assert_eq!(verdict.state, State::Awaiting);
+    assert_eq!(
+        verdict.why.as_deref(),
+        Some("paused: set status.workflow.suspend to false to go on")
+    );
+}
+
+#[test]
+fn removals_that_wait_for_clusters_are_told() {
+    let mut status = delivered();
+    status["phase"] = json!("unhealthy");
+    status["conditions"][3] = deletes_held(
+        "False",
+        "WaitsForClusters",
+        "2 clusters keep default/web until what replaces it runs: c4, c5; waiting for c1",
+    );
+    status["delivery"]["notReady"] =
+        json!([{"cluster": "c1", "phase": "Progressing", "message": "1/2 ready"}]);
+    let verdict = view(&status).verdict;
+    assert_eq!(verdict.state, State::InProgress);
+    assert_eq!(
+        verdict.why.as_deref(),
+        Some(
+            "cluster c1 (Progressing: 1/2 ready); 2 clusters keep default/web until what replaces it runs: c4, c5; waiting for c1"
+        )
+    );
+}
+
+#[test]
+fn reasons_and_regions_say_what_they_leave_out() {
+    let mut status = delivering();
+    status["delivery"]["unplacedOmitted"] = json!(7);
+    status["delivery"]["regions"] = json!([
+        region("east", [4, 2, 0, 1], [7, 4]),
+        region("(other regions)", [9, 9, 0, 0], [9, 9])
+    ]);
+    status["delivery"]["regionsOmitted"] = json!(3);
+    let text = text(&status, Format::Table);
+    assert!(
+        text.contains("  … and 7 more: roundhouse explain web\n"),
+        "{text}"
+    );
+    assert!(text.contains("\n… and 3 more regions  "), "{text}");
 }

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{
         ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, PLACED, StepPhase,
-        StepStatus, WorkflowStatus,
+        StepStatus, WAITS_FOR_CLUSTERS, WorkflowStatus,
     },
     condition,
 };
@@ -141,7 +141,10 @@ fn asked(run: &WorkflowStatus, phase: Option<ApplicationPhase>) -> Option<&'stat
 fn succeeded(app: &Stands<'_>) -> Verdict {
     let status = app.status;
     let of = |type_: &str| condition::get(&status.conditions, type_);
-    if let Some(held) = of(DELETES_HELD).filter(|held| held.status == "True") {
+    // What was judged of an earlier spec says nothing of this one.
+    let judged = of(DELETES_HELD)
+        .filter(|judged| judged.observed_generation == app.generation && judged.status != "Unknown");
+    if let Some(held) = judged.filter(|held| held.status == "True") {
         let asked = status.held_deletes.as_ref().map(|held| held.hash.as_str());
         if asked.is_some() && asked == app.confirmed {
             let why = "the removals are approved, and the hub takes that up".to_owned();
@@ -161,12 +164,22 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
         )
         .try_(command("explain", app.namespace, app.name));
     }
+    let removals = judged.filter(|judged| judged.reason == WAITS_FOR_CLUSTERS);
+    let removals = removals.map(|waits| waits.message.clone());
     match status.phase {
+        Some(ApplicationPhase::Running) if judged.is_none() => {
+            let why = "whether something is to be removed is not judged yet".to_owned();
+            Verdict::new(State::InProgress, "delivered", Some(why))
+        }
+        Some(ApplicationPhase::Running) if removals.is_some() => {
+            Verdict::new(State::InProgress, "delivered", removals)
+        }
         Some(ApplicationPhase::Running) if condition::is_true(&status.conditions, DELIVERED) => {
             Verdict::new(State::Done, "delivered", None)
         }
         Some(ApplicationPhase::Unhealthy) => {
-            let verdict = Verdict::new(State::InProgress, "unhealthy", waits(app));
+            let why: Vec<String> = waits(app).into_iter().chain(removals).collect();
+            let verdict = Verdict::new(State::InProgress, "unhealthy", Some(why.join("; ")));
             clusters_advice(app, verdict)
         }
         _ => {
@@ -179,7 +192,8 @@ fn succeeded(app: &Stands<'_>) -> Verdict {
 fn ended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
     let (namespace, name) = (app.namespace, app.name);
     if app.status.phase == Some(ApplicationPhase::WorkflowTerminated) {
-        return Verdict::new(State::Failed, "terminated", None).try_(command("restart", namespace, name));
+        let why = run.message.clone().filter(|_| !run.was_terminated_by_a_person());
+        return Verdict::new(State::Failed, "terminated", why).try_(command("restart", namespace, name));
     }
     let failed = of_phase(run, &[StepPhase::Failed]);
     let why = match failed {
@@ -199,7 +213,9 @@ fn ended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
 
 fn suspended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
     let (namespace, name) = (app.namespace, app.name);
-    let step = of_phase(run, &[StepPhase::Suspending]);
+    // A person has paused it, whatever its steps say.
+    let paused = run.message.clone().filter(|_| run.paused);
+    let step = of_phase(run, &[StepPhase::Suspending]).filter(|_| paused.is_none());
     let why = step
         .and_then(|step| step.message.clone())
         .or_else(|| run.message.clone());
@@ -222,6 +238,9 @@ fn suspended(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
 
 /// When a run goes on without a person: every step that suspends it does so for a time. The latest of them.
 fn goes_on(app: &Stands<'_>, run: &WorkflowStatus) -> Option<String> {
+    if run.paused {
+        return None;
+    }
     let suspending = steps(run).filter(|step| step.phase == StepPhase::Suspending);
     let mut latest = None;
     for step in suspending {
@@ -229,8 +248,12 @@ fn goes_on(app: &Stands<'_>, run: &WorkflowStatus) -> Option<String> {
         let since = step.first_execute_time.as_ref()?.0;
         latest = latest.max(Some(since.checked_add(*timer).ok()?));
     }
-    // As the API writes times.
-    match serde_json::to_value(Time(latest?)) {
+    written(&Time(latest?))
+}
+
+/// As the API writes times.
+fn written(time: &Time) -> Option<String> {
+    match serde_json::to_value(time) {
         Ok(serde_json::Value::String(text)) => Some(text),
         _ => None,
     }
@@ -241,10 +264,25 @@ fn running(app: &Stands<'_>, run: &WorkflowStatus) -> Verdict {
     let why = stuck(app)
         .or_else(|| {
             let step = step?;
-            Some(format!("step {}: {}", step.name, step.message.as_deref()?))
+            let tried = step.next_try.as_ref().and_then(|next| {
+                let at = written(&next.at)?;
+                Some(format!(
+                    " is tried again, try {} of {} at {at}",
+                    next.number, next.of
+                ))
+            });
+            let tried = tried.unwrap_or_default();
+            Some(format!("step {}{tried}: {}", step.name, step.message.as_deref()?))
         })
         .or_else(|| run.message.clone());
-    let verdict = Verdict::new(State::InProgress, "delivering", why);
+    let mut verdict = Verdict::new(State::InProgress, "delivering", why);
+    if let Some(step) = step.filter(|step| step.is_retried()) {
+        let restart = command("restart", app.namespace, app.name);
+        verdict = verdict.try_(format!(
+            "{restart} --step {}, to try at once when the cause is gone",
+            step.name
+        ));
+    }
     clusters_advice(app, verdict)
 }
 
@@ -299,9 +337,10 @@ fn clusters_advice(app: &Stands<'_>, verdict: Verdict) -> Verdict {
     verdict
 }
 
-/// The first step in one of these phases; a group only if none of its own is.
+/// The first step in one of these phases, of a run that goes on only one that is not over; a group only if none of its own
+/// is.
 fn of_phase<'a>(run: &'a WorkflowStatus, phases: &[StepPhase]) -> Option<&'a StepStatus> {
-    let found = |step: &&StepStatus| phases.contains(&step.phase);
+    let found = |step: &&StepStatus| phases.contains(&step.phase) && (run.finished || !step.is_over());
     let mut alone = steps(run).filter(|step| step.sub_steps.is_empty());
     alone.find(found).or_else(|| steps(run).find(found))
 }

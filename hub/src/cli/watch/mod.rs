@@ -4,7 +4,7 @@ mod lines;
 mod screen;
 
 use super::{
-    Failure, signal,
+    Failure, columns, signal,
     status::{State, StatusView},
     subject::Subject,
 };
@@ -124,6 +124,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             Some(Ok(Event::InitDone | Event::Delete(_))) => None,
             Some(Err(error)) => {
                 tracing::debug!(%error, "the watch broke, it is made again");
+                let error = columns::plain(&error.to_string());
                 screen.say(&format!("the hub does not answer, it is asked again: {error}"));
                 continue;
             }
@@ -198,11 +199,16 @@ mod tests {
             run
         };
         let succeeded = run(json!({"finished": true, "status": "succeeded"}));
-        let delivered = json!([{"type": "Delivered", "status": "True", "reason": "Ready", "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        let condition = |type_: &str, status: &str| {
+            json!({"type": type_, "status": status, "reason": "R", "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let delivered = json!([condition("Delivered", "True"), condition("DeletesHeld", "False")]);
         let at = |phase: &str, run: &Value| json!({"observedGeneration": 1, "phase": phase, "workflow": run});
         let mut ready = at("running", &succeeded);
         ready["conditions"] = delivered;
+        let mut unjudged = ready.clone();
+        unjudged["conditions"][1]["status"] = json!("Unknown");
         let cases = [
             (
                 at("runningWorkflow", &run(json!({"status": "running"}))),
@@ -211,6 +217,8 @@ mod tests {
             ),
             (at("unhealthy", &succeeded), Some(0), None),
             (ready, Some(0), Some(0)),
+            // Whether something is held is not known yet.
+            (unjudged, Some(0), None),
             (
                 at(
                     "workflowSuspending",

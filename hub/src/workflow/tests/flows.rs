@@ -880,3 +880,194 @@ fn the_samples_are_understood() {
         assert_eq!(status.phase, Some(ApplicationPhase::RunningWorkflow), "{name}");
     }
 }
+
+#[test]
+fn a_persons_pause_stops_a_suspensions_timer_until_it_is_resumed() {
+    let mut flow = Flow::new(&json!([
+        {"name": "s", "type": "suspend", "properties": {"duration": "8s"}},
+        region("a"),
+    ]));
+    assert_eq!(flow.settle(), "WorkflowSuspending s:suspending a:pending");
+    // `suspend: true` is there already, so that it takes a word of its own.
+    flow.workflow().suspend = true;
+    flow.workflow().paused = true;
+    assert_eq!(flow.after(3), "WorkflowSuspending s:suspending a:pending");
+    assert_eq!(workflow(&flow.status).message.as_deref(), Some(run::PAUSED));
+    assert_eq!(flow.message("s"), "", "the step keeps its own words");
+    assert_eq!(flow.after(60), "WorkflowSuspending s:suspending a:pending");
+    assert_eq!(flow.effects, [Effect::Keep]);
+    // Its time is over when the pause is.
+    flow.workflow().suspend = false;
+    assert_eq!(flow.settle(), "RunningWorkflow s:succeeded a:running");
+    assert!(!workflow(&flow.status).paused);
+}
+
+#[test]
+fn who_ends_a_pause_has_approved_nothing() {
+    let mut flow = Flow::new(&json!([{"name": "s", "type": "suspend"}, region("a")]));
+    flow.settle();
+    flow.workflow().paused = true;
+    flow.settle();
+    for (resumed, expected) in [
+        (1, "WorkflowSuspending s:suspending a:pending"),
+        (2, "RunningWorkflow s:succeeded a:running"),
+    ] {
+        flow.workflow().suspend = false;
+        assert_eq!(flow.settle(), expected, "resumed {resumed} times");
+        assert!(!workflow(&flow.status).paused);
+    }
+}
+
+#[test]
+fn a_persons_pause_stops_what_runs_beside_a_suspension() {
+    let ask = json!({"name": "ask", "type": "request", "properties": {"url": "https://example.org"}});
+    let next = with(region("b"), "dependsOn", json!(["ask"]));
+    let mut flow = Flow::new(&json!([group(&[
+        json!({"name": "s", "type": "suspend"}),
+        ask,
+        next
+    ])]));
+    let at_work = "WorkflowSuspending group:running(s:suspending ask:running b:pending)";
+    assert_eq!(flow.settle(), at_work);
+    assert_eq!(flow.acts().len(), 1);
+    flow.workflow().paused = true;
+    let paused = "WorkflowSuspending group:running(s:suspending ask:suspending b:pending)";
+    assert_eq!(flow.settle(), paused);
+    let done = || Outcome::Done { output: json!({}) };
+    assert_eq!(flow.came("ask", 1, done()), paused, "its answer waits");
+    assert_eq!(flow.effects, [Effect::Keep]);
+    flow.workflow().suspend = false;
+    assert_eq!(
+        flow.settle(),
+        "WorkflowSuspending group:running(s:suspending ask:succeeded b:running)"
+    );
+}
+
+#[test]
+fn a_pause_is_marked_however_it_is_said_and_every_way_out_takes_the_mark_away() {
+    let new = || {
+        let mut flow = Flow::new(&json!([region("a"), region("b")]));
+        flow.settle();
+        flow
+    };
+    let paused = "WorkflowSuspending a:suspending b:pending";
+    for (suspend, marked) in [(true, false), (false, true), (true, true)] {
+        let mut flow = new();
+        flow.workflow().suspend = suspend;
+        flow.workflow().paused = marked;
+        assert_eq!(flow.settle(), paused);
+        assert!(workflow(&flow.status).suspend && workflow(&flow.status).paused);
+        // Taking the mark alone away is no resume: a hub that set none has paused runs too.
+        flow.workflow().paused = false;
+        assert_eq!(flow.settle(), paused);
+        assert!(workflow(&flow.status).paused);
+    }
+    let out = |change: fn(&mut WorkflowStatus)| {
+        let mut flow = new();
+        flow.workflow().paused = true;
+        flow.settle();
+        change(flow.workflow());
+        let shown = flow.settle();
+        assert!(!workflow(&flow.status).paused, "{shown}");
+        shown
+    };
+    assert_eq!(
+        out(|run| run.suspend = false),
+        "RunningWorkflow a:running b:pending"
+    );
+    assert_eq!(
+        out(|run| run.terminated = true),
+        "WorkflowTerminated a:failed/Terminate b:skipped"
+    );
+    assert_eq!(
+        out(|run| run.restart_from = Some("a".to_owned())),
+        "RunningWorkflow a:running b:pending"
+    );
+    assert_eq!(
+        out(|run| *run = WorkflowStatus::default()),
+        "RunningWorkflow a:running b:pending"
+    );
+}
+
+#[test]
+fn the_time_of_a_paused_step_ends_it_and_nothing_behind_it_starts() {
+    let mut flow = Flow::new(&json!([
+        with(region("a"), "timeout", json!("1m")),
+        with(region("b"), "if", json!("always")),
+    ]));
+    flow.settle();
+    flow.workflow().suspend = true;
+    flow.settle();
+    assert_eq!(flow.after(60), "WorkflowSuspending a:failed/Timeout b:suspending");
+    flow.workflow().suspend = false;
+    assert_eq!(flow.settle(), "RunningWorkflow a:failed/Timeout b:running");
+}
+
+#[test]
+fn a_step_that_is_tried_again_says_when() {
+    let mut flow = Flow::new(&json!([region("a")]));
+    flow.settle();
+    flow.evidence.steps.insert("a".to_owned(), refused());
+    flow.after(10);
+    let next = |flow: &Flow| {
+        let next = workflow(&flow.status).step("a").unwrap().next_try.clone();
+        next.map(|next| (next.number, next.of, next.at.0.duration_since(flow.now).as_secs()))
+    };
+    assert_eq!(next(&flow), Some((2, 11, 1)));
+    for _ in 0..7 {
+        flow.after(60);
+    }
+    assert_eq!(next(&flow), Some((9, 11, 6)));
+    for _ in 0..3 {
+        flow.after(60);
+    }
+    assert_eq!(next(&flow), None, "it has failed for good");
+    assert_eq!(flow.settle(), "WorkflowFailed a:failed/FailedAfterRetries");
+}
+
+#[test]
+fn what_others_say_is_cut_at_a_kibibyte_between_characters() {
+    let ask = json!({"name": "ask", "type": "request", "properties": {"url": "https://example.org"}});
+    let mut flow = Flow::new(&json!([group(&[ask])]));
+    flow.settle();
+    for attempt in 1..=11 {
+        flow.after(60);
+        let message = format!("x{}", "é".repeat(12_500));
+        flow.came(
+            "ask",
+            attempt,
+            Outcome::Failed {
+                message,
+                output: None,
+            },
+        );
+        let cut = flow.message("ask");
+        assert_eq!(cut, format!("x{}…", "é".repeat(510)));
+        assert_eq!(cut.len(), 1024);
+        let run = workflow(&flow.status).message.clone().unwrap_or_default();
+        assert!(run.len() <= 1024, "{run}");
+    }
+    assert!(workflow(&flow.status).finished);
+}
+
+#[test]
+fn a_condition_over_the_fleet_is_asked_again_outside_a_run() {
+    let mut a = region("a");
+    a["properties"]["wait"] = json!({"until": "fleet.ready >= 2"});
+    let flow = Flow::new(&json!([a, region("b")]));
+    let clusters = |states: &[ClusterState]| {
+        let StepEvidence::Placed { clusters, .. } = placed(states) else {
+            panic!("placed")
+        };
+        clusters
+    };
+    let holds = |step: &str, states: &[ClusterState]| {
+        let shown = clusters(states);
+        let shown: Vec<&ClusterEvidence> = shown.iter().collect();
+        until_holds(&flow.spec, &flow.status, step, &shown, flow.now)
+    };
+    assert!(holds("a", &[Ready, Failed, Ready]));
+    assert!(!holds("a", &[Ready, Failed, Applied]));
+    assert!(!holds("b", &[Ready, Ready]), "it waits for all of them");
+    assert!(!holds("none", &[Ready, Ready]));
+}

@@ -158,6 +158,7 @@ fn command(status: &mut Status, command: u8) {
     };
     match command {
         0 => workflow.suspend = true,
+        8 => workflow.paused = true,
         1..=5 => workflow.suspend = false,
         6 => workflow.terminated = true,
         7 => workflow.restart_from = Some("s0".to_owned()),

@@ -23,6 +23,9 @@ const SECRET: Shape = Shape {
     )],
 };
 
+/// At most this many characters of a scheme are shown.
+const MAX_SCHEME: usize = 20;
+
 /// A text, `{value: text}`, `{valueFrom: {secretKeyRef: {name, key}}}`, or KubeVela's `{secretRef: {name, key}}`.
 pub(super) fn text_source(node: &Node<'_>) -> Option<TextSource> {
     if !node.value.is_object() {
@@ -80,7 +83,10 @@ pub fn check_url(url: &str) -> Result<(), String> {
         return Err(format!("is no address: {SUCH_AS}"));
     };
     if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
-        return Err(format!("has the scheme {scheme:?}: only http and https are sent"));
+        return Err(format!(
+            "has the scheme {}: only http and https are sent",
+            shown(scheme)
+        ));
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
@@ -96,4 +102,12 @@ pub fn check_url(url: &str) -> Result<(), String> {
         return Err("has characters that an address cannot have: encode them as %XX".to_owned());
     }
     Ok(())
+}
+
+/// The beginning of a scheme, which somebody else may have written.
+fn shown(scheme: &str) -> String {
+    match scheme.char_indices().nth(MAX_SCHEME) {
+        Some((end, _)) => format!("{:?}…", scheme.get(..end).unwrap_or_default()),
+        None => format!("{scheme:?}"),
+    }
 }

@@ -467,6 +467,12 @@ fn addresses_and_headers_out_of_secrets_are_checked_without_showing_them() {
             "{url}: {error}"
         );
     }
+    let long = check_url(&format!("{}://x", "é".repeat(25_000))).unwrap_err();
+    let shown = format!(
+        "has the scheme \"{}\"…: only http and https are sent",
+        "é".repeat(20)
+    );
+    assert_eq!(long, shown);
     assert_eq!(check_url("HTTPS://example.org:8443/a?b=c%20d#e"), Ok(()));
     assert_eq!(check_url("http://[::1]:80/"), Ok(()));
     assert!(!check_header("hunter2\n").unwrap_err().contains("hunter2"));

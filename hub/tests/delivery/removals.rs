@@ -1,0 +1,170 @@
+//! When removals are judged, and what is said of those that wait.
+
+use crate::{
+    agents::Script,
+    world::{World, web},
+};
+use futures::{StreamExt, stream::BoxStream};
+use kube::{
+    ResourceExt,
+    api::{DynamicObject, WatchEvent, WatchParams},
+};
+use roundhouse_api::{
+    application::{ApplicationPhase, ApplicationStatus, StepPhase},
+    condition,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// All replicas on these clusters.
+fn on(clusters: &[&str]) -> Value {
+    json!({"components": web("nginx:1"), "workflow": {"steps": [{"name": "all", "type": "deploy", "properties": {
+        "placement": [{"clusters": clusters, "replicas": "100%"}]}}]}})
+}
+
+const ALL: [&str; 5] = ["c1", "c2", "c3", "c4", "c5"];
+
+type Writes = BoxStream<'static, kube::Result<WatchEvent<DynamicObject>>>;
+
+/// Every status that is stored from now on.
+async fn writes(world: &World) -> Writes {
+    let api = world.applications();
+    let version = api.get("app").await.unwrap().resource_version().unwrap();
+    let only = WatchParams::default().fields("metadata.name=app");
+    api.watch(&only, &version).await.unwrap().boxed()
+}
+
+/// The statuses in which the run of the present spec has succeeded, up to the first that says whether removals are held;
+/// with the time between the first and the last.
+async fn from_the_end_to_the_verdict(
+    world: &World,
+    writes: &mut Writes,
+) -> (Vec<ApplicationStatus>, Duration) {
+    let generation = world.applications().get("app").await.unwrap().metadata.generation;
+    let (mut seen, mut ended) = (Vec::new(), None);
+    loop {
+        let next = tokio::time::timeout(Duration::from_secs(120), writes.next()).await;
+        let Ok(Some(Ok(WatchEvent::Modified(object)))) = next else {
+            panic!("no more writes: {next:?} after {seen:#?}")
+        };
+        let status: ApplicationStatus =
+            serde_json::from_value(object.data["status"].clone()).unwrap_or_default();
+        let succeeded = status.workflow.as_ref().is_some_and(|run| {
+            run.finished && run.status == Some(StepPhase::Succeeded) && run.generation == generation
+        });
+        if !succeeded {
+            continue;
+        }
+        let since = *ended.get_or_insert_with(Instant::now);
+        let judged = condition::get(&status.conditions, "DeletesHeld");
+        let judged =
+            judged.is_some_and(|held| held.status != "Unknown" && held.observed_generation == generation);
+        seen.push(status);
+        if judged {
+            return (seen, since.elapsed());
+        }
+    }
+}
+
+fn verdict(status: &ApplicationStatus) -> Option<(&str, &str)> {
+    let held = condition::get(&status.conditions, "DeletesHeld")?;
+    Some((&held.status, &held.reason))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_run_and_what_is_held_then_are_told_at_once() {
+    let world = World::five().await;
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    for (clusters, expected) in [
+        (&ALL[..1], ("True", "ConfirmationNeeded")),
+        (&ALL[..], ("False", "NothingHeld")),
+        (&ALL[..2], ("True", "ConfirmationNeeded")),
+    ] {
+        let mut stored = writes(&world).await;
+        world.apply("app", on(clusters)).await;
+        let (seen, took) = from_the_end_to_the_verdict(&world, &mut stored).await;
+        assert_eq!(seen.last().and_then(verdict), Some(expected), "{clusters:?}");
+        // Not after the time that lies between two writes of a status in which nothing moved.
+        assert!(took < Duration::from_millis(500), "{took:?}");
+        // Until then nobody is told what was found of another spec.
+        for before in seen.iter().rev().skip(1) {
+            assert_eq!(verdict(before), Some(("Unknown", "NotJudged")));
+        }
+        world.rest().await;
+    }
+}
+
+/// The hash that a confirmation has to name.
+async fn asked(world: &World) -> Option<String> {
+    let status = world.status("app").await;
+    let held = condition::get(&status.conditions, "DeletesHeld").filter(|held| held.status == "True")?;
+    let (_, hash) = held.message.split_once("confirm-deletes=")?;
+    Some(hash.split(' ').next()?.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn confirmed_removals_wait_for_what_replaces_them_and_say_so() {
+    let world = World::five().await;
+    world.apply("app", on(&ALL)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.apply("app", on(&ALL[..1])).await;
+    let hash = world.until("app", "the removals are held", asked).await;
+    world.agents.script("c1", Script::Applied).await;
+    world.until_phase("app", ApplicationPhase::Unhealthy).await;
+    world.rest().await;
+    assert_eq!(asked(&world).await, Some(hash.clone()), "the question stays");
+    world
+        .patch(
+            "app",
+            json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}}),
+        )
+        .await;
+    world.rest().await;
+    let status = world.status("app").await;
+    assert_eq!(verdict(&status), Some(("False", "WaitsForClusters")));
+    assert_eq!(
+        condition::get(&status.conditions, "DeletesHeld").unwrap().message,
+        "4 clusters keep default/app until what replaces it runs: c2, c3, c4, c5; waiting for c1"
+    );
+    assert_eq!(world.dispatched("app").await.len(), 5);
+    world.agents.script("c1", Script::Ready).await;
+    for cluster in &ALL[1..] {
+        world.until_removed("app", cluster).await;
+    }
+    world.rest().await;
+    assert_eq!(
+        verdict(&world.status("app").await),
+        Some(("False", "NothingHeld"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_whose_condition_over_the_fleet_holds_is_at_rest() {
+    let east = ALL.map(|name| (name, "east"));
+    let world = World::new(&east).await;
+    world.agents.script("c3", Script::Applied).await;
+    let steps = json!([{"name": "east", "type": "deploy", "properties": {
+        "placement": [{"clusterSelector": {"region": "east"}}], "wait": {"until": "fleet.ready >= 2"}}}]);
+    world
+        .apply(
+            "app",
+            json!({"components": web("nginx:1"), "workflow": {"steps": steps}}),
+        )
+        .await;
+    world.until_phase("app", ApplicationPhase::Unhealthy).await;
+    world.label_cluster("c5", json!({"region": "north"})).await;
+    world.until_removed("app", "c5").await;
+    // Not while it does not hold.
+    for cluster in ["c1", "c2"] {
+        world.agents.script(cluster, Script::Applied).await;
+    }
+    world.rest().await;
+    world.label_cluster("c4", json!({"region": "north"})).await;
+    world.rest().await;
+    assert!(world.bundle("c4", "app").await.is_some());
+    let status = world.status("app").await;
+    assert_eq!(verdict(&status), Some(("False", "WaitsForClusters")));
+}
