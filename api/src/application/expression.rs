@@ -180,7 +180,7 @@ impl StepExpression {
         &self.references
     }
 
-    /// Evaluates to true or false; needs the stack of [`with_stack`].
+    /// Evaluates to true or false; needs the stack of [`with_stack`](roundhouse_expression::with_stack).
     ///
     /// # Errors
     /// [`Failure`] says why it has no result.
@@ -188,7 +188,7 @@ impl StepExpression {
         subject.holds(&self.compiled)
     }
 
-    /// Evaluates to JSON; needs the stack of [`with_stack`].
+    /// Evaluates to JSON; needs the stack of [`with_stack`](roundhouse_expression::with_stack).
     ///
     /// # Errors
     /// [`Failure`] says why it has no result.

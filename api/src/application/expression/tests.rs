@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use roundhouse_expression::Allowance;
+use roundhouse_expression::{Allowance, with_stack};
 use serde_json::json;
 
 fn names() -> StepNames {
