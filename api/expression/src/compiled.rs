@@ -1,8 +1,9 @@
 //! Compiled expressions of an owner that reads the same texts again and again.
 
 use super::{Expression, Invalid, Unworked, with_stack};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A text and the variables that it may name.
 type Key = (String, Vec<String>);
@@ -23,27 +24,22 @@ impl Compiled {
     pub fn compile(&self, text: &str, variables: &[&str]) -> Result<Outcome, Unworked> {
         let names = variables.iter().map(|name| (*name).to_owned());
         let key = (text.to_owned(), names.collect());
-        if let Some(held) = self.lock().get(&key) {
+        if let Some(held) = self.held.lock().get(&key) {
             return Ok(held.clone());
         }
         // Nobody waits for the lock meanwhile; what two compile at the same time is the same.
         let outcome = with_stack(|| Expression::compile(text, variables))?.map(Arc::new);
-        Ok(self.lock().entry(key).or_insert(outcome).clone())
+        Ok(self.held.lock().entry(key).or_insert(outcome).clone())
     }
 
     /// How many are held.
     pub fn len(&self) -> usize {
-        self.lock().len()
+        self.held.lock().len()
     }
 
     /// Whether none is held.
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Outcome>> {
-        // A map is whole also after a panic.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().is_empty()
     }
 }
 
