@@ -76,7 +76,7 @@ fn what_is_expected_is_compared_line_by_line() {
 fn a_case_is_judged_by_its_tenancy() {
     let app = APP.replace(
         "{name: w, type: worker, properties: {image: a, replicas: 4}}",
-        "{name: w, type: worker, properties: {image: a, replicas: 4}}, {name: n, type: k8s-objects, \
+        "{name: w, type: worker, properties: {image: a, replicas: 4}}, {name: ns, type: k8s-objects, \
          properties: {objects: [{apiVersion: v1, kind: Namespace, metadata: {name: other}}]}}",
     );
     let of = |tenancy: &str, namespace: &str, expect: &str| {

@@ -354,8 +354,10 @@ impl World {
             "{title}: the same again"
         );
         let read = Command::read(&world.spec, &world.status);
+        // A pause lasts until somebody ends it.
+        let paused = workflow(&world.status).paused && read == Command::Pause;
         assert!(
-            matches!(read, Command::Continue | Command::Rest),
+            paused || matches!(read, Command::Continue | Command::Rest),
             "{title}: the engine commands itself: {read:?}"
         );
         let mut line = format!("{} · {}", shown(world.state(STEP)), shown(world.state("after")));
