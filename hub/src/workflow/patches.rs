@@ -72,13 +72,13 @@ fn collect(spec: &Spec, known: impl Fn(At) -> Option<Value>) -> BTreeMap<String,
                 });
             }
         }
-        if let (Some(patch), Some(component)) = (&deploy.patch, &deploy.only) {
-            if let Some(value) = patch.value.clone().or_else(|| known(*at)) {
-                own.push(ResolvedPatch {
-                    component: component.clone(),
-                    change: ResolvedChange::Field(patch.field.clone(), value),
-                });
-            }
+        if let (Some(patch), Some(component)) = (&deploy.patch, &deploy.only)
+            && let Some(value) = patch.value.clone().or_else(|| known(*at))
+        {
+            own.push(ResolvedPatch {
+                component: component.clone(),
+                change: ResolvedChange::Field(patch.field.clone(), value),
+            });
         }
         own.retain(|patch| deploy.only.as_ref().is_none_or(|only| *only == patch.component));
         if !own.is_empty() {

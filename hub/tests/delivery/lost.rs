@@ -18,7 +18,7 @@ impl Executor for Never {
     }
 }
 
-fn after_east(step: Value) -> Value {
+fn after_east(step: &Value) -> Value {
     json!({"components": web("nginx:1"), "workflow": {"steps": [region("east", "east", "100%"), step]}})
 }
 
@@ -28,7 +28,7 @@ async fn a_bundle_is_made_again_whatever_kind_of_step_is_at_work() {
     let request = json!({"name": "next", "type": "request", "properties": {"url": "https://example.org"}});
     for step in [wait, request] {
         let world = World::with_executor(Arc::new(Never)).await;
-        world.apply("app", after_east(step.clone())).await;
+        world.apply("app", after_east(&step)).await;
         let at_work = async |world: &World| {
             let workflow = world.status("app").await.workflow?;
             (workflow.step("next")?.phase == StepPhase::Running).then_some(())
@@ -51,7 +51,7 @@ async fn a_bundle_is_made_again_whatever_kind_of_step_is_at_work() {
 async fn a_wait_passes_again_when_the_bundle_that_was_lost_is_ready() {
     let world = World::five().await;
     let mut steps =
-        after_east(json!({"name": "next", "type": "wait", "properties": {"until": {"ready": "100%"}}}));
+        after_east(&json!({"name": "next", "type": "wait", "properties": {"until": {"ready": "100%"}}}));
     steps["workflow"]["steps"][0]["properties"]["wait"] = json!("applied");
     world.agents.script("c1", Script::Applied).await;
     world.apply("app", steps).await;

@@ -85,10 +85,13 @@ fn judged(before: &ApplicationStatus, after: &ApplicationStatus) -> Option<Trans
     }
 }
 
+/// What a step is called.
+type Called<'a> = &'a dyn Fn(&str) -> String;
+
 fn run_moved(
     earlier: Option<&WorkflowStatus>,
     run: &WorkflowStatus,
-    (phase, call): (Option<ApplicationPhase>, &dyn Fn(&str) -> String),
+    (phase, call): (Option<ApplicationPhase>, Called<'_>),
     told: &mut Vec<Transition>,
 ) {
     let revision = run.app_revision.as_deref().unwrap_or("the revision");

@@ -74,7 +74,7 @@ mod tests {
         );
         let named = StatusView {
             aliases: [("east".to_owned(), "East first".to_owned())].into(),
-            ..two.clone()
+            ..two
         };
         assert_eq!(lines(Some(&one), &named)[0], "step east (East first) succeeded");
         // A change that is no transition still shows where it stands.

@@ -115,7 +115,7 @@ fn stale() -> [StepEvidence; 3] {
 use ClusterState::{Applied, Failed, Ready, Unreachable};
 
 impl World {
-    fn new(type_: Type, step: Value) -> World {
+    fn new(type_: Type, step: &Value) -> World {
         let mut before = placing_step("before");
         before["timeout"] = json!("2h");
         let mut after = placing_step("after");
@@ -189,7 +189,7 @@ impl World {
 
     /// A run in which the step is in this phase; `None` if there is none.
     fn reach(type_: Type, phase: Phase, event: Event) -> Option<World> {
-        let mut world = World::new(type_, varied(type_, phase, event));
+        let mut world = World::new(type_, &varied(type_, phase, event));
         world.look();
         if phase == Phase::Pending {
             world.look();
