@@ -7,6 +7,7 @@
 )]
 
 mod agents;
+mod asked;
 mod world;
 
 mod acting;
@@ -24,6 +25,7 @@ mod once;
 mod overriding;
 mod placements;
 mod quiet;
+mod reaction;
 mod recorder;
 mod redecision;
 mod removals;

@@ -1,6 +1,6 @@
 //! A hub on an embedded API server, and the words that the tests use.
 
-use crate::agents::Agents;
+use crate::{agents::Agents, asked::Asked};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -63,6 +63,8 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) agents: Agents,
     pub(crate) clock: SharedClock,
+    /// What the hub has asked for.
+    pub(crate) asked: Asked,
     options: ApplicationOptions,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
 }
@@ -100,6 +102,7 @@ impl World {
             server,
             client,
             clock,
+            asked: Asked::default(),
             options,
             hub: None,
         };
@@ -118,7 +121,7 @@ impl World {
     pub(crate) fn start_hub(&mut self) {
         let stop = CancellationToken::new();
         let running = application::run(
-            self.client.clone(),
+            self.asked.through(self.client.clone()),
             self.options.clone(),
             self.clock.clone(),
             stop.clone(),

@@ -32,6 +32,7 @@ impl Backend {
                     .seed(seed_of(options.seed, name))
                     .clock(std::sync::Arc::new(move || clock.now()))
                     .count_per_object(options.count_per_object)
+                    .limits(options.limits)
                     .build();
                 Backend::Embedded(server)
             }

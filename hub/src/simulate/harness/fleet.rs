@@ -158,7 +158,7 @@ impl Fleet {
         if self.hub.is_some() {
             return;
         }
-        let client = self.hub_client();
+        let client = self.options.reach(HUB, self.hub_client());
         let options = self.options.hub.clone();
         let clock = self.options.clock.clone();
         self.hub = Some(Worker::start(|stop| async move {

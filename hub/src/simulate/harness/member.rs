@@ -37,6 +37,7 @@ impl Member {
             return;
         }
         let hub = hub.client_of_agent(self.spec.name.as_str(), self.spec.name.namespace());
+        let hub = options.reach(self.spec.name.as_str(), hub);
         let member = self.server.client();
         let clock = options.clock.clone();
         let mut config = roundhouse_agent::Config::new(self.spec.name.clone());

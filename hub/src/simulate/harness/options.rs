@@ -2,8 +2,10 @@
 
 use super::Standing;
 use crate::{run::HubOptions, simulate::workloads::Model};
+use kube::Client;
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
-use std::collections::BTreeMap;
+use roundhouse_apiserver::MemoryLimits;
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The hub's name among API servers: no member can have it.
 pub const HUB: &str = "(hub)";
@@ -15,6 +17,17 @@ pub struct MemberSpec {
     pub name: ClusterName,
     /// Labels of its Cluster object.
     pub labels: BTreeMap<String, String>,
+}
+
+/// What lies between somebody's client and the hub's API server: counts, delays, faults. It is given the name of who asks,
+/// [`HUB`] for the hub's controllers and the member's for an agent.
+#[derive(Clone)]
+pub struct Through(pub Arc<dyn Fn(&str, Client) -> Client + Send + Sync>);
+
+impl fmt::Debug for Through {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Through").finish_non_exhaustive()
+    }
 }
 
 /// What a fleet is made of.
@@ -36,6 +49,10 @@ pub struct FleetOptions {
     pub standing: BTreeMap<String, Standing>,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
+    /// What the embedded servers keep of the past.
+    pub limits: MemoryLimits,
+    /// What the hub's controllers and the agents reach the hub's API server through.
+    pub through: Option<Through>,
 }
 
 impl FleetOptions {
@@ -50,6 +67,16 @@ impl FleetOptions {
             apply_once: ApplyOnce::Never,
             standing: BTreeMap::new(),
             count_per_object: false,
+            limits: MemoryLimits::default(),
+            through: None,
+        }
+    }
+
+    /// The client with which `who` reaches the hub's API server.
+    pub(super) fn reach(&self, who: &str, client: Client) -> Client {
+        match &self.through {
+            Some(Through(through)) => through(who, client),
+            None => client,
         }
     }
 }
