@@ -19,10 +19,13 @@ pub struct MemberSpec {
     pub labels: BTreeMap<String, String>,
 }
 
+/// Makes another client of one, for whom it is (`hub`, or the agent's cluster).
+type Layer = dyn Fn(&str, Client) -> Client + Send + Sync;
+
 /// What lies between somebody's client and the hub's API server: counts, delays, faults. It is given the name of who asks,
 /// [`HUB`] for the hub's controllers and the member's for an agent.
 #[derive(Clone)]
-pub struct Through(pub Arc<dyn Fn(&str, Client) -> Client + Send + Sync>);
+pub struct Through(pub Arc<Layer>);
 
 impl fmt::Debug for Through {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
