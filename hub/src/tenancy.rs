@@ -7,7 +7,7 @@
 
 use crate::render::{Rendered, Variants};
 use roundhouse_api::{
-    application::{ComponentKind, ValidApplication, Violation},
+    application::{ClusterVerb, ComponentKind, StepKind, ValidApplication, Violation},
     names::annotation::{ALLOW_KINDS, ALLOW_NAMESPACES},
 };
 use serde_json::Value;
@@ -102,8 +102,8 @@ impl AllowList {
     }
 }
 
-/// Names what an Application contains that it may not, as its clusters get it: the components, and where override policies
-/// change them for a step, those.
+/// Names what an Application contains that it may not, as its clusters get it: the components, where override policies
+/// change them for a step, those, and the objects that steps have in clusters.
 pub fn violations(
     namespace: &str,
     application: &ValidApplication,
@@ -152,6 +152,22 @@ pub fn violations(
         }
     };
     look(rendered, None);
+    let objects = application.all_steps().filter_map(|step| match &step.kind {
+        StepKind::ClusterObject(object) => Some(object),
+        _ => None,
+    });
+    let of_steps = objects.filter_map(|object| {
+        let (field, reason) = judge(namespace, &object.identity(), allowed).err()?;
+        let field = match object.verb {
+            ClusterVerb::Apply => format!(".value{field}"),
+            ClusterVerb::Read => field.replace(".metadata", ""),
+        };
+        Some(Violation {
+            path: format!("{}{field}", object.path),
+            reason,
+        })
+    });
+    let of_steps: Vec<Violation> = of_steps.collect();
     for (step, variant) in variants {
         let mut differing = variant.clone();
         differing
@@ -159,6 +175,7 @@ pub fn violations(
             .retain(|component| !rendered.components.contains(component));
         look(&differing, Some(step));
     }
+    found.extend(of_steps);
     found
 }
 

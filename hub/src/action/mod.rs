@@ -103,7 +103,7 @@ pub struct NoExecutor;
 
 impl Executor for NoExecutor {
     fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
-        let message = format!("this hub cannot run steps of type {}", job.action.kind().as_str());
+        let message = format!("this hub cannot run steps of type {}", job.action.step_type());
         Box::pin(std::future::ready(Outcome::failed(message)))
     }
 }

@@ -1,4 +1,5 @@
-//! `apply-object`, `read-object` and `delete-object`: on the hub, and only in the application's namespace.
+//! `apply-object`, `read-object`, `delete-object`, and `wait` over an object: on the hub, and only in the application's
+//! namespace. What goes to clusters goes in Bundles, and not by actions.
 
 use super::{Job, Outcome, runner::Means, source::said};
 use kube::{
@@ -41,6 +42,19 @@ pub(super) async fn read(means: &Means, job: &Job, of: &HubObject) -> Outcome {
         found.ok_or_else(|| format!("{} does not exist", title(job, of)))
     };
     conclude(found.await)
+}
+
+/// Looks at an object; its output is the object, or null where there is none.
+pub(super) async fn look_at(means: &Means, job: &Job, of: &HubObject) -> Outcome {
+    let found = async {
+        let api = api(means, job, of).await?;
+        find(&api, job, of).await
+    };
+    match found.await {
+        Ok(None) => Outcome::Done { output: Value::Null },
+        Ok(Some(object)) => conclude(Ok(object)),
+        Err(message) => Outcome::failed(message),
+    }
 }
 
 /// Deletes an object that this application's steps have made, and waits until it is gone.

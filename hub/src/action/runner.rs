@@ -75,5 +75,6 @@ async fn act(means: &Means, job: &Job) -> Outcome {
         ActionProperties::ApplyObject(of) => object::apply(means, job, of).await,
         ActionProperties::ReadObject(of) => object::read(means, job, of).await,
         ActionProperties::DeleteObject(of) => object::delete(means, job, of).await,
+        ActionProperties::LookAt(of) => object::look_at(means, job, of).await,
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     bundles::Written,
     error::PassError,
+    objects::run_of,
     pass::{Hub, post},
     view::Delivery,
 };
@@ -23,15 +24,6 @@ pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
     if workflow.is_some_and(|workflow| workflow.finished && workflow.status == Some(StepPhase::Succeeded)) {
         status.delivered_revision = Some(spec.revision.clone());
     }
-}
-
-/// What tells the runs of an application apart: when they started.
-fn run_of(workflow: Option<&WorkflowStatus>) -> String {
-    let start = workflow.and_then(|workflow| workflow.start_time.as_ref());
-    // As it is stored.
-    start
-        .map(|time| time.0.as_second().to_string())
-        .unwrap_or_default()
 }
 
 impl Hub {

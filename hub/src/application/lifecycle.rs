@@ -23,14 +23,14 @@ impl Hub {
         let mut written = Written::default();
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
-            let done = removing::delete(self.writer(key), &app, &self.cache.bundles(key)).await;
+            let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;
             let again = done.count > 0 && done.error.is_none();
             written = written.and(done);
             if !again {
                 break;
             }
         }
-        let observed = self.cache.bundles(key);
+        let observed = self.cache.all_bundles(key);
         let mut status = app.status.clone();
         let now = self.clock.now();
         let message = removing::waiting(&observed, &self.cache.fleet());

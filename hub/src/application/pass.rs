@@ -100,7 +100,7 @@ impl Hub {
         }
         let stored = self.cache.application(key);
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
-        let released = removing::release(self.writer(key), &self.cache.bundles(key), deleting).await;
+        let released = removing::release(self.writer(key), &self.cache.all_bundles(key), deleting).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -194,7 +194,7 @@ impl Hub {
             Some(Ok(spec)) => Found::Valid(spec),
             Some(Err(violations)) => Found::Refused(violations),
         });
-        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(valid)));
+        let sight = resolved.is_ok().then(|| Sight::of(&placing::looking(valid)));
         self.cache.looks_at(key, sight);
         resolved.err()
     }
@@ -283,8 +283,9 @@ impl Hub {
             self.describe(delivery, &view, &mut status, &app, now);
             let judged = effects.contains(&Effect::CollectGarbage).then(|| {
                 let revision = &delivery.spec.revision;
-                view.settled
-                    .then(|| removing::judge(&app, &view.plan, &view.observed, revision, now))
+                let judge =
+                    || removing::judge(&app, &view.plan, &view.observed, &view.objects, revision, now);
+                view.settled.then(judge)
             });
             let judged = judged.flatten();
             if let Some(judged) = &judged {
@@ -445,7 +446,13 @@ impl Hub {
             }
         }
         let writer = self.writer(delivery.key);
-        Ok(written.and(writer.dispatch(&view.plan, &view.observed).await))
+        written = written.and(writer.dispatch(&view.plan, &view.observed).await);
+        let none = BTreeMap::new();
+        for (step, plan) in &view.objects.plans {
+            let observed = view.objects.observed.get(step).unwrap_or(&none);
+            written = written.and(writer.dispatch(plan, observed).await);
+        }
+        Ok(written)
     }
 
     async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {

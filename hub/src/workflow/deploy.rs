@@ -1,4 +1,4 @@
-//! When a placing step passes, waits, or fails.
+//! When a step that dispatches passes, waits, or fails.
 
 use super::{
     ClusterEvidence, ClusterState, Deploy, Effect, StepEvidence, backoff,
@@ -11,11 +11,17 @@ use super::{
 use roundhouse_api::application::StepReason;
 
 impl<'a> Run<'a> {
-    pub(super) fn judge_deploy(&mut self, step: &'a Step, at: At, deploy: &Deploy) {
+    pub(super) fn judge_deploy(
+        &mut self,
+        step: &'a Step,
+        at: At,
+        deploy: &Deploy,
+        evidence: Option<&StepEvidence>,
+    ) {
         self.effects.push(Effect::Dispatch {
             step: step.name.clone(),
         });
-        let Some(evidence) = self.evidence.steps.get(&step.name) else {
+        let Some(evidence) = evidence else {
             let state = self.seen(at);
             let since = state.and_then(|state| state.last_execute_time.clone());
             let since = since.map_or(self.now, |time| time.0);

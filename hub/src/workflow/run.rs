@@ -10,8 +10,8 @@ use crate::action::Outcome;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::application::{
-    ActionProperties, ApplicationPhase, Condition, ExportStep, StepPhase, StepReason, StepStatus,
-    SuspendProperties, Until, WaitStep, WorkflowStatus,
+    ActionProperties, ApplicationPhase, Condition, ExportStep, HubObject, StepExpression, StepPhase,
+    StepReason, StepStatus, SuspendProperties, Until, WaitStep, WorkflowStatus,
 };
 use serde_json::Value;
 use std::{
@@ -260,11 +260,18 @@ impl<'a> Run<'a> {
                 self.fail(at, StepReason::Action, message);
             }
             Action::Export(export) => self.export(step, at, export),
-            Action::Act { .. } => {
+            Action::Act { .. } | Action::Wait(WaitStep::Object { .. }) => {
                 state.attempt = Some(1);
                 self.ask(step, at, 1);
             }
-            Action::Wait(_) | Action::Rollback { .. } => {}
+            Action::ClusterObject { object, .. } => {
+                if let Err(why) = self.filled(step, &object.properties) {
+                    return self.fail(at, StepReason::Input, why);
+                }
+                let step = step.name.clone();
+                self.effects.push(Effect::Dispatch { step });
+            }
+            Action::Wait(WaitStep::Fleet { .. }) | Action::Rollback { .. } => {}
         }
         self.wake_for(at, step.timeout);
     }
@@ -287,9 +294,15 @@ impl<'a> Run<'a> {
     /// Looks at a step that has started.
     fn judge(&mut self, step: &'a Step, at: At) {
         match &step.action {
-            Action::Deploy(deploy) => self.judge_deploy(step, at, deploy),
+            Action::Deploy(deploy) => {
+                self.judge_deploy(step, at, deploy, self.evidence.steps.get(&step.name));
+            }
+            Action::ClusterObject { deploy, .. } => {
+                self.judge_deploy(step, at, deploy, self.evidence.objects.get(&step.name));
+            }
             Action::Suspend(suspend) => self.judge_suspend(at, suspend),
-            Action::Wait(wait) => self.judge_wait(step, at, wait),
+            Action::Wait(WaitStep::Fleet { until, steps }) => self.judge_wait(step, at, until, steps),
+            Action::Wait(WaitStep::Object { object, until }) => self.judge_look(step, at, object, until),
             Action::Act { .. } => self.judge_act(step, at),
             Action::Rollback { to } => self.judge_rollback(at, to.as_deref()),
             // Over as soon as they start.
@@ -306,15 +319,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn judge_wait(&mut self, step: &'a Step, at: At, wait: &WaitStep) {
+    fn judge_wait(&mut self, step: &'a Step, at: At, until: &Until, of: &[String]) {
         let mut clusters = BTreeMap::new();
         for (name, evidence) in &self.evidence.steps {
-            if wait.steps.is_empty() || wait.steps.contains(name) {
+            if of.is_empty() || of.contains(name) {
                 clusters.extend(evidence.clusters().iter().map(|c| (c.cluster.as_str(), c)));
             }
         }
         let counts = fleet(clusters.values().copied());
-        let passes = self.until(&wait.until, step, &counts);
+        let passes = self.until(until, step, &counts);
         match passes {
             Ok(None) => self.finish(step, at, None),
             Ok(Some(message)) => self.wait(at, message, Some(digest(&counts))),
@@ -373,23 +386,74 @@ impl<'a> Run<'a> {
         self.effects.push(Effect::RollBack { revision });
     }
 
-    fn judge_act(&mut self, step: &'a Step, at: At) {
-        let Some(state) = self.seen(at) else { return };
+    /// What came of the present execution of a step. Where nothing has yet, it is asked for once it is due.
+    fn came(&mut self, step: &'a Step, at: At) -> Option<(u32, &'a Outcome)> {
+        let state = self.seen(at)?;
         let attempt = state.attempt.unwrap_or(1);
         let came = self.evidence.actions.get(&step.name);
-        let Some(came) = came.filter(|came| came.attempt == attempt) else {
-            let since = state.last_execute_time.as_ref().map_or(self.now, |time| time.0);
-            let waits = state.retries.unwrap_or(attempt.saturating_sub(1));
-            let due = match attempt {
-                0 | 1 => self.now,
-                _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),
-            };
-            return match self.now < due {
-                true => self.wake_at(due),
-                false => self.ask(step, at, attempt),
-            };
+        if let Some(came) = came.filter(|came| came.attempt == attempt) {
+            return Some((attempt, &came.outcome));
+        }
+        let since = state.last_execute_time.as_ref().map_or(self.now, |time| time.0);
+        let waits = state.looks.or(state.retries);
+        let waits = waits.unwrap_or(attempt.saturating_sub(1));
+        let due = match attempt {
+            0 | 1 => self.now,
+            _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),
         };
-        match &came.outcome {
+        match self.now < due {
+            true => self.wake_at(due),
+            false => self.ask(step, at, attempt),
+        }
+        None
+    }
+
+    /// A step that waits for an object: what an expression names may be missing for now, as the object itself may.
+    fn judge_look(&mut self, step: &'a Step, at: At, object: &HubObject, until: &StepExpression) {
+        let Some((attempt, outcome)) = self.came(step, at) else {
+            return;
+        };
+        let (message, seen) = match outcome {
+            Outcome::Done { output: Value::Null } => (
+                format!("waiting until {until}: {object} does not exist"),
+                "none".to_owned(),
+            ),
+            Outcome::Done { output } => {
+                let holds = self.holds(until, step, vec![("object", output.clone())]);
+                let message = match holds {
+                    Ok(true) => return self.finish(step, at, None),
+                    Ok(false) => format!("waiting until {until}: {object} is not so far"),
+                    Err(why) => format!("waiting until {until}: {why}"),
+                };
+                (message, version(output))
+            }
+            Outcome::Waiting { message } | Outcome::Failed { message, .. } => {
+                self.next_attempt(at, attempt);
+                return self.retry(at, message.clone());
+            }
+        };
+        self.next_attempt(at, attempt);
+        let (now, limits) = (self.now, self.spec.limits);
+        let Some(state) = self.state(at) else { return };
+        let looks = match state.progress.as_ref() == Some(&seen) {
+            true => state.looks.unwrap_or(0).saturating_add(1),
+            // It has changed: it is looked at soon again.
+            false => 1,
+        };
+        (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
+        state.message = Some(message);
+        state.progress = Some(seen);
+        state.looks = Some(looks);
+        state.retries = None;
+        state.last_execute_time = Some(Time(now));
+        self.wake_in(backoff::wait(looks, limits.max_wait));
+    }
+
+    fn judge_act(&mut self, step: &'a Step, at: At) {
+        let Some((attempt, outcome)) = self.came(step, at) else {
+            return;
+        };
+        match outcome {
             Outcome::Done { output } => self.finish(step, at, Some(output.clone())),
             Outcome::Waiting { message } => {
                 self.next_attempt(at, attempt);
@@ -422,12 +486,12 @@ impl<'a> Run<'a> {
 
     /// Asks for an execution, its inputs put in.
     fn ask(&mut self, step: &'a Step, at: At, attempt: u32) {
-        let Action::Act { properties, action } = &step.action else {
-            return;
-        };
-        let read = match action {
-            Some(action) => Ok(action.clone()),
-            None => self.filled(step, properties).and_then(|filled| {
+        let read = match &step.action {
+            Action::Wait(WaitStep::Object { object, .. }) => Ok(ActionProperties::LookAt(object.clone())),
+            Action::Act {
+                action: Some(action), ..
+            } => Ok(action.clone()),
+            Action::Act { properties, .. } => self.filled(step, properties).and_then(|filled| {
                 ActionProperties::read(&step.type_, &filled).map_err(|violations| {
                     let first = violations.first().map(ToString::to_string);
                     format!(
@@ -436,6 +500,7 @@ impl<'a> Run<'a> {
                     )
                 })
             }),
+            _ => return,
         };
         match read {
             Ok(action) => self.effects.push(Effect::Act {
@@ -474,6 +539,7 @@ impl<'a> Run<'a> {
             state.message = None;
             state.progress = None;
             state.retries = None;
+            state.looks = None;
         }
     }
 
@@ -484,6 +550,7 @@ impl<'a> Run<'a> {
             state.reason = Some(reason);
             state.message = Some(message);
             state.progress = None;
+            state.looks = None;
         }
     }
 
@@ -535,6 +602,7 @@ impl<'a> Run<'a> {
         (state.phase, state.reason) = (StepPhase::Failed, Some(StepReason::Execute));
         state.message = Some(message);
         state.progress = None;
+        state.looks = None;
         state.retries = Some(tries + 1);
         state.last_execute_time = Some(Time(now));
         self.wake_in(backoff::wait(tries + 1, limits.max_wait));
@@ -631,6 +699,17 @@ fn shown(duration: Duration) -> String {
         0 => format!("{} s", duration.as_secs()),
         _ => format!("{} ms", duration.as_millis()),
     }
+}
+
+/// Which object it is, and which version of it.
+fn version(object: &Value) -> String {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    format!("{}/{}", text("/metadata/uid"), text("/metadata/resourceVersion"))
 }
 
 fn digest(counts: &Value) -> String {

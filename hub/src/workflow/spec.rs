@@ -2,8 +2,9 @@
 
 use super::Limits;
 use roundhouse_api::application::{
-    ActionProperties, Condition, ExportStep, FieldPatch, Mode, StepInput, StepKind, StepOutput, StepStatus,
-    SuspendProperties, Until, ValidApplication, ValidStep, WaitFor, WaitStep, WorkflowStatus, order,
+    ActionProperties, ClusterObjectStep, ClusterVerb, Condition, ExportStep, FieldPatch, Mode, StepInput,
+    StepKind, StepOutput, StepStatus, SuspendProperties, Until, ValidApplication, ValidStep, WaitFor,
+    WaitStep, WorkflowStatus, order,
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -83,6 +84,20 @@ pub enum Action {
         /// What is to be done, where no input has to come first.
         action: Option<ActionProperties>,
     },
+    /// Sends an object to clusters, then waits for them.
+    ClusterObject {
+        /// Which object, and where.
+        object: Box<ClusterObjectStep>,
+        /// What it waits for.
+        deploy: Deploy,
+    },
+}
+
+impl Action {
+    /// Whether it writes Bundles, and waits for what clusters report.
+    pub fn dispatches(&self) -> bool {
+        matches!(self, Action::Deploy(_) | Action::ClusterObject { .. })
+    }
 }
 
 /// What a placing step waits for, and how it dispatches.
@@ -229,6 +244,17 @@ fn action(kind: &StepKind) -> Action {
         StepKind::Act(act) => Action::Act {
             properties: act.properties.clone(),
             action: act.action.clone(),
+        },
+        StepKind::ClusterObject(object) => Action::ClusterObject {
+            object: object.clone(),
+            deploy: Deploy {
+                // What is only looked at need not be ready.
+                wait: match object.verb {
+                    ClusterVerb::Apply => WaitFor::Ready,
+                    ClusterVerb::Read => WaitFor::Applied,
+                },
+                ..Deploy::default()
+            },
         },
     }
 }

@@ -213,7 +213,7 @@ impl<'a> Reader<'_, 'a> {
                 .get("name")
                 .and_then(Value::as_str)
                 .unwrap_or(&default);
-            let has_output = kind::type_of(entry).is_some_and(kind::has_output);
+            let has_output = kind::has_output(entry);
             self.names.insert(name, has_output);
             let outputs = entry.value.get("outputs").and_then(Value::as_array);
             let outputs = outputs.into_iter().flatten();
@@ -252,10 +252,11 @@ impl<'a> Reader<'_, 'a> {
             super::refuse_type(&type_node, type_, &kind::TYPES, &kind::KNOWN_ELSEWHERE);
             return None;
         }
+        let in_clusters = kind::is_in_clusters(node);
         let inputs = step::inputs(&object, &self.names, &self.outputs);
         for (input, key) in &inputs {
             if let (Some(key), Some(node)) = (&input.key, key)
-                && let Err(reason) = kind::takes(type_, key)
+                && let Err(reason) = kind::takes(type_, in_clusters, key)
             {
                 node.refuse(reason);
             }
@@ -275,7 +276,7 @@ impl<'a> Reader<'_, 'a> {
         }
         let kind = match type_ {
             "step-group" => self.group(&object, name.as_deref().unwrap_or(default_name)),
-            _ => kind::read(type_, &object, self.policies, self.spec, &scope),
+            _ => kind::read((type_, in_clusters), &object, self.policies, self.spec, &scope),
         };
         // Where it is not known what a step does, its outputs are looked at all the same.
         let components = component::names(self.spec);
@@ -289,7 +290,8 @@ impl<'a> Reader<'_, 'a> {
         };
         let origin = match type_ {
             _ if kind::places(type_) => Origin::Clusters(only.or(single)),
-            _ if kind::has_output(type_) => Origin::Itself,
+            _ if in_clusters => Origin::Object,
+            _ if kind::has_output(node) => Origin::Itself,
             _ => Origin::Nothing,
         };
         let outputs = step::outputs(&object, &scope, origin, &mut self.given);

@@ -527,8 +527,8 @@ fn the_seeds_database_example_is_understood() {
         panic!("{:?}", valid.steps[0]);
     };
     assert_eq!(
-        (component.as_str(), read),
-        ("my-db", &Feedback::Path(".status.connSecret".to_owned()))
+        (component.as_deref(), read),
+        (Some("my-db"), &Feedback::Path(".status.connSecret".to_owned()))
     );
     let deploy = valid.steps[1].kind.deploy().unwrap();
     assert_eq!(deploy.only.as_deref(), Some("my-app"));
