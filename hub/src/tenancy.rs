@@ -347,6 +347,36 @@ mod tests {
     }
 
     #[test]
+    fn objects_of_steps_in_clusters_are_judged_too() {
+        let value = |object: Value| json!({"type": "apply-object", "properties": {"clusters": ["c1"], "value": object}});
+        let read = |namespace: &str| {
+            json!({"type": "read-object", "properties": {"clusters": {}, "apiVersion": "v1", "kind": "ConfigMap",
+                "name": "x", "namespace": namespace}})
+        };
+        let mut spec = objects(&json!([object("v1", "ConfigMap", None)]));
+        spec["workflow"] = json!({"steps": [
+            {"type": "deploy", "properties": {"policies": ["all"]}},
+            value(object("v1", "ConfigMap", None)),
+            value(object("v1", "Namespace", None)),
+            {"name": "g", "type": "step-group", "subSteps": [value(object("v1", "ConfigMap", Some("kube-system")))]},
+            read("team-a"),
+            read("kube-system"),
+        ]});
+        let shared = (ALLOW_NAMESPACES, "kube-system");
+        let own = lines(&spec, &[]);
+        let places: Vec<&str> = own.iter().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(
+            places,
+            [
+                "spec.workflow.steps[2].properties.value.kind",
+                "spec.workflow.steps[3].subSteps[0].properties.value.metadata.namespace",
+                "spec.workflow.steps[5].properties.namespace",
+            ]
+        );
+        assert_eq!(lines(&spec, &[shared]).len(), 1);
+    }
+
+    #[test]
     fn what_a_step_delivers_instead_is_judged_too() {
         let spec = objects(&json!([object("v1", "ConfigMap", None)]));
         let valid = validate(&spec).unwrap();

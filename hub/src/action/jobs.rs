@@ -57,6 +57,13 @@ impl Jobs {
         }
     }
 
+    /// Whether starting this job starts anything: it is neither under way nor over.
+    pub(crate) fn is_new(&self, job: &Job) -> bool {
+        let key = (job.application.uid.clone(), job.run.clone(), job.step.clone());
+        let known = self.known.lock();
+        known.get(&key).is_none_or(|(attempt, _)| *attempt != job.attempt)
+    }
+
     /// Starts a job that is not under way or over; `done` is called when it is over. A job of an earlier execution of the
     /// same step is given up.
     pub(crate) fn start(&self, job: Job, done: impl FnOnce() + Send + 'static) {

@@ -4,7 +4,10 @@ use super::{
     Egress, Executor, Job, Network, Outcome, SystemNetwork, Trust, notification, object, request,
     transport::Transport,
 };
-use futures::future::BoxFuture;
+use futures::{
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use kube::Client;
 use roundhouse_api::{application::ActionProperties, clock::SharedClock};
 use std::{fmt, sync::Arc, time::Duration};
@@ -65,6 +68,13 @@ impl Executor for Runner {
                 ))
             })
         })
+    }
+
+    fn changes(&self, job: &Job) -> BoxStream<'static, ()> {
+        match &job.action {
+            ActionProperties::LookAt(of) => object::changes(self.0.clone(), job.clone(), of.clone()),
+            _ => Box::pin(stream::empty()),
+        }
     }
 }
 

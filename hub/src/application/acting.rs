@@ -13,10 +13,10 @@ use crate::{
 };
 use kube::{Api, core::DynamicObject};
 use roundhouse_api::{
-    application::{ApplicationStatus, StepPhase, WorkflowStatus},
+    application::{ActionProperties, ApplicationStatus, StepPhase, WorkflowStatus},
     revision::ApplicationRevision,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes the revision of a run that has succeeded.
 pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
@@ -36,6 +36,7 @@ impl Hub {
             .filter_map(|step| Some((step.name.clone(), step.attempt?)))
             .collect();
         self.jobs.retain(&delivery.application.uid, &run, &wanted);
+        self.watches.retain(&delivery.application.uid, &run, &wanted);
         for effect in effects {
             let Effect::Act {
                 step,
@@ -54,8 +55,21 @@ impl Hub {
                 action: action.clone(),
             };
             let (queue, key) = (self.queue.clone(), delivery.key.clone());
+            if matches!(job.action, ActionProperties::LookAt(_)) && self.jobs.is_new(&job) {
+                let (queue, key) = (queue.clone(), key.clone());
+                self.watches.look(&job, move || queue.add(key.clone()));
+            }
             self.jobs.start(job, move || queue.add(key));
         }
+    }
+
+    /// The steps of the present run that wait for an object which has changed.
+    pub(super) fn changed(
+        &self,
+        delivery: &Delivery<'_>,
+        workflow: Option<&WorkflowStatus>,
+    ) -> BTreeSet<String> {
+        self.watches.changed(&delivery.application.uid, &run_of(workflow))
     }
 
     /// What came of the jobs of the present run.

@@ -18,7 +18,7 @@ use super::{
     view::{Delivery, Known, View, foreign, names, view},
 };
 use crate::{
-    action::Jobs,
+    action::{Jobs, Watches},
     dispatch::{Content, Target},
     metrics::Metrics,
     placement::Sight,
@@ -67,6 +67,8 @@ pub(super) struct Hub {
     pub(super) metrics: Metrics,
     /// The jobs of steps that act.
     pub(super) jobs: Jobs,
+    /// The objects that steps wait for.
+    pub(super) watches: Watches,
     /// Wakes an application whose job is over.
     pub(super) queue: Arc<Queue>,
     /// What applications may contain.
@@ -350,6 +352,7 @@ impl Hub {
             cache: &self.cache,
         });
         view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
+        view.evidence.changed = self.changed(delivery, engine.workflow.as_ref());
         let stored = self.cache.application(delivery.key);
         view.evidence.delivered = stored.and_then(|app| app.status.delivered_revision.clone());
         let revisions = self.cache.revisions(delivery.key);

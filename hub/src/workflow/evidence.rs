@@ -16,6 +16,8 @@ pub struct Evidence {
     pub outputs: BTreeMap<String, OutputEvidence>,
     /// What came of steps that act, by step.
     pub actions: BTreeMap<String, ActionEvidence>,
+    /// Steps that wait for an object which may have changed since it was looked at last.
+    pub changed: BTreeSet<String>,
     /// The revision of the last run that succeeded.
     pub delivered: Option<String>,
     /// The revisions whose record is there.

@@ -395,8 +395,11 @@ impl<'a> Run<'a> {
             return Some((attempt, &came.outcome));
         }
         let since = state.last_execute_time.as_ref().map_or(self.now, |time| time.0);
-        let waits = state.looks.or(state.retries);
-        let waits = waits.unwrap_or(attempt.saturating_sub(1));
+        let waits = match self.evidence.changed.contains(&step.name) {
+            // It is looked at soon, and not more often than it would be at first.
+            true => 1,
+            false => state.looks.or(state.retries).unwrap_or(attempt.saturating_sub(1)),
+        };
         let due = match attempt {
             0 | 1 => self.now,
             _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),

@@ -19,6 +19,7 @@ mod fleet;
 mod history;
 mod hostile;
 mod input;
+mod objects;
 mod once;
 mod overriding;
 mod placements;
