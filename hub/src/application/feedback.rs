@@ -160,15 +160,15 @@ pub(super) fn outputs(
 }
 
 /// What the clusters that passed report for the outputs of a step that has its own object in them.
-pub(super) fn step_outputs<'c>(
+pub(super) fn step_outputs(
     outputs: &[StepOutput],
-    passed: impl Iterator<Item = &'c String> + Clone,
+    passed: &[&String],
     observed: &BTreeMap<String, Vec<Observed>>,
 ) -> BTreeMap<String, OutputEvidence> {
     let own = outputs
         .iter()
         .filter(|output| matches!(output.value, OutputSource::Feedback { component: None, .. }));
-    own.filter_map(|output| agreed(&output.name, passed.clone(), observed, |_| true))
+    own.filter_map(|output| agreed(&output.name, passed.iter().copied(), observed, |_| true))
         .collect()
 }
 

@@ -147,10 +147,10 @@ fn follow(
         Err(message) => StepEvidence::Refused { message },
     };
     let passed = shown.clusters().iter().filter(|c| c.state.passes(step.wait));
-    let passed = passed.map(|c| &c.cluster);
+    let passed: Vec<&String> = passed.map(|c| &c.cluster).collect();
     evidence
         .outputs
-        .extend(feedback::step_outputs(&step.step.outputs, passed, held));
+        .extend(feedback::step_outputs(&step.step.outputs, &passed, held));
     (plan, shown)
 }
 

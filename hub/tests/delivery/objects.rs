@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 
 const FLAGS: &str = "default.app.step.flags";
 
-fn flags(clusters: Value, value: &str) -> Value {
+fn flags(clusters: &Value, value: &str) -> Value {
     json!({"name": "flags", "type": "apply-object", "properties": {"clusters": clusters, "value":
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}, "data": {"a": value}}}})
 }
@@ -84,7 +84,7 @@ async fn an_object_is_applied_in_its_clusters_before_the_next_step_and_follows_t
     let world = World::five().await;
     world.agents.script("c2", Script::Applied).await;
     world
-        .apply("app", app(&[flags(json!({"region": "east"}), "1"), east()]))
+        .apply("app", app(&[flags(&json!({"region": "east"}), "1"), east()]))
         .await;
     until_says(&world, "waiting for 1 of 3 clusters: c2").await;
     assert_eq!(clusters_of(&world, FLAGS).await, ["c1", "c2", "c3"]);
@@ -129,7 +129,7 @@ async fn an_object_is_applied_in_its_clusters_before_the_next_step_and_follows_t
     // Other content is another generation, and what is shown of the former one does not count.
     world.agents.script("c1", Script::Silent).await;
     world
-        .apply("app", app(&[flags(json!({"region": "east"}), "2"), east()]))
+        .apply("app", app(&[flags(&json!({"region": "east"}), "2"), east()]))
         .await;
     until_says(&world, "waiting for 1 of 3 clusters: c1").await;
     let bundle = named(&world, FLAGS).await.remove("c1").unwrap();
@@ -143,12 +143,12 @@ async fn objects_go_after_a_run_that_no_longer_has_their_step_and_with_the_appli
     let world = World::five().await;
     let ask = json!({"name": "ask", "type": "suspend"});
     world
-        .apply("app", app(&[flags(json!(["c1", "c4"]), "1"), east()]))
+        .apply("app", app(&[flags(&json!(["c1", "c4"]), "1"), east()]))
         .await;
     world.until_phase("app", ApplicationPhase::Running).await;
     until_on(&world, FLAGS, &["c1", "c4"]).await;
     // A step with an `if` that does not hold is as good as none.
-    let mut off = flags(json!(["c1", "c4"]), "1");
+    let mut off = flags(&json!(["c1", "c4"]), "1");
     off["if"] = json!("false");
     world.apply("app", app(&[off, east(), ask])).await;
     world
@@ -180,7 +180,7 @@ async fn objects_go_after_a_run_that_no_longer_has_their_step_and_with_the_appli
     assert_eq!(world.replicas("app").await.len(), 3, "the application stays");
 
     world
-        .apply("app", app(&[flags(json!(["c1", "c4"]), "1"), east()]))
+        .apply("app", app(&[flags(&json!(["c1", "c4"]), "1"), east()]))
         .await;
     world.until_phase("app", ApplicationPhase::Running).await;
     until_on(&world, FLAGS, &["c1", "c4"]).await;
@@ -200,11 +200,11 @@ async fn clusters_that_lose_the_application_are_counted_though_an_object_stays()
     world
         .apply(
             "app",
-            app(&[flags(json!({}), "1"), region("all", "east", "100%")]),
+            app(&[flags(&json!({}), "1"), region("all", "east", "100%")]),
         )
         .await;
     world.until_phase("app", ApplicationPhase::Running).await;
-    let west = app(&[flags(json!({}), "1"), region("all", "west", "100%")]);
+    let west = app(&[flags(&json!({}), "1"), region("all", "west", "100%")]);
     world.apply("app", west).await;
     world
         .until("app", "the removal is held", async |world: &World| {
@@ -223,7 +223,7 @@ async fn clusters_that_lose_the_application_are_counted_though_an_object_stays()
 
 /// Reads the flags of two clusters, and gives a value of them to an object in a third.
 fn reading(clusters: &Value) -> Value {
-    let mut told = flags(json!(["c4"]), "none");
+    let mut told = flags(&json!(["c4"]), "none");
     told["inputs"] = json!([{"from": "seen", "parameterKey": "value.data.a"}]);
     app(&[
         json!({"name": "look", "type": "read-object", "outputs": [{"name": "seen", "valueFrom": "output.data.a"}],
@@ -284,7 +284,7 @@ async fn what_clusters_report_of_an_object_has_to_agree_and_is_looked_at_anew_in
 async fn no_cluster_is_no_success_and_an_unreachable_one_is_waited_for() {
     let world = World::five().await;
     world
-        .apply("app", app(&[flags(json!({"region": "mars"}), "1"), east()]))
+        .apply("app", app(&[flags(&json!({"region": "mars"}), "1"), east()]))
         .await;
     until_says(&world, "no cluster is chosen").await;
     world.join("c6", &[("region", "mars")]).await;
@@ -292,7 +292,7 @@ async fn no_cluster_is_no_success_and_an_unreachable_one_is_waited_for() {
     world.agents.script("c6", Script::Silent).await;
     world.available("c6", false).await;
     world
-        .apply("app", app(&[flags(json!({"region": "mars"}), "2"), east()]))
+        .apply("app", app(&[flags(&json!({"region": "mars"}), "2"), east()]))
         .await;
     until_says(&world, "c6 (agent unreachable since").await;
     let status = world.status("app").await;
@@ -303,7 +303,7 @@ async fn no_cluster_is_no_success_and_an_unreachable_one_is_waited_for() {
 async fn a_bundle_of_an_object_that_is_taken_away_is_made_again() {
     let world = World::five().await;
     world
-        .apply("app", app(&[flags(json!(["c1"]), "1"), east()]))
+        .apply("app", app(&[flags(&json!(["c1"]), "1"), east()]))
         .await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let before = named(&world, FLAGS).await.remove("c1").unwrap();
@@ -332,7 +332,7 @@ async fn tenancy_judges_the_objects_of_steps() {
         ..ApplicationOptions::default()
     };
     let world = World::with_options(&[("c1", "east")], options).await;
-    let mut step = flags(json!(["c1"]), "1");
+    let mut step = flags(&json!(["c1"]), "1");
     step["properties"]["value"]["metadata"]["namespace"] = json!("kube-system");
     world.apply("app", app(&[step, east()])).await;
     let message = world

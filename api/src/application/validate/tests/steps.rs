@@ -306,7 +306,7 @@ fn what_steps_have_in_common() {
 }
 
 /// A `wait` over an object with these properties.
-fn waits(properties: Value) -> Value {
+fn waits(properties: &Value) -> Value {
     let mut step = json!({"type": "wait", "properties": {"object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}});
     for (key, value) in properties.as_object().unwrap() {
         step["properties"][key] = value.clone();
@@ -315,7 +315,7 @@ fn waits(properties: Value) -> Value {
 }
 
 /// A step with an object in clusters.
-fn there(type_: &str, properties: Value) -> Value {
+fn there(type_: &str, properties: &Value) -> Value {
     let mut step = json!({"type": type_, "properties": properties});
     if type_ == "apply-object" && step["properties"].get("value").is_none() {
         step["properties"]["value"] =
@@ -376,10 +376,10 @@ fn inputs_fill_in_objects_in_clusters_but_not_what_they_are_and_where() {
             "outputs": [{"name": "u", "valueFrom": "output"}]}),
         );
         let mut step = match type_ {
-            "apply-object" => there(type_, json!({"clusters": {}})),
+            "apply-object" => there(type_, &json!({"clusters": {}})),
             _ => there(
                 type_,
-                json!({"clusters": {}, "apiVersion": "v1", "kind": "Pod", "name": "x"}),
+                &json!({"clusters": {}, "apiVersion": "v1", "kind": "Pod", "name": "x"}),
             ),
         };
         step["name"] = json!("takes");
@@ -410,11 +410,11 @@ fn objects_in_clusters_are_understood() {
     for mut step in [
         there(
             "apply-object",
-            json!({"clusters": {"matchExpressions": [{"key": "region", "operator": "Exists"}]}}),
+            &json!({"clusters": {"matchExpressions": [{"key": "region", "operator": "Exists"}]}}),
         ),
         there(
             "read-object",
-            json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x", "namespace": "n"}),
+            &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x", "namespace": "n"}),
         ),
     ] {
         let output = format!("of-{}", step["type"].as_str().unwrap());
@@ -500,79 +500,79 @@ fn properties_of_steps() {
             "there is no step named \"x\"",
         ),
         (
-            waits(json!({"until": "object.data.a =="})),
+            waits(&json!({"until": "object.data.a =="})),
             ".properties.until: ",
             "line 1, column",
         ),
         (
-            waits(json!({"until": "fleet.ready > 1"})),
+            waits(&json!({"until": "fleet.ready > 1"})),
             ".properties.until: ",
             "there is no \"fleet\" here",
         ),
         (
-            waits(json!({"until": {"ready": "90%"}})),
+            waits(&json!({"until": {"ready": "90%"}})),
             ".properties.until: ",
             "counts clusters, and object says to look at an object: write an expression over object",
         ),
         (
-            waits(json!({})),
+            waits(&json!({})),
             ".properties.until: ",
             "is required: write an expression over object, such as \"object.status.phase == 'Ready'\"",
         ),
         (
-            waits(json!({"until": "true", "steps": ["east"]})),
+            waits(&json!({"until": "true", "steps": ["east"]})),
             ".properties.steps: ",
             "keep one of them",
         ),
         (
-            waits(json!({"until": "true", "object": {"apiVersion": "v1", "kind": "ConfigMap"}})),
+            waits(&json!({"until": "true", "object": {"apiVersion": "v1", "kind": "ConfigMap"}})),
             ".properties.object.name: ",
             "is required: name the object",
         ),
         (
-            waits(json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Secret", "name": "x"}})),
+            waits(&json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Secret", "name": "x"}})),
             ".properties.object.kind: ",
             "Secrets are not read by steps",
         ),
         (
             waits(
-                json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Pod", "name": "x", "clusters": ["c1"]}}),
+                &json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Pod", "name": "x", "clusters": ["c1"]}}),
             ),
             ".properties.object.clusters: ",
             "a read-object step with clusters waits",
         ),
         (
-            there("apply-object", json!({"clusters": []})),
+            there("apply-object", &json!({"clusters": []})),
             ".properties.clusters: ",
             "is empty, so that the step selects no cluster",
         ),
         (
-            there("apply-object", json!({"clusters": ["C1"]})),
+            there("apply-object", &json!({"clusters": ["C1"]})),
             ".properties.clusters[0]: ",
             "is not a DNS label",
         ),
         (
-            there("apply-object", json!({"clusters": {"region": 3}})),
+            there("apply-object", &json!({"clusters": {"region": 3}})),
             ".properties.clusters.region: ",
             "expected a string",
         ),
         (
             there(
                 "apply-object",
-                json!({"clusters": ["c1"], "value": {"kind": "ConfigMap", "metadata": {"name": "x"}}}),
+                &json!({"clusters": ["c1"], "value": {"kind": "ConfigMap", "metadata": {"name": "x"}}}),
             ),
             ".properties.value.apiVersion: ",
             "is required",
         ),
         (
-            there("apply-object", json!({"clusters": ["c1"], "cluster": "c2"})),
+            there("apply-object", &json!({"clusters": ["c1"], "cluster": "c2"})),
             ".properties.cluster: ",
             "write clusters: [c1, c2], or labels",
         ),
         (
             there(
                 "read-object",
-                json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Secret", "name": "x"}),
+                &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Secret", "name": "x"}),
             ),
             ".properties.kind: ",
             "Secrets are not read by steps",
@@ -580,7 +580,7 @@ fn properties_of_steps() {
         (
             there(
                 "delete-object",
-                json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x"}),
+                &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x"}),
             ),
             ".properties.clusters: ",
             "objects in clusters are not deleted by a step: take the apply-object step that applied it out of the workflow",
