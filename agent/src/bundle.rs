@@ -2,8 +2,10 @@
 //! as much; it exists only while a pass runs.
 
 use kube::core::DynamicObject;
-use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus};
+use roundhouse_api::names::{bundle_name, step_of_bundle};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -16,7 +18,8 @@ pub(crate) struct Held {
     pub(crate) resource_version: String,
     /// Whether it has a deletion timestamp.
     pub(crate) deleting: bool,
-    /// Uid of the application, if dispatch wrote it: what the parts of one application have in common.
+    /// Uid of the application, if dispatch wrote it: what the parts of one application have in common. The Bundle of a
+    /// step's object is no part.
     pub(crate) application: Option<String>,
     /// The application revision.
     pub(crate) revision: Option<String>,
@@ -45,6 +48,10 @@ impl Held {
         let mut take = |field: &str| data.get_mut(field).map(Value::take).unwrap_or_default();
         let (spec, status) = (take("spec"), take("status"));
         let metadata = object.metadata;
+        let alone = metadata
+            .name
+            .as_deref()
+            .is_some_and(|name| step_of_bundle(name).is_some());
         let spec_bytes = serde_json::to_vec(&spec).unwrap_or_default();
         Held {
             name: metadata.name.unwrap_or_default(),
@@ -52,7 +59,9 @@ impl Held {
             generation: metadata.generation.unwrap_or(0),
             resource_version: metadata.resource_version.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            application: crate::object::text(&spec, "/applicationRef/uid").map(str::to_owned),
+            application: crate::object::text(&spec, "/applicationRef/uid")
+                .filter(|_| !alone)
+                .map(str::to_owned),
             revision: crate::object::text(&spec, "/revision").map(str::to_owned),
             epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
@@ -103,11 +112,24 @@ fn fingerprint(spec: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names.
+/// `<namespace>.<app>` of `<namespace>.<app>.<part>`: neither namespaces nor applications have dots in their names. The
+/// Bundle of a step's object is no part of anything, and keeps its name.
 pub(crate) fn without_part(name: &str) -> &str {
+    if step_of_bundle(name).is_some() {
+        return name;
+    }
     match name.match_indices('.').nth(1) {
         Some((at, _)) => name.get(..at).unwrap_or(name),
         None => name,
+    }
+}
+
+/// The owner in the marker of the objects of a Bundle that dispatch wrote: the parts of one application share one, and the
+/// Bundle of a step's object is its own.
+pub(crate) fn owner<'b>(name: &'b str, application: &ApplicationRef) -> Cow<'b, str> {
+    match step_of_bundle(name) {
+        Some(_) => Cow::Borrowed(name),
+        None => Cow::Owned(bundle_name(&application.namespace, &application.name, 1)),
     }
 }
 
@@ -121,6 +143,7 @@ mod tests {
             ("default.web", "default.web"),
             ("default.web.2", "default.web"),
             ("plain", "plain"),
+            ("default.web.step.flags", "default.web.step.flags"),
         ] {
             assert_eq!(without_part(name), expected);
         }

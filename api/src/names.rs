@@ -97,6 +97,8 @@ pub mod annotation {
     pub const ALLOW_NAMESPACES: &str = "roundhouse.dev/allow-namespaces";
     /// On the definition of Applications, written by the hub: what its tenancy is, `open` or `namespace`, for who plans.
     pub const TENANCY: &str = "roundhouse.dev/tenancy";
+    /// On what names an object in a Bundle that only reads it: the run that asks. What is reported is about this run then.
+    pub const RUN: &str = "roundhouse.dev/run";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }
@@ -214,6 +216,18 @@ pub fn bundle_name(app_namespace: &str, app: &str, part: usize) -> String {
     }
 }
 
+/// Name of the Bundle that carries the object of a step: `<app namespace>.<app>.step.<step>`. Parts are numbers, and none
+/// of these names has a dot.
+pub fn step_bundle_name(app_namespace: &str, app: &str, step: &str) -> String {
+    format!("{app_namespace}.{app}.step.{step}")
+}
+
+/// The step whose object a Bundle of this name carries.
+pub fn step_of_bundle(name: &str) -> Option<&str> {
+    let mut parts = name.splitn(4, '.').skip(2);
+    (parts.next()? == "step").then(|| parts.next()).flatten()
+}
+
 /// Name of an application revision, `<app>-v<N>`.
 pub fn revision_name(app: &str, revision: u64) -> String {
     format!("{app}-v{revision}")
@@ -273,6 +287,19 @@ mod tests {
     fn derived_names() {
         assert_eq!(bundle_name("default", "web", 1), "default.web");
         assert_eq!(bundle_name("default", "web", 2), "default.web.2");
+        assert_eq!(
+            step_bundle_name("default", "web", "step-0"),
+            "default.web.step.step-0"
+        );
+        for (name, step) in [
+            ("default.web.step.step-0", Some("step-0")),
+            ("default.web.2", None),
+            ("default.web.step", None),
+            ("default.step.2", None),
+            ("step", None),
+        ] {
+            assert_eq!(step_of_bundle(name), step, "{name}");
+        }
         assert_eq!(revision_name("web", 3), "web-v3");
         assert_eq!(decision_name("web", "step-0"), "web-step-0");
         assert_eq!(

@@ -7,7 +7,7 @@
 
 use crate::render::{Rendered, Variants};
 use roundhouse_api::{
-    application::{ComponentKind, ValidApplication, Violation},
+    application::{ClusterVerb, ComponentKind, StepKind, ValidApplication, Violation},
     names::annotation::{ALLOW_KINDS, ALLOW_NAMESPACES},
 };
 use serde_json::Value;
@@ -147,8 +147,8 @@ impl Rules {
     }
 }
 
-/// Names what an Application contains that it may not, as its clusters get it: the components, and where override policies
-/// change them for a step, those.
+/// Names what an Application contains that it may not, as its clusters get it: the components, where override policies
+/// change them for a step, those, and the objects that steps have in clusters.
 pub fn violations(
     namespace: &str,
     application: &ValidApplication,
@@ -197,6 +197,22 @@ pub fn violations(
         }
     };
     look(rendered, None);
+    let objects = application.all_steps().filter_map(|step| match &step.kind {
+        StepKind::ClusterObject(object) => Some(object),
+        _ => None,
+    });
+    let of_steps = objects.filter_map(|object| {
+        let (field, reason) = judge(namespace, &object.identity(), allowed).err()?;
+        let field = match object.verb {
+            ClusterVerb::Apply => format!(".value{field}"),
+            ClusterVerb::Read => field.replace(".metadata", ""),
+        };
+        Some(Violation {
+            path: format!("{}{field}", object.path),
+            reason,
+        })
+    });
+    let of_steps: Vec<Violation> = of_steps.collect();
     for (step, variant) in variants {
         let mut differing = variant.clone();
         differing
@@ -204,6 +220,7 @@ pub fn violations(
             .retain(|component| !rendered.components.contains(component));
         look(&differing, Some(step));
     }
+    found.extend(of_steps);
     found
 }
 
@@ -372,6 +389,36 @@ mod tests {
                 "spec.components[1].properties.objects[5].kind",
             ]
         );
+    }
+
+    #[test]
+    fn objects_of_steps_in_clusters_are_judged_too() {
+        let value = |object: Value| json!({"type": "apply-object", "properties": {"clusters": ["c1"], "value": object}});
+        let read = |namespace: &str| {
+            json!({"type": "read-object", "properties": {"clusters": {}, "apiVersion": "v1", "kind": "ConfigMap",
+                "name": "x", "namespace": namespace}})
+        };
+        let mut spec = objects(&json!([object("v1", "ConfigMap", None)]));
+        spec["workflow"] = json!({"steps": [
+            {"type": "deploy", "properties": {"policies": ["all"]}},
+            value(object("v1", "ConfigMap", None)),
+            value(object("v1", "Namespace", None)),
+            {"name": "g", "type": "step-group", "subSteps": [value(object("v1", "ConfigMap", Some("kube-system")))]},
+            read("team-a"),
+            read("kube-system"),
+        ]});
+        let shared = (ALLOW_NAMESPACES, "kube-system");
+        let own = lines(&spec, &[]);
+        let places: Vec<&str> = own.iter().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(
+            places,
+            [
+                "spec.workflow.steps[2].properties.value.kind",
+                "spec.workflow.steps[3].subSteps[0].properties.value.metadata.namespace",
+                "spec.workflow.steps[5].properties.namespace",
+            ]
+        );
+        assert_eq!(lines(&spec, &[shared]).len(), 1);
     }
 
     #[test]

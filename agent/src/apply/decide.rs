@@ -12,6 +12,7 @@ use crate::apply::outcome::{Applied, Outcome};
 use crate::apply::retain::only_retains;
 use crate::apply::server_side::{Manner, Over, configuration, holds, manner, taken_over};
 use crate::apply::strategy::Treatment;
+use crate::bundle::owner;
 use crate::drift::paths::{differences, list};
 use crate::drift::was_applied;
 use crate::object;
@@ -20,7 +21,7 @@ use roundhouse_api::bundle::{
 };
 use roundhouse_api::hash;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
-use roundhouse_api::names::{annotation, bundle_name, is_bookkeeping, owner_marker};
+use roundhouse_api::names::{annotation, is_bookkeeping, owner_marker};
 use roundhouse_patch::{PatchType, schema, three_way_merge};
 use serde_json::{Value, json};
 
@@ -47,11 +48,8 @@ pub(crate) struct Terms {
 impl Terms {
     /// The terms of a bundle; `apply_once` is the agent's own mode, for a bundle that does not say.
     pub(crate) fn of(spec: &BundleSpec, bundle: &str, hub_id: &str, apply_once: ApplyOnce) -> Self {
-        // The parts of one application share one marker.
-        let owner = spec
-            .application_ref
-            .as_ref()
-            .map(|app| bundle_name(&app.namespace, &app.name, 1));
+        let application = spec.application_ref.as_ref();
+        let owner = application.map(|application| owner(bundle, application));
         Terms {
             marker: owner_marker(hub_id, owner.as_deref().unwrap_or(bundle)),
             adopt: spec.adopt.unwrap_or_default(),

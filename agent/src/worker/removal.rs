@@ -5,7 +5,7 @@ use crate::apply::Engine;
 use crate::apply::keep::Rules;
 use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
-use crate::bundle::{Held, without_part};
+use crate::bundle::{Held, owner, without_part};
 use crate::error::CallError;
 use crate::ledger::{Settled, remove_all, settle};
 use crate::member::{found, within};
@@ -17,7 +17,7 @@ use kube::Api;
 use kube::api::ListParams;
 use roundhouse_api::bundle::BundleSpec;
 use roundhouse_api::ledger::AppliedBundleSpec;
-use roundhouse_api::names::{AGENT_LEASE, bundle_name, owner_marker};
+use roundhouse_api::names::{AGENT_LEASE, owner_marker};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -147,7 +147,7 @@ impl Worker {
     /// The owner in the marker of a bundle whose spec may be gone: the ledger's name of the Bundle tells, less the part.
     fn owner_of_ledger(&self, spec: &BundleSpec) -> String {
         match &spec.application_ref {
-            Some(app) => bundle_name(&app.namespace, &app.name, 1),
+            Some(application) => owner(&self.name, application).into_owned(),
             None if self.ledger.spec().dispatched => without_part(&self.name).to_owned(),
             None => self.name.clone(),
         }

@@ -1,7 +1,7 @@
 //! An application in several Bundles: objects that move between them stay.
 
 use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
-use roundhouse_api::bundle::BundlePhase::{Cleaned, Ready};
+use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
 use serde_json::{Value, json};
 
 async fn uid(world: &World, object: &Value) -> Option<Value> {
@@ -147,5 +147,56 @@ async fn the_parts_of_an_application_share_one_marker() {
         let marker = &live["metadata"]["annotations"]["roundhouse.dev/owned-by"];
         assert_eq!(*marker, "0123456789/default.app");
     }
+    agent.stop().await;
+}
+
+/// The Bundle of a step's object is no part of the application: it is pruned, removed and marked by itself, whatever the
+/// revision of the application's own Bundle.
+#[tokio::test(start_paused = true)]
+async fn the_bundle_of_a_steps_object_stands_alone() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let (a, b, flag) = (
+        config_map("a", "1"),
+        config_map("b", "1"),
+        config_map("flag", "1"),
+    );
+    let step = "default.app.step.flags";
+    let one = world
+        .bundle("default.app", dispatched(&[a.clone(), b.clone()], "app-v1", 1))
+        .await;
+    let of_step = world.bundle(step, dispatched(&[flag.clone()], "app-v1", 1)).await;
+    world.reported("default.app", one, Ready).await;
+    world.reported(step, of_step, Ready).await;
+    let marker = |live: Value| live["metadata"]["annotations"]["roundhouse.dev/owned-by"].clone();
+    let marked = marker(world.live(Side::Member, &flag).await.unwrap());
+    assert!(
+        marked.as_str().unwrap().ends_with("/default.app.step.flags"),
+        "{marked}"
+    );
+
+    // The application goes on without its step's Bundle, and is pruned.
+    let one = world
+        .bundle("default.app", dispatched(&[a.clone()], "app-v2", 1))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    eventually("b is pruned", || async { uid(&world, &b).await.is_none() }).await;
+
+    // What the application itself has is not the step's to take.
+    let of_step = world
+        .bundle(step, dispatched(&[flag.clone(), a.clone()], "app-v2", 1))
+        .await;
+    let status = world.reported(step, of_step, Failed).await;
+    let failures = status.resource_status.unwrap().manifests;
+    assert_eq!(failures[0].conditions[0].reason, "OwnedByAnotherBundle");
+
+    // It goes alone, with what is its own.
+    world.tombstone(step, "garbage-collection").await;
+    eventually("the step's Bundle is clean", || async {
+        world.status(step).await.phase == Some(Cleaned)
+    })
+    .await;
+    assert_eq!(uid(&world, &flag).await, None);
+    assert!(uid(&world, &a).await.is_some(), "the application's object stays");
     agent.stop().await;
 }

@@ -7,6 +7,7 @@
 //! | `context` | `name`, `appName`, `namespace`, `appRevision`, `generation`, `stepName` |
 //! | `output` | in `valueFrom`: what the step itself has got |
 //! | `fleet` | in `until`: `clusters`, `ready`, `applied`, `failed`, `unreachable`, `waiting` |
+//! | `object` | in `until` over an object: the live object |
 //!
 //! `<step>.output.…` is short for `status.<step>.output.…` (the seed's form). Names of steps may have a `-` in them, which
 //! CEL reads as minus; so the known names are put into brackets and quotes before the text is parsed.
@@ -106,7 +107,7 @@ impl StepExpression {
         inputs: &[&str],
         known: &Compiled,
     ) -> Result<StepExpression, Misread> {
-        let rewritten = Rewriter::new(text, names, inputs).run()?;
+        let rewritten = Rewriter::new(text, names, variables, inputs).run()?;
         let compiled = known.compile(&rewritten.text, variables);
         let at_start = |reason: String| Misread {
             line: 1,
@@ -237,6 +238,8 @@ impl Rewritten {
 struct Rewriter<'a> {
     text: &'a str,
     names: &'a StepNames,
+    /// What the place offers.
+    variables: &'a [&'a str],
     inputs: &'a [&'a str],
     /// Where it stands.
     at: usize,
@@ -244,10 +247,11 @@ struct Rewriter<'a> {
 }
 
 impl<'a> Rewriter<'a> {
-    fn new(text: &'a str, names: &'a StepNames, inputs: &'a [&'a str]) -> Self {
+    fn new(text: &'a str, names: &'a StepNames, variables: &'a [&'a str], inputs: &'a [&'a str]) -> Self {
         Rewriter {
             text,
             names,
+            variables,
             inputs,
             at: 0,
             out: Rewritten {
@@ -315,9 +319,10 @@ impl<'a> Rewriter<'a> {
                 .get(name.len()..)
                 .is_some_and(|rest| field(rest) == Some("output"))
         };
-        let known = prefixes(word)
-            .filter(is_output)
-            .find(|name| self.names.contains(name) && !RESERVED.contains(name));
+        let known = prefixes(word).filter(is_output).find(|name| {
+            let variable = RESERVED.contains(name) || self.variables.contains(name);
+            self.names.contains(name) && !variable
+        });
         if let Some(name) = known {
             self.write(&format!("status[{name:?}]"), name.len());
             return self.output(name);

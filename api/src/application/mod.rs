@@ -15,6 +15,7 @@ mod traits;
 mod validate;
 mod workflow;
 
+pub(crate) use action::identity;
 pub use action::*;
 pub use expression::{Misread, Reference, StepExpression, StepNames};
 pub use order::{cycle, order};

@@ -1,6 +1,8 @@
 //! Which steps of a list each step starts after; pure.
 
-use super::{Condition, InputSource, Mode, OutputSource, StepExpression, StepKind, Until, ValidStep};
+use super::{
+    Condition, InputSource, Mode, OutputSource, StepExpression, StepKind, Until, ValidStep, WaitStep,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each step, the steps of the list that have to be over before it starts: those it names under `dependsOn`, those
@@ -28,7 +30,7 @@ pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
                 .flat_map(StepExpression::references)
                 .filter_map(|reference| named.get(reference.step.as_str()));
             let awaited = match &own.kind {
-                StepKind::Wait(wait) => wait.steps.as_slice(),
+                StepKind::Wait(WaitStep::Fleet { steps, .. }) => steps.as_slice(),
                 _ => &[],
             };
             let awaited = awaited.iter().filter_map(|name| named.get(name.as_str()));
@@ -98,15 +100,18 @@ impl ValidStep {
             OutputSource::Expression(expression) => Some(expression),
             OutputSource::Feedback { .. } => None,
         });
+        fn of_fleet(until: &Until) -> Option<&StepExpression> {
+            match until {
+                Until::Holds(expression) => Some(expression),
+                Until::Ready(_) => None,
+            }
+        }
         let until = match &self.kind {
-            StepKind::Wait(wait) => Some(&wait.until),
-            StepKind::Deploy(deploy) => deploy.until.as_ref(),
+            StepKind::Wait(WaitStep::Fleet { until, .. }) => of_fleet(until),
+            StepKind::Wait(WaitStep::Object { until, .. }) => Some(until),
+            StepKind::Deploy(deploy) => deploy.until.as_ref().and_then(of_fleet),
             _ => None,
         };
-        let until = until.and_then(|until| match until {
-            Until::Holds(expression) => Some(expression),
-            Until::Ready(_) => None,
-        });
         condition.chain(inputs).chain(outputs).chain(until)
     }
 }

@@ -249,9 +249,12 @@ pub struct StepStatus {
     /// While it is tried again after an error: when, and how often it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try: Option<NextTry>,
-    /// Digest of the clusters' states: a different one is progress.
+    /// Digest of the clusters' states, or the version of the object that is waited for: a different one is progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Of a step that waits for an object: how often it was looked at since it last changed. The back-off counts these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<u32>,
     /// Of a step that acts: the number of its present or next execution, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,

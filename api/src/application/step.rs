@@ -1,6 +1,9 @@
 //! Steps as [`validate()`](super::validate()) understood them.
 
-use super::{ActionProperties, Mode, ParameterKey, StepExpression, ValidComponent};
+use super::{
+    ActionProperties, ClusterVerb, HubObject, Mode, ParameterKey, StepExpression, ValidComponent, Violation,
+    validate,
+};
 use crate::placement::{Percent, PlacementSpec};
 use serde_json::Value;
 use std::time::Duration;
@@ -73,10 +76,10 @@ pub struct StepOutput {
 pub enum OutputSource {
     /// What this comes to, when the step has succeeded.
     Expression(StepExpression),
-    /// What the clusters report of a component's first object; they have to agree.
+    /// What the clusters report of an object; they have to agree.
     Feedback {
-        /// The component.
-        component: String,
+        /// The component whose first object it is; absent: it is the object of the step itself.
+        component: Option<String>,
         /// What the agents read.
         read: Feedback,
     },
@@ -121,6 +124,8 @@ pub enum StepKind {
     },
     /// A step that does something outside of the fleet: a request, an object on the hub.
     Act(ActStep),
+    /// `apply-object` and `read-object` with `clusters`: the object travels in Bundles of its own.
+    ClusterObject(Box<ClusterObjectStep>),
 }
 
 impl StepKind {
@@ -252,11 +257,21 @@ impl std::fmt::Display for ReadyShare {
 
 /// A `wait` step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WaitStep {
-    /// What it waits for.
-    pub until: Until,
-    /// The placing steps whose clusters it looks at; empty: all that were reached before it.
-    pub steps: Vec<String>,
+pub enum WaitStep {
+    /// Over what the clusters report.
+    Fleet {
+        /// What it waits for.
+        until: Until,
+        /// The placing steps whose clusters it looks at; empty: all that were reached before it.
+        steps: Vec<String>,
+    },
+    /// Over an object on the hub. While there is none, it waits.
+    Object {
+        /// The object.
+        object: HubObject,
+        /// What has to hold, over `object`.
+        until: StepExpression,
+    },
 }
 
 /// An `export` step.
@@ -276,6 +291,38 @@ pub struct ActStep {
     pub properties: Value,
     /// The properties as they are without inputs; absent: inputs have to come first.
     pub action: Option<ActionProperties>,
+}
+
+/// An object step with `clusters`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClusterObjectStep {
+    /// What is done with the object.
+    pub verb: ClusterVerb,
+    /// The clusters, as a placement of one rule.
+    pub placement: PlacementSpec,
+    /// Its properties as written, for inputs to be put in. What kind the object is of and which namespace it is in is not
+    /// an input's to say.
+    pub properties: Value,
+    /// Path of the properties, such as `spec.workflow.steps[0].properties`.
+    pub path: String,
+}
+
+impl ClusterObjectStep {
+    /// The object as the clusters are to have it, or for [`ClusterVerb::Read`] what names it.
+    ///
+    /// # Errors
+    /// What is wrong with it now that the inputs are put in, paths beginning with `properties`; never empty.
+    pub fn manifest(&self, filled: &Value) -> Result<Value, Vec<Violation>> {
+        validate::read_cluster_object(self.verb, filled)
+    }
+
+    /// What can be told of the object before any input: its kind and its namespace.
+    pub fn identity(&self) -> Value {
+        match self.verb {
+            ClusterVerb::Apply => self.properties.get("value").cloned().unwrap_or_default(),
+            ClusterVerb::Read => super::identity(&self.properties),
+        }
+    }
 }
 
 /// What a placing step waits for.

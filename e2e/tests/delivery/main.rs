@@ -3,6 +3,7 @@
 mod evidence;
 mod hands;
 mod input;
+mod objects;
 mod outage;
 mod quiet;
 mod seed;

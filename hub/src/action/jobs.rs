@@ -25,15 +25,15 @@ pub(crate) type Execution = (String, String);
 
 /// Whose execution.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+pub(super) struct Key {
     namespace: String,
     application: String,
-    uid: String,
-    execution: Execution,
+    pub(super) uid: String,
+    pub(super) execution: Execution,
 }
 
 impl Key {
-    fn of(job: &Job) -> Key {
+    pub(super) fn of(job: &Job) -> Key {
         Key {
             namespace: job.application.namespace.clone(),
             application: job.application.name.clone(),
@@ -43,7 +43,7 @@ impl Key {
     }
 
     /// Whether the application has this name, whichever of that name it is.
-    fn is_named(&self, namespace: &str, application: &str) -> bool {
+    pub(super) fn is_named(&self, namespace: &str, application: &str) -> bool {
         self.namespace == namespace && self.application == application
     }
 }
@@ -81,6 +81,14 @@ impl Jobs {
             known: Arc::default(),
             tasks: Mutex::default(),
         }
+    }
+
+    /// Whether starting this job starts anything: it is neither under way nor over.
+    pub(crate) fn is_new(&self, job: &Job) -> bool {
+        let known = self.known.lock();
+        known
+            .get(&Key::of(job))
+            .is_none_or(|(attempt, _)| *attempt != job.attempt)
     }
 
     /// Starts a job that is not under way or over; `done` is called when it is over. A job of an earlier execution of the

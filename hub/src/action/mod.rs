@@ -6,6 +6,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `jobs` | which jobs run, and what came of them |
+//! | `watches` | which objects have changed that steps wait for |
 //! | `runner` | the hub's executor |
 //! | `request`, `notification`, `object` | what each kind of step does |
 //! | `source` | Secrets and the Application, as actions need them |
@@ -20,6 +21,7 @@ mod request;
 mod runner;
 mod source;
 mod transport;
+mod watches;
 
 #[cfg(test)]
 mod tests;
@@ -28,8 +30,9 @@ pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
 pub(crate) use jobs::{Execution, Jobs};
 pub use runner::Runner;
 pub use transport::Trust;
+pub(crate) use watches::Watches;
 
-use futures::future::BoxFuture;
+use futures::{future::BoxFuture, stream::BoxStream};
 use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
 use serde_json::Value;
 
@@ -97,6 +100,11 @@ impl Outcome {
 pub trait Executor: Send + Sync + 'static {
     /// Runs one job to its end. It must not take forever: a job is given up with its step, not before.
     fn run(&self, job: Job) -> BoxFuture<'static, Outcome>;
+
+    /// Tells when what a job looks at may have changed, as far and as long as that can be told.
+    fn changes(&self, _job: &Job) -> BoxStream<'static, ()> {
+        Box::pin(futures::stream::empty())
+    }
 }
 
 /// A hub without executors: every job fails, and says so.
@@ -105,7 +113,7 @@ pub struct NoExecutor;
 
 impl Executor for NoExecutor {
     fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
-        let message = format!("this hub cannot run steps of type {}", job.action.kind().as_str());
+        let message = format!("this hub cannot run steps of type {}", job.action.step_type());
         Box::pin(std::future::ready(Outcome::failed(message)))
     }
 }

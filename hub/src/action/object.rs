@@ -1,11 +1,17 @@
-//! `apply-object`, `read-object` and `delete-object`: on the hub, and only in the application's namespace.
+//! `apply-object`, `read-object`, `delete-object`, and `wait` over an object: on the hub, and only in the application's
+//! namespace. What goes to clusters goes in Bundles, and not by actions.
 
 use super::{Job, Outcome, runner::Means, source::said};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, ValidationDirective},
     core::GroupVersionKind,
     discovery::{self, Scope},
+    runtime::{WatchStreamExt, watcher},
 };
 use roundhouse_api::{
     application::{ApplyObject, HubObject},
@@ -13,6 +19,7 @@ use roundhouse_api::{
     names::{HUB_FIELD_MANAGER, label},
 };
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// Writes an object by server-side apply; its output is the object as it is then. An object that this application's steps
 /// have not made is left alone.
@@ -41,6 +48,48 @@ pub(super) async fn read(means: &Means, job: &Job, of: &HubObject) -> Outcome {
         found.ok_or_else(|| format!("{} does not exist", title(job, of)))
     };
     conclude(found.await)
+}
+
+/// Looks at an object; its output is the object, or null where there is none.
+pub(super) async fn look_at(means: &Means, job: &Job, of: &HubObject) -> Outcome {
+    let found = async {
+        let api = api(means, job, of).await?;
+        find(&api, job, of).await
+    };
+    match found.await {
+        Ok(None) => Outcome::Done { output: Value::Null },
+        Ok(Some(object)) => conclude(Ok(object)),
+        Err(message) => Outcome::failed(message),
+    }
+}
+
+/// Tells when an object may have changed. It ends where the hub may not watch the kind: then the looks are all there is.
+pub(super) fn changes(means: Arc<Means>, job: Job, of: HubObject) -> BoxStream<'static, ()> {
+    let name = format!("metadata.name={}", of.name);
+    let api = async move { api(&means, &job, &of).await.ok() };
+    let events = move |api: Api<DynamicObject>| {
+        watcher(api, watcher::Config::default().fields(&name)).default_backoff()
+    };
+    let all = stream::once(api)
+        .filter_map(std::future::ready)
+        .map(events)
+        .flatten();
+    let told = all.take_while(|event| {
+        let denied = |error: &watcher::Error| match error {
+            watcher::Error::InitialListFailed(kube::Error::Api(answer))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(answer)) => {
+                [401, 403, 404, 405].contains(&answer.code)
+            }
+            _ => false,
+        };
+        std::future::ready(!event.as_ref().is_err_and(denied))
+    });
+    // What is listed first, or again, may have changed since it was looked at.
+    let changed = told.filter_map(async |event| match event {
+        Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone) => Some(()),
+        _ => None,
+    });
+    Box::pin(changed)
 }
 
 /// Deletes an object that this application's steps have made, and waits until it is gone.

@@ -4,7 +4,10 @@ use super::{
     Egress, Executor, Job, Network, Outcome, SystemNetwork, Trust, notification, object, request,
     transport::Transport,
 };
-use futures::future::BoxFuture;
+use futures::{
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use kube::Client;
 use roundhouse_api::{application::ActionProperties, clock::SharedClock};
 use std::{fmt, sync::Arc, time::Duration};
@@ -66,6 +69,13 @@ impl Executor for Runner {
             })
         })
     }
+
+    fn changes(&self, job: &Job) -> BoxStream<'static, ()> {
+        match &job.action {
+            ActionProperties::LookAt(of) => object::changes(self.0.clone(), job.clone(), of.clone()),
+            _ => Box::pin(stream::empty()),
+        }
+    }
 }
 
 async fn act(means: &Means, job: &Job) -> Outcome {
@@ -75,5 +85,6 @@ async fn act(means: &Means, job: &Job) -> Outcome {
         ActionProperties::ApplyObject(of) => object::apply(means, job, of).await,
         ActionProperties::ReadObject(of) => object::read(means, job, of).await,
         ActionProperties::DeleteObject(of) => object::delete(means, job, of).await,
+        ActionProperties::LookAt(of) => object::look_at(means, job, of).await,
     }
 }

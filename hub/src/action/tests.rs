@@ -5,6 +5,7 @@ use super::{
     transport::tests::{Local, answer},
     *,
 };
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube::{
     Api, Client, ResourceExt,
@@ -74,7 +75,7 @@ impl World {
             step: step.to_owned(),
             attempt,
             before: None,
-            action: ActionProperties::read(type_, properties).unwrap(),
+            action: action(type_, properties),
         }
     }
 
@@ -461,4 +462,74 @@ async fn objects_of_others_and_elsewhere_are_left_alone() {
         message.starts_with("applying ConfigMap default/made failed: ") && message.contains("dta"),
         "{message}"
     );
+}
+
+/// What a step of this type does; of a `wait` the look at its object.
+fn action(type_: &str, properties: &Value) -> ActionProperties {
+    let object = |type_: &str| ActionProperties::read(type_, properties).unwrap();
+    match (type_, object(if type_ == "wait" { "read-object" } else { type_ })) {
+        ("wait", ActionProperties::ReadObject(object)) => ActionProperties::LookAt(object),
+        (_, action) => action,
+    }
+}
+
+#[tokio::test]
+async fn a_wait_looks_at_objects_that_need_not_exist_within_the_rules_of_reading() {
+    let world = World::new().await;
+    let flags = |namespace: Option<&str>| {
+        let mut named = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"});
+        if let Some(namespace) = namespace {
+            named["namespace"] = json!(namespace);
+        }
+        named
+    };
+    assert_eq!(done(world.run("wait", flags(None)).await), Value::Null);
+    let made: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "flags"}, "data": {"a": "1"}})).unwrap();
+    world
+        .config_maps()
+        .create(&PostParams::default(), &made)
+        .await
+        .unwrap();
+    let seen = done(world.run("wait", flags(Some("default"))).await);
+    assert_eq!(
+        (&seen["data"]["a"], seen["metadata"].get("managedFields")),
+        (&json!("1"), None)
+    );
+    assert!(seen["metadata"]["resourceVersion"].is_string(), "{seen}");
+    let (message, _) = failed(world.run("wait", flags(Some("kube-system"))).await);
+    assert!(
+        message.contains("steps see and write the application's namespace only"),
+        "{message}"
+    );
+    let (message, _) = failed(
+        world
+            .run(
+                "wait",
+                json!({"apiVersion": "example.org/v1", "kind": "Gadget", "name": "x"}),
+            )
+            .await,
+    );
+    assert!(message.contains("no kind Gadget"), "{message}");
+}
+
+#[tokio::test]
+async fn changes_of_an_object_are_told_and_those_of_others_are_not() {
+    let world = World::new().await;
+    let maps = world.config_maps();
+    let map =
+        |name: &str| -> ConfigMap { serde_json::from_value(json!({"metadata": {"name": name}})).unwrap() };
+    let named = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"});
+    let mut changes = world.runner.changes(&world.job("gate", 1, "wait", &named));
+    assert_eq!(changes.next().await, Some(()), "it was listed");
+    maps.create(&PostParams::default(), &map("other")).await.unwrap();
+    assert_eq!(changes.next().now_or_never(), None);
+    maps.create(&PostParams::default(), &map("flags")).await.unwrap();
+    assert_eq!(changes.next().await, Some(()));
+    maps.delete("flags", &Default::default()).await.unwrap();
+    assert_eq!(changes.next().await, Some(()));
+    // Of what there is no kind of nothing is told.
+    let unknown = json!({"apiVersion": "example.org/v1", "kind": "Gadget", "name": "x"});
+    let mut none = world.runner.changes(&world.job("gate", 1, "wait", &unknown));
+    assert_eq!(none.next().await, None);
 }

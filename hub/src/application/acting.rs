@@ -12,10 +12,10 @@ use crate::{
 };
 use kube::{Api, core::DynamicObject};
 use roundhouse_api::{
-    application::{ApplicationStatus, StepPhase, StepStatus, WorkflowStatus},
+    application::{ActionProperties, ApplicationStatus, StepPhase, StepStatus, WorkflowStatus},
     revision::ApplicationRevision,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Notes the revision of a run that has succeeded.
 pub(super) fn deliver(status: &mut ApplicationStatus, spec: &Spec) {
@@ -43,6 +43,7 @@ impl Hub {
     pub(super) fn act(&self, delivery: &Delivery<'_>, workflow: Option<&WorkflowStatus>, effects: &[Effect]) {
         let open = open(workflow);
         self.jobs.retain(&delivery.application, &open);
+        self.watches.retain(&delivery.application, &open);
         for effect in effects {
             let Effect::Act {
                 step,
@@ -68,8 +69,21 @@ impl Hub {
                     .and_then(|state| state.output.clone()),
             };
             let (queue, key) = (self.queue.clone(), delivery.key.clone());
+            if matches!(job.action, ActionProperties::LookAt(_)) && self.jobs.is_new(&job) {
+                let (queue, key) = (queue.clone(), key.clone());
+                self.watches.look(&job, move || queue.add(key.clone()));
+            }
             self.jobs.start(job, move || queue.add(key));
         }
+    }
+
+    /// The steps that wait for an object which has changed, and are not over.
+    pub(super) fn changed(
+        &self,
+        delivery: &Delivery<'_>,
+        workflow: Option<&WorkflowStatus>,
+    ) -> BTreeSet<String> {
+        self.watches.changed(&delivery.application, &open(workflow))
     }
 
     /// What came of the jobs of the steps that are not over, by step.

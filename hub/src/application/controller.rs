@@ -12,7 +12,7 @@ use super::{
     queue::Queue,
 };
 use crate::{
-    action::{Executor, Jobs, NoExecutor},
+    action::{Executor, Jobs, NoExecutor, Watches},
     metrics::{Levels, Metrics},
     tenancy::Tenancy,
     workflow::Limits,
@@ -151,6 +151,7 @@ async fn work(
     ready: CancellationToken,
 ) {
     ready.cancelled().await;
+    let executor = options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor));
     let hub = Arc::new(Hub {
         client,
         epoch: cache.highest_epoch().saturating_add(1),
@@ -160,7 +161,8 @@ async fn work(
         revision_limit: options.revision_limit,
         recorder,
         metrics: options.metrics.clone(),
-        jobs: Jobs::new(options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor))),
+        jobs: Jobs::new(executor.clone()),
+        watches: Watches::new(executor),
         tenancy: options.tenancy,
         queue: queue.clone(),
         written: Mutex::default(),

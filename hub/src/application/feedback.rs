@@ -1,4 +1,4 @@
-//! Outputs of placing steps: what agents are asked to report of live objects, and whether clusters agree on it; pure.
+//! Outputs of steps that dispatch: what agents are asked to report of live objects, and whether clusters agree on it; pure.
 
 use super::{patching::first_object, placing::Placed};
 use crate::{
@@ -7,10 +7,10 @@ use crate::{
     workflow::{ClusterEvidence, OutputEvidence},
 };
 use roundhouse_api::{
-    application::{Feedback, OutputSource, ValidApplication},
+    application::{Feedback, OutputSource, StepOutput, ValidApplication},
     bundle::{
         FeedbackExpression, FeedbackPath, FeedbackRule, FeedbackType, FieldValue, FieldValueType,
-        ManifestConfig, ResourceIdentifier,
+        ManifestConfig, ResourceIdentifier, ResourceMeta,
     },
 };
 use serde_json::Value;
@@ -32,7 +32,11 @@ fn wanted<'a>(valid: &'a ValidApplication, rendered: &Rendered) -> Vec<Wanted<'a
     let mut all = Vec::new();
     for (step, _) in valid.placing() {
         for output in &step.outputs {
-            let OutputSource::Feedback { component, read } = &output.value else {
+            let OutputSource::Feedback {
+                component: Some(component),
+                read,
+            } = &output.value
+            else {
                 continue;
             };
             let Some(object) = first_object(rendered, component) else {
@@ -67,25 +71,7 @@ pub(super) fn manifest_configs(valid: &ValidApplication, rendered: &Rendered) ->
             namespace,
             name,
         };
-        let rule = match output.read {
-            Feedback::Path(path) => FeedbackRule {
-                type_: FeedbackType::JSONPaths,
-                json_paths: vec![FeedbackPath {
-                    name: output.name.to_owned(),
-                    path: path.clone(),
-                    ..FeedbackPath::default()
-                }],
-                ..FeedbackRule::default()
-            },
-            Feedback::Expression(expression) => FeedbackRule {
-                type_: FeedbackType::CEL,
-                cel_expressions: vec![FeedbackExpression {
-                    name: output.name.to_owned(),
-                    expression: expression.clone(),
-                }],
-                ..FeedbackRule::default()
-            },
-        };
+        let rule = rule(output.name, output.read);
         match configs
             .iter_mut()
             .find(|config| config.resource_identifier == identifier)
@@ -99,6 +85,50 @@ pub(super) fn manifest_configs(valid: &ValidApplication, rendered: &Rendered) ->
         }
     }
     configs
+}
+
+/// What agents are to report of the object of a step: it is the only one in its Bundle, whatever its plural is.
+pub(super) fn step_config(outputs: &[StepOutput]) -> ManifestConfig {
+    let any = || "*".to_owned();
+    let of = |output: &StepOutput| match &output.value {
+        OutputSource::Feedback {
+            component: None,
+            read,
+        } => Some(rule(&output.name, read)),
+        _ => None,
+    };
+    ManifestConfig {
+        resource_identifier: ResourceIdentifier {
+            group: any(),
+            resource: any(),
+            namespace: any(),
+            name: any(),
+        },
+        feedback_rules: outputs.iter().filter_map(of).collect(),
+        ..ManifestConfig::default()
+    }
+}
+
+fn rule(name: &str, read: &Feedback) -> FeedbackRule {
+    match read {
+        Feedback::Path(path) => FeedbackRule {
+            type_: FeedbackType::JSONPaths,
+            json_paths: vec![FeedbackPath {
+                name: name.to_owned(),
+                path: path.clone(),
+                ..FeedbackPath::default()
+            }],
+            ..FeedbackRule::default()
+        },
+        Feedback::Expression(expression) => FeedbackRule {
+            type_: FeedbackType::CEL,
+            cel_expressions: vec![FeedbackExpression {
+                name: name.to_owned(),
+                expression: expression.clone(),
+            }],
+            ..FeedbackRule::default()
+        },
+    }
 }
 
 /// What the clusters of each step report for its outputs, by name: those that the step does not have to wait for may be
@@ -119,46 +149,71 @@ pub(super) fn outputs(
             let shown = clusters.get(*cluster).and_then(|shown| shown.as_ref().ok());
             shown.is_some_and(|evidence| evidence.state.passes(step.wait))
         };
-        let mut first: Option<(&String, Value)> = None;
-        let mut missing = Vec::new();
-        let mut differs = None;
-        for cluster in step.decision.clusters.iter().filter(passes) {
-            let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-            match (reported(held, &output), &first) {
-                (None, _) => missing.push(cluster.clone()),
-                (Some(value), None) => first = Some((cluster, value)),
-                (Some(value), Some((_, known))) if value == *known => {}
-                (Some(_), Some((one, _))) => {
-                    differs.get_or_insert_with(|| OutputEvidence::Differs {
-                        one: (*one).clone(),
-                        other: cluster.clone(),
-                    });
-                }
-            }
-        }
-        let evidence = match (differs, missing.is_empty(), first) {
-            (Some(differs), ..) => differs,
-            (None, true, Some((_, value))) => OutputEvidence::Agreed(value),
-            (None, true, None) => continue,
-            (None, false, _) => OutputEvidence::Missing { clusters: missing },
+        let is_it = |meta: &ResourceMeta| {
+            let (kind, namespace, name) = &output.object;
+            meta.kind == *kind && meta.namespace == *namespace && meta.name == *name
         };
-        all.insert(output.name.to_owned(), evidence);
+        let clusters = step.decision.clusters.iter().filter(passes);
+        all.extend(agreed(output.name, clusters, observed, is_it));
     }
     all
 }
 
+/// What the clusters that passed report for the outputs of a step that has its own object in them.
+pub(super) fn step_outputs(
+    outputs: &[StepOutput],
+    passed: &[&String],
+    observed: &BTreeMap<String, Vec<Observed>>,
+) -> BTreeMap<String, OutputEvidence> {
+    let own = outputs
+        .iter()
+        .filter(|output| matches!(output.value, OutputSource::Feedback { component: None, .. }));
+    own.filter_map(|output| agreed(&output.name, passed.iter().copied(), observed, |_| true))
+        .collect()
+}
+
+/// Whether these clusters report the same of an object; `None` where there is none.
+fn agreed<'c>(
+    output: &str,
+    clusters: impl Iterator<Item = &'c String>,
+    observed: &BTreeMap<String, Vec<Observed>>,
+    is_it: impl Fn(&ResourceMeta) -> bool,
+) -> Option<(String, OutputEvidence)> {
+    let mut first: Option<(&String, Value)> = None;
+    let mut missing = Vec::new();
+    let mut differs = None;
+    for cluster in clusters {
+        let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
+        match (reported(held, output, &is_it), &first) {
+            (None, _) => missing.push(cluster.clone()),
+            (Some(value), None) => first = Some((cluster, value)),
+            (Some(value), Some((_, known))) if value == *known => {}
+            (Some(_), Some((one, _))) => {
+                differs.get_or_insert_with(|| OutputEvidence::Differs {
+                    one: (*one).clone(),
+                    other: cluster.clone(),
+                });
+            }
+        }
+    }
+    let evidence = match (differs, missing.is_empty(), first) {
+        (Some(differs), ..) => differs,
+        (None, true, Some((_, value))) => OutputEvidence::Agreed(value),
+        (None, true, None) => return None,
+        (None, false, _) => OutputEvidence::Missing { clusters: missing },
+    };
+    Some((output.to_owned(), evidence))
+}
+
 /// The value that a cluster reports.
-fn reported(held: &[Observed], output: &Wanted<'_>) -> Option<Value> {
+fn reported(held: &[Observed], output: &str, is_it: impl Fn(&ResourceMeta) -> bool) -> Option<Value> {
     let reports = held.iter().filter_map(Observed::own_report);
     let manifests = reports.filter_map(|status| status.resource_status.as_ref());
-    let mut own = manifests.flat_map(|status| &status.manifests).filter(|manifest| {
-        let meta = &manifest.resource_meta;
-        let (kind, namespace, name) = &output.object;
-        meta.kind == *kind && meta.namespace == *namespace && meta.name == *name
-    });
+    let all = manifests.flat_map(|status| &status.manifests);
+    let mut own = all.filter(|manifest| is_it(&manifest.resource_meta));
     own.find_map(|manifest| {
         let values = &manifest.status_feedback.as_ref()?.values;
-        let value = values.iter().find(|value| value.name == output.name)?;
+        let value = values.iter().find(|value| value.name == output)?;
         typed(&value.field_value)
     })
 }

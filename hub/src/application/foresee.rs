@@ -3,7 +3,9 @@
 use super::{
     Key,
     cache::{Cache, Stored},
-    feedback, placing, removing, revisions,
+    feedback,
+    objects::Objects,
+    placing, removing, revisions,
     view::{Delivery, foreign, override_faults},
 };
 use crate::{
@@ -243,9 +245,17 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         now,
     };
     let (placed, plan) = request.look();
-    let judged = stored
-        .as_ref()
-        .map(|stored| removing::judge(stored, &plan, &observed, &delivery.content.revision, now));
+    let judged = stored.as_ref().map(|stored| {
+        let objects = Objects::default();
+        removing::judge(
+            stored,
+            &plan,
+            &observed,
+            &objects,
+            &delivery.content.revision,
+            now,
+        )
+    });
     let refused = placed
         .iter()
         .filter_map(|placed| Some((placed.step.clone(), foreign(cache, &delivery, &placed.step)?)));

@@ -18,6 +18,7 @@ impl Hub {
         let mut outcome = Outcome::default();
         // Nobody waits for its steps any more.
         self.jobs.give_up(&key.0, &key.1);
+        self.watches.give_up(&key.0, &key.1);
         let ours = app.finalizers.iter().any(|f| f == APPLICATION_FINALIZER);
         if !ours {
             return Ok(outcome);
@@ -25,14 +26,14 @@ impl Hub {
         let mut written = Written::default();
         // Confirm, delete, and release what needs no agent: at most three writes for a Bundle.
         for _ in 0..3 {
-            let done = removing::delete(self.writer(key), &app, &self.cache.bundles(key)).await;
+            let done = removing::delete(self.writer(key), &app, &self.cache.all_bundles(key)).await;
             let again = done.count > 0 && done.error.is_none();
             written = written.and(done);
             if !again {
                 break;
             }
         }
-        let observed = self.cache.bundles(key);
+        let observed = self.cache.all_bundles(key);
         let mut status = app.status.clone();
         let now = self.clock.now();
         let message = removing::waiting(&observed, &self.cache.fleet());

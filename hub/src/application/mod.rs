@@ -18,6 +18,7 @@
 //! | `bundles` | the writes of a plan |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
+//! | `objects` | what steps want that have an object in clusters, and what the clusters show of it |
 //! | `view` | what one round of a pass looks at, from one state of the cache |
 //! | `lifecycle` | its two ends: the finalizer, the deletion |
 //! | `storing` | the write of a status, if it differs and not too often |
@@ -42,6 +43,7 @@ mod fleet;
 mod foresee;
 pub(crate) mod history;
 mod lifecycle;
+mod objects;
 mod pass;
 mod patching;
 mod placements;

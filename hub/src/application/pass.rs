@@ -18,7 +18,7 @@ use super::{
     view::{Delivery, Known, View, foreign, names, view},
 };
 use crate::{
-    action::Jobs,
+    action::{Jobs, Watches},
     dispatch::{Content, Target},
     metrics::Metrics,
     placement::Sight,
@@ -67,6 +67,8 @@ pub(super) struct Hub {
     pub(super) metrics: Metrics,
     /// The jobs of steps that act.
     pub(super) jobs: Jobs,
+    /// The objects that steps wait for.
+    pub(super) watches: Watches,
     /// Wakes an application whose job is over.
     pub(super) queue: Arc<Queue>,
     /// What applications may contain.
@@ -100,11 +102,12 @@ impl Hub {
         }
         let stored = self.cache.application(key);
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
-        let released = removing::release(self.writer(key), &self.cache.bundles(key), deleting).await;
+        let released = removing::release(self.writer(key), &self.cache.all_bundles(key), deleting).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
             self.jobs.give_up(&key.0, &key.1);
+            self.watches.give_up(&key.0, &key.1);
             return Ok(Outcome {
                 wake: None,
                 error: released.error,
@@ -195,7 +198,7 @@ impl Hub {
             Some(Ok(spec)) => Found::Valid(spec),
             Some(Err(violations)) => Found::Refused(violations),
         });
-        let sight = resolved.is_ok().then(|| Sight::of(&placing::steps(valid)));
+        let sight = resolved.is_ok().then(|| Sight::of(&placing::looking(valid)));
         self.cache.looks_at(key, sight);
         resolved.err()
     }
@@ -288,7 +291,7 @@ impl Hub {
             let rests = collects && ended && of(&engine.workflow) == of(&status.workflow);
             let revision = &delivery.spec.revision;
             let judged = (collects && view.decided)
-                .then(|| removing::judge(&app, &view.plan, &view.observed, revision, now));
+                .then(|| removing::judge(&app, &view.plan, &view.observed, &view.objects, revision, now));
             match &judged {
                 Some(judged) if view.settled => {
                     status.removals.clone_from(&judged.removals);
@@ -360,6 +363,7 @@ impl Hub {
             cache: &self.cache,
         });
         view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
+        view.evidence.changed = self.changed(delivery, engine.workflow.as_ref());
         let stored = self.cache.application(delivery.key);
         view.evidence.delivered = stored.and_then(|app| app.status.delivered_revision.clone());
         let revisions = self.cache.revisions(delivery.key);
@@ -461,7 +465,13 @@ impl Hub {
             }
         }
         let writer = self.writer(delivery.key);
-        Ok(written.and(writer.dispatch(&view.plan, &view.observed).await))
+        written = written.and(writer.dispatch(&view.plan, &view.observed).await);
+        let none = BTreeMap::new();
+        for (step, plan) in &view.objects.plans {
+            let observed = view.objects.observed.get(step).unwrap_or(&none);
+            written = written.and(writer.dispatch(plan, observed).await);
+        }
+        Ok(written)
     }
 
     async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {

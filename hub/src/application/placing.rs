@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use roundhouse_api::{
-    application::{Application, DeployStep, ValidApplication, ValidStep, WaitFor},
+    application::{Application, DeployStep, StepKind, ValidApplication, ValidStep, WaitFor},
     bundle::ApplicationRef,
     decision::{Decision, DecisionSpec, OverrideError, Waiting},
     names::{decision_name, label},
@@ -216,6 +216,18 @@ pub(super) fn steps(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
         spec: &deploy.placement,
     });
     placing.collect()
+}
+
+/// All steps that look at clusters: those, and the ones that have an object in clusters.
+pub(super) fn looking(valid: &ValidApplication) -> Vec<PlacingStep<'_>> {
+    let objects = valid.all_steps().filter_map(|step| match &step.kind {
+        StepKind::ClusterObject(object) => Some(PlacingStep {
+            name: &step.name,
+            spec: &object.placement,
+        }),
+        _ => None,
+    });
+    steps(valid).into_iter().chain(objects).collect()
 }
 
 fn placing<'a>(request: &Request<'a>) -> impl Iterator<Item = (&'a DeployStep, &'a ValidStep, Reach)> {

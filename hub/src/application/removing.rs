@@ -5,6 +5,7 @@ use super::{
     cache::{Stored, application_of},
     error::PassError,
     fleet::Fleet,
+    objects::Objects,
 };
 use crate::dispatch::{
     Observed, Plan,
@@ -39,37 +40,35 @@ pub(super) struct Judged {
     pub(super) done: bool,
 }
 
-/// Judges what the plan does not want against the delete budget; pure.
+/// Judges what the plan and the steps' objects do not want against the delete budget; pure.
 pub(super) fn judge(
     app: &Stored,
     plan: &Plan,
     observed: &BTreeMap<String, Vec<Observed>>,
+    objects: &Objects,
     revision: &str,
     now: Timestamp,
 ) -> Judged {
-    let surplus: Vec<&Observed> = observed
-        .values()
-        .flatten()
-        .filter(|b| plan.surplus.contains(&(b.namespace.clone(), b.name.clone())))
-        .collect();
-    // A cluster loses the application if no Bundle of it stays; a part too many is no loss.
-    let stays = |cluster: &str| {
-        let held = observed.get(cluster).into_iter().flatten();
-        held.into_iter().any(|b| {
-            !surplus
-                .iter()
-                .any(|s| s.namespace == b.namespace && s.name == b.name)
-        })
-    };
+    let going: BTreeSet<&(String, String)> = plan.surplus.iter().chain(&objects.surplus).collect();
+    let all = observed.values().flatten().chain(objects.bundles());
+    let (surplus, staying): (Vec<&Observed>, Vec<&Observed>) =
+        all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
+    let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
+    let clusters: BTreeSet<&String> = clusters.collect();
+    let held: BTreeSet<&String> = staying.iter().map(|b| &b.cluster).collect();
+    let staying: BTreeSet<_> = staying.iter().map(|b| (&b.cluster, b.carried_step())).collect();
+    // A cluster loses the application, or the object of a step, if no Bundle of it stays; a part too many is no loss, and
+    // neither is what was only looked at.
+    let is_lost = |b: &Observed| !staying.contains(&(&b.cluster, b.carried_step())) && !b.only_reads();
     let open = surplus.iter().filter(|b| b.spec.deletion.is_none());
     let losing: BTreeMap<String, String> = open
-        .filter(|b| !stays(&b.cluster))
+        .filter(|b| is_lost(b))
         .map(|b| (b.cluster.clone(), b.uid.clone()))
         .collect();
     let leaving = surplus
         .iter()
-        .filter(|b| b.spec.deletion.is_some() && !stays(&b.cluster));
-    let holding = observed.len() - leaving.map(|b| &b.cluster).collect::<BTreeSet<_>>().len();
+        .filter(|b| b.spec.deletion.is_some() && !held.contains(&b.cluster));
+    let holding = clusters.len() - leaving.map(|b| &b.cluster).collect::<BTreeSet<_>>().len();
     let confirmation = app
         .annotations
         .get(annotation::CONFIRM_DELETES)
@@ -118,6 +117,7 @@ pub(super) fn judge(
             }
             (Some(deletion), _) => deletion.clone(),
             (None, Some(by)) => removal::evidence(revision, by),
+            (None, None) if bundle.only_reads() => removal::evidence(revision, Deletion::GARBAGE_COLLECTION),
             (None, None) => return None,
         };
         Some(((*bundle).clone(), deletion))

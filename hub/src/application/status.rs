@@ -109,12 +109,7 @@ pub(super) fn evidence_by_step(
                 None => {}
             }
         }
-        let reasons = &step.decision.reasons;
-        let unsatisfied = match (step.decision.satisfied, reasons.is_empty()) {
-            (true, _) => Vec::new(),
-            (false, true) => vec!["not every replica has a place".to_owned()],
-            (false, false) => reasons.clone(),
-        };
+        let unsatisfied = unsatisfied(step.decision.satisfied, &step.decision.reasons);
         // What is decided but not stored yet was not carried out.
         if step.write {
             shown.iter_mut().for_each(|cluster| {
@@ -137,6 +132,29 @@ pub(super) fn evidence_by_step(
             .map(|p| (p.step.clone(), of(p)))
             .collect(),
         ..Evidence::default()
+    }
+}
+
+/// What these clusters show, those left out that get nothing.
+///
+/// # Errors
+/// Why one of them cannot get what is wanted.
+pub(super) fn shown_by(
+    names: &[String],
+    clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
+) -> Result<Vec<ClusterEvidence>, String> {
+    names
+        .iter()
+        .filter_map(|cluster| clusters.get(cluster).cloned())
+        .collect()
+}
+
+/// Why a decision is not satisfied; nothing if it is.
+pub(super) fn unsatisfied(satisfied: bool, reasons: &[String]) -> Vec<String> {
+    match (satisfied, reasons.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => vec!["not every replica has a place".to_owned()],
+        (false, false) => reasons.to_vec(),
     }
 }
 

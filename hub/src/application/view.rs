@@ -5,6 +5,7 @@ use super::{
     cache::Cache,
     feedback,
     fleet::Fleet,
+    objects::{self, Objects},
     placing::{self, Placed},
     status,
 };
@@ -86,6 +87,8 @@ pub(super) struct View {
     pub(super) shares: BTreeMap<String, Share>,
     pub(super) plan: Plan,
     pub(super) clusters: Clusters,
+    /// The Bundles of steps' objects.
+    pub(super) objects: Objects,
     pub(super) evidence: Evidence,
     /// Whether the run has succeeded and every placing step is as the fleet asks.
     pub(super) decided: bool,
@@ -208,6 +211,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let mut evidence = status::evidence_by_step(&placed, &clusters, &refused);
     let rendered = &delivery.content.rendered;
     evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
+    let objects = objects::look(known, succeeded, &mut evidence);
     if let Some((step, message)) = blocked {
         evidence.steps.insert(step, StepEvidence::Blocked { message });
     }
@@ -222,6 +226,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         plan,
         clusters,
         decided,
+        objects,
         settled,
         blocking: blocking.into_iter().collect(),
     }

@@ -9,6 +9,7 @@
 //! | [`overrides`] | what differs on this cluster, and can it be applied? |
 //! | [`content`] | which manifests are that, in how many parts, with which hash? |
 //! | [`mixed`] | which step gives which component, where steps dispatch single ones? |
+//! | [`object`] | where is the object of a step, and where does it differ? |
 //! | [`waves`] | how many clusters are under way at a time? |
 //! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
@@ -23,6 +24,7 @@ pub mod content;
 pub mod evidence;
 pub mod expiry;
 pub mod mixed;
+pub mod object;
 pub mod observed;
 pub mod overrides;
 pub mod plan;
@@ -35,6 +37,7 @@ pub mod waves;
 
 pub use content::{Content, Divided, Part, Refusal};
 pub use evidence::cluster_evidence;
+pub use object::{ObjectRequest, object_plan};
 pub use observed::Observed;
 pub use plan::{Plan, Request, Target, Wanted, plan};
 pub use rollup::{Member, Unplaced, roll_up};

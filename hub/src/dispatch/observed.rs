@@ -3,8 +3,8 @@
 use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
-    bundle::{Bundle, BundleSpec, BundleStatus},
-    names::label,
+    bundle::{Bundle, BundleSpec, BundleStatus, ManifestConfig, UpdateStrategyType},
+    names::{label, step_of_bundle},
 };
 use std::collections::BTreeMap;
 
@@ -77,6 +77,22 @@ impl Observed {
             && status.hash == self.spec.hash
             && status.observed_generation == Some(self.generation);
         own.then_some(status)
+    }
+
+    /// The step whose object it carries.
+    pub fn carried_step(&self) -> Option<&str> {
+        self.spec.application_ref.as_ref()?;
+        step_of_bundle(&self.name)
+    }
+
+    /// Whether its objects are only looked at: then a cluster loses nothing with it.
+    pub fn only_reads(&self) -> bool {
+        let reads = |config: &ManifestConfig| {
+            let strategy = config.update_strategy.as_ref();
+            strategy.is_some_and(|strategy| strategy.type_ == UpdateStrategyType::ReadOnly)
+        };
+        let configs = &self.spec.manifest_configs;
+        self.carried_step().is_some() && !configs.is_empty() && configs.iter().all(reads)
     }
 
     /// Whether the agent says that the manifests it reads are not those that the hash is of.

@@ -321,7 +321,7 @@ fn has_manifests(bundle: &Observed) -> bool {
     bundle.spec.hash.as_deref() != Some(hash::of_manifests(&[]).as_str())
 }
 
-fn todo(wanted: &Wanted, existing: &Observed) -> Todo {
+pub(super) fn todo(wanted: &Wanted, existing: &Observed) -> Todo {
     if existing.deleting {
         return Todo::AwaitRemoval;
     }

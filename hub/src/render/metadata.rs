@@ -99,6 +99,17 @@ pub(super) struct Origin<'a> {
 
 /// Adds namespace and labels. A manifest that is malformed where they belong is left as it is.
 pub(super) fn complete(manifest: &mut Value, origin: Origin<'_>) {
+    let labels = [
+        (label::APP_NAME, origin.app),
+        (label::APP_NAMESPACE, origin.namespace),
+        (label::COMPONENT, origin.component),
+        (label::COMPONENT_TYPE, origin.component_type),
+    ];
+    add(manifest, origin.namespace, &labels);
+}
+
+/// Adds the namespace where it has to have one and names none, and labels with the resource type behind them.
+pub(super) fn add(manifest: &mut Value, namespace: &str, labels: &[(&str, &str)]) {
     let group_kind = group_kind(manifest);
     let cluster_scoped = group_kind.is_some_and(|of| is_in(&CLUSTER_SCOPED, of));
     let resource_type = if group_kind.is_some_and(|of| is_in(&WORKLOADS, of)) {
@@ -114,19 +125,10 @@ pub(super) fn complete(manifest: &mut Value, origin: Origin<'_>) {
         Some(value) => value == "",
     };
     if unset && !cluster_scoped {
-        metadata.insert("namespace".to_owned(), Value::from(origin.namespace));
+        metadata.insert("namespace".to_owned(), Value::from(namespace));
     }
-    insert(
-        metadata,
-        "labels",
-        &[
-            (label::APP_NAME, origin.app),
-            (label::APP_NAMESPACE, origin.namespace),
-            (label::COMPONENT, origin.component),
-            (label::COMPONENT_TYPE, origin.component_type),
-            (label::RESOURCE_TYPE, resource_type),
-        ],
-    );
+    insert(metadata, "labels", labels);
+    insert(metadata, "labels", &[(label::RESOURCE_TYPE, resource_type)]);
 }
 
 /// Sets entries of the map `field` of `metadata`, unless what is there is no map.

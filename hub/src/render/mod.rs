@@ -5,6 +5,7 @@
 //! | components to manifests, their traits merged into the workload | [`render`] |
 //! | components that differ for the clusters of a step | [`variants()`] |
 //! | what is recorded of a revision, and back | [`split_secrets`], [`to_config_map_data`], [`from_config_map_data`] |
+//! | objects of steps | [`step_object`], [`read_object`] |
 //! | which of them are divided | [`workloads`], [`component_workloads`], [`replica_count`], [`ReplicaPaths`] |
 //! | one cluster's share | [`set_share`] |
 //! | bookkeeping of a revision | [`component_hash`], [`stamp`] |
@@ -28,7 +29,10 @@ pub use replicas::{
 pub use stamps::{Stamps, component_hash, stamp};
 pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};
 
-use roundhouse_api::application::{ComponentKind, ValidApplication, ValidComponent};
+use roundhouse_api::{
+    application::{ComponentKind, ValidApplication, ValidComponent},
+    names::{annotation, label},
+};
 use serde_json::Value;
 
 /// What an application renders to.
@@ -86,6 +90,28 @@ fn render_components(namespace: &str, app: &str, components: &[ValidComponent]) 
         components: components.collect(),
         ..Rendered::default()
     }
+}
+
+/// The object of a step as clusters get it: in the application's namespace where it names none, with the application's and
+/// the step's labels.
+pub fn step_object(namespace: &str, app: &str, step: &str, mut manifest: Value) -> Value {
+    let labels = [
+        (label::APP_NAME, app),
+        (label::APP_NAMESPACE, namespace),
+        (label::STEP, step),
+    ];
+    metadata::add(&mut manifest, namespace, &labels);
+    manifest
+}
+
+/// What names an object that is only read, for one run: in another run it is another content, so that no earlier report
+/// is about it.
+pub fn read_object(namespace: &str, run: &str, mut manifest: Value) -> Value {
+    metadata::add(&mut manifest, namespace, &[]);
+    if let Some(map) = manifest.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata::insert(map, "annotations", &[(annotation::RUN, run)]);
+    }
+    manifest
 }
 
 #[cfg(test)]

@@ -9,27 +9,40 @@ use super::{
 };
 use crate::action::Outcome;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{ActionProperties, StepPhase, StepReason};
+use roundhouse_api::application::{ActStep, ActionProperties, StepPhase, StepReason, WaitStep};
 use std::collections::BTreeMap;
 
 impl<'a> Run<'a> {
-    pub(super) fn judge_act(&mut self, step: &'a Step, at: At) {
-        let Some(state) = self.seen(at) else { return };
+    /// What came of the present execution of a step. Where nothing has yet, it is asked for once it is due.
+    pub(super) fn came(&mut self, step: &'a Step, at: At) -> Option<(u32, &'a Outcome)> {
+        let state = self.seen(at)?;
         let attempt = state.attempt.unwrap_or(1);
         let came = self.evidence.actions.get(&step.name);
-        let Some(came) = came.filter(|came| came.attempt == attempt) else {
-            let since = state.last_execute_time.as_ref().map_or(self.now, |time| time.0);
-            let waits = state.retries.unwrap_or(attempt.saturating_sub(1));
-            let due = match attempt {
-                0 | 1 => self.now,
-                _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),
-            };
-            return match self.now < due {
-                true => self.wake_at(due),
-                false => self.ask(step, at, attempt),
-            };
+        if let Some(came) = came.filter(|came| came.attempt == attempt) {
+            return Some((attempt, &came.outcome));
+        }
+        let since = state.last_execute_time.as_ref().map_or(self.now, |time| time.0);
+        let waits = match self.evidence.changed.contains(&step.name) {
+            // It is looked at soon, and not more often than it would be at first.
+            true => 1,
+            false => state.looks.or(state.retries).unwrap_or(attempt.saturating_sub(1)),
         };
-        match &came.outcome {
+        let due = match attempt {
+            0 | 1 => self.now,
+            _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),
+        };
+        match self.now < due {
+            true => self.wake_at(due),
+            false => self.ask(step, at, attempt),
+        }
+        None
+    }
+
+    pub(super) fn judge_act(&mut self, step: &'a Step, at: At) {
+        let Some((attempt, outcome)) = self.came(step, at) else {
+            return;
+        };
+        match outcome {
             Outcome::Done { output } => self.finish(step, at, Some(output.clone())),
             Outcome::Waiting { message } => {
                 self.next_attempt(at, attempt);
@@ -54,7 +67,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn next_attempt(&mut self, at: At, attempt: u32) {
+    pub(super) fn next_attempt(&mut self, at: At, attempt: u32) {
         if let Some(state) = self.state(at) {
             state.attempt = Some(attempt.saturating_add(1));
         }
@@ -62,12 +75,12 @@ impl<'a> Run<'a> {
 
     /// Asks for an execution, its inputs put in.
     pub(super) fn ask(&mut self, step: &'a Step, at: At, attempt: u32) {
-        let Action::Act(act) = &step.action else {
-            return;
-        };
-        let read = match &act.action {
-            Some(action) => Ok(action.clone()),
-            None => self.filled(step, &act.properties).and_then(|filled| {
+        let read = match &step.action {
+            Action::Wait(WaitStep::Object { object, .. }) => Ok(ActionProperties::LookAt(object.clone())),
+            Action::Act(ActStep {
+                action: Some(action), ..
+            }) => Ok(action.clone()),
+            Action::Act(act) => self.filled(step, &act.properties).and_then(|filled| {
                 ActionProperties::read(&step.type_, &filled).map_err(|violations| {
                     let first = violations.first().map(ToString::to_string);
                     format!(
@@ -76,6 +89,7 @@ impl<'a> Run<'a> {
                     )
                 })
             }),
+            _ => return,
         };
         match read {
             Ok(action) => self.effects.push(Effect::Act {

@@ -1,4 +1,4 @@
-//! When a placing step passes, waits, or fails.
+//! When a step that dispatches passes, waits, or fails.
 
 use super::{
     ClusterEvidence, ClusterState, Deploy, Effect, Evidence, Spec, Status, StepEvidence, backoff,
@@ -12,8 +12,13 @@ use jiff::Timestamp;
 use roundhouse_api::application::StepReason;
 
 impl<'a> Run<'a> {
-    pub(super) fn judge_deploy(&mut self, step: &'a Step, at: At, deploy: &Deploy) {
-        let evidence = self.evidence.steps.get(&step.name);
+    pub(super) fn judge_deploy(
+        &mut self,
+        step: &'a Step,
+        at: At,
+        deploy: &Deploy,
+        evidence: Option<&StepEvidence>,
+    ) {
         // A step that fails dispatches nothing more.
         if let Some(message) = evidence.and_then(|evidence| too_many_failed(evidence, deploy)) {
             return self.fail(at, StepReason::Action, message);

@@ -224,7 +224,7 @@ impl Run<'_> {
                 state.last_execute_time = Some(Time(now));
             }
             let step = self.spec.at(at);
-            if let Some(step) = step.filter(|step| matches!(step.action, Action::Deploy(_))) {
+            if let Some(step) = step.filter(|step| step.action.dispatches()) {
                 // What was gathered while it was paused is of the fleet of that time.
                 self.judged.insert(at);
                 self.effects.push(Effect::Dispatch {

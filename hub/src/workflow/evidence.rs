@@ -10,10 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Evidence {
     /// Placing steps.
     pub steps: BTreeMap<String, StepEvidence>,
-    /// What the clusters report for outputs of placing steps, by name of the output.
+    /// Steps that have an object in clusters.
+    pub objects: BTreeMap<String, StepEvidence>,
+    /// What the clusters report for outputs of both, by name of the output.
     pub outputs: BTreeMap<String, OutputEvidence>,
     /// What came of steps that act, by step.
     pub actions: BTreeMap<String, ActionEvidence>,
+    /// Steps that wait for an object which may have changed since it was looked at last.
+    pub changed: BTreeSet<String>,
     /// The revision of the last run that succeeded.
     pub delivered: Option<String>,
     /// The revisions whose record is there.

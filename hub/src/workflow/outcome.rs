@@ -6,7 +6,9 @@ use super::{
     spec::Action,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{ApplicationPhase, StepPhase, StepReason, StepStatus, WaitFor};
+use roundhouse_api::application::{
+    ApplicationPhase, ClusterVerb, StepPhase, StepReason, StepStatus, WaitFor,
+};
 
 /// What a run says that ended because a step failed too often (the seed's words).
 pub const TERMINATED_BY_FAILURE: &str =
@@ -106,10 +108,14 @@ impl Run<'_> {
         // A run whose steps did not wait for readiness is judged by readiness all the same.
         let mut placing = self.leaves().filter_map(|at| self.spec.at(at).zip(self.seen(at)));
         let healthy = placing.all(|(step, state)| {
-            let Action::Deploy(_) = step.action else {
-                return true;
+            let evidence = match &step.action {
+                Action::Deploy(_) => self.evidence.steps.get(&step.name),
+                // What a run has read is no longer looked at.
+                Action::ClusterObject { object, .. } if object.verb == ClusterVerb::Apply => {
+                    self.evidence.objects.get(&step.name)
+                }
+                _ => return true,
             };
-            let evidence = self.evidence.steps.get(&step.name);
             state.phase != StepPhase::Succeeded
                 || evidence.is_some_and(|evidence| evidence.passes(WaitFor::Ready))
         });

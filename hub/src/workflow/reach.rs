@@ -1,9 +1,9 @@
-//! Which placing steps a run has reached, and which of them follow the fleet.
+//! Which steps that dispatch a run has reached, and which of them follow the fleet.
 
 use super::Spec;
 use roundhouse_api::application::{StepPhase, StepReason, WorkflowStatus};
 
-/// How a placing step is treated now.
+/// How a step that dispatches is treated now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// The run has not come to it: what the last finished run placed stays.
@@ -18,29 +18,33 @@ pub enum Reach {
 /// succeeded: it places nothing any more.
 pub fn reach(spec: &Spec, workflow: Option<&WorkflowStatus>) -> Vec<Option<Reach>> {
     let workflow = workflow.filter(|workflow| spec.is_of(workflow));
-    let of = |name: &str| {
-        let Some((workflow, state)) = workflow.and_then(|w| Some((w, w.step(name)?))) else {
-            return Some(Reach::Unreached);
-        };
-        // Without its input a step dispatches nothing.
-        let lacking = state.phase == StepPhase::Failed && state.reason == Some(StepReason::Input);
-        let started = state.first_execute_time.is_some() && !lacking;
-        if workflow.finished {
-            return match (workflow.status, state.phase) {
-                (Some(StepPhase::Succeeded), StepPhase::Succeeded) => Some(Reach::Live),
-                (Some(StepPhase::Succeeded), _) => None,
-                _ if started => Some(Reach::Placed),
-                _ => Some(Reach::Unreached),
-            };
-        }
-        // Also before a pause was taken in.
-        let paused = workflow.paused || (workflow.suspend && workflow.status != Some(StepPhase::Suspending));
-        let at_work = matches!(state.phase, StepPhase::Running | StepPhase::Failed) && !state.is_over();
-        Some(match (started, at_work && !paused && !workflow.terminated) {
-            (false, _) => Reach::Unreached,
-            (true, true) => Reach::Live,
-            (true, false) => Reach::Placed,
-        })
+    spec.placing()
+        .map(|(step, _)| of_step(workflow, &step.name))
+        .collect()
+}
+
+/// The reach of one step in a run of the spec.
+pub(super) fn of_step(workflow: Option<&WorkflowStatus>, name: &str) -> Option<Reach> {
+    let Some((workflow, state)) = workflow.and_then(|w| Some((w, w.step(name)?))) else {
+        return Some(Reach::Unreached);
     };
-    spec.placing().map(|(step, _)| of(&step.name)).collect()
+    // Without its input a step dispatches nothing.
+    let lacking = state.phase == StepPhase::Failed && state.reason == Some(StepReason::Input);
+    let started = state.first_execute_time.is_some() && !lacking;
+    if workflow.finished {
+        return match (workflow.status, state.phase) {
+            (Some(StepPhase::Succeeded), StepPhase::Succeeded) => Some(Reach::Live),
+            (Some(StepPhase::Succeeded), _) => None,
+            _ if started => Some(Reach::Placed),
+            _ => Some(Reach::Unreached),
+        };
+    }
+    // Also before a pause was taken in.
+    let paused = workflow.paused || (workflow.suspend && workflow.status != Some(StepPhase::Suspending));
+    let at_work = matches!(state.phase, StepPhase::Running | StepPhase::Failed) && !state.is_over();
+    Some(match (started, at_work && !paused && !workflow.terminated) {
+        (false, _) => Reach::Unreached,
+        (true, true) => Reach::Live,
+        (true, false) => Reach::Placed,
+    })
 }

@@ -6,7 +6,7 @@ use super::{
     start::Start,
 };
 use jiff::Timestamp;
-use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus, WorkflowStatus};
+use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus, WaitStep, WorkflowStatus};
 use std::{collections::BTreeSet, time::Duration};
 
 pub(super) const PAUSED: &str = "paused: set status.workflow.suspend to false to go on";
@@ -134,9 +134,15 @@ impl<'a> Run<'a> {
     /// Looks at a step that has started.
     fn judge(&mut self, step: &'a Step, at: At) {
         match &step.action {
-            Action::Deploy(deploy) => self.judge_deploy(step, at, deploy),
+            Action::Deploy(deploy) => {
+                self.judge_deploy(step, at, deploy, self.evidence.steps.get(&step.name));
+            }
+            Action::ClusterObject { deploy, .. } => {
+                self.judge_deploy(step, at, deploy, self.evidence.objects.get(&step.name));
+            }
             Action::Suspend(suspend) => self.judge_suspend(at, suspend),
-            Action::Wait(wait) => self.judge_wait(step, at, wait),
+            Action::Wait(WaitStep::Fleet { until, steps }) => self.judge_wait(step, at, until, steps),
+            Action::Wait(WaitStep::Object { object, until }) => self.judge_look(step, at, object, until),
             Action::Act(_) => self.judge_act(step, at),
             Action::Rollback { to } => self.judge_rollback(at, to.as_deref()),
             // Over as soon as they start.

@@ -39,6 +39,7 @@ impl<'a> Run<'a> {
             state.message = None;
             state.progress = None;
             state.retries = None;
+            state.looks = None;
         }
     }
 
@@ -49,6 +50,7 @@ impl<'a> Run<'a> {
             state.reason = Some(reason);
             state.message = Some(message);
             state.progress = None;
+            state.looks = None;
         }
     }
 
@@ -100,6 +102,7 @@ impl<'a> Run<'a> {
         (state.phase, state.reason) = (StepPhase::Failed, Some(StepReason::Execute));
         state.message = Some(message);
         state.progress = None;
+        state.looks = None;
         state.retries = Some(tries + 1);
         state.last_execute_time = Some(Time(now));
         self.wake_in(backoff::wait(tries + 1, limits.max_wait));

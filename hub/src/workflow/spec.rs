@@ -2,8 +2,9 @@
 
 use super::Limits;
 use roundhouse_api::application::{
-    ActStep, Condition, ExportStep, FieldPatch, Mode, StepInput, StepKind, StepOutput, StepStatus,
-    SuspendProperties, Until, ValidApplication, ValidStep, WaitFor, WaitStep, WorkflowStatus, order,
+    ActStep, ClusterObjectStep, ClusterVerb, Condition, ExportStep, FieldPatch, Mode, StepInput, StepKind,
+    StepOutput, StepStatus, SuspendProperties, Until, ValidApplication, ValidStep, WaitFor, WaitStep,
+    WorkflowStatus, order,
 };
 use std::time::Duration;
 
@@ -77,6 +78,20 @@ pub enum Action {
     },
     /// Has an executor do something.
     Act(ActStep),
+    /// Sends an object to clusters, then waits for them.
+    ClusterObject {
+        /// Which object, and where.
+        object: Box<ClusterObjectStep>,
+        /// What it waits for.
+        deploy: Deploy,
+    },
+}
+
+impl Action {
+    /// Whether it writes Bundles, and waits for what clusters report.
+    pub fn dispatches(&self) -> bool {
+        matches!(self, Action::Deploy(_) | Action::ClusterObject { .. })
+    }
 }
 
 /// What a placing step waits for, and how it dispatches.
@@ -228,5 +243,16 @@ fn action(kind: &StepKind) -> Action {
         StepKind::Export(export) => Action::Export(export.clone()),
         StepKind::Rollback { to } => Action::Rollback { to: to.clone() },
         StepKind::Act(act) => Action::Act(act.clone()),
+        StepKind::ClusterObject(object) => Action::ClusterObject {
+            object: object.clone(),
+            deploy: Deploy {
+                // What is only looked at need not be ready.
+                wait: match object.verb {
+                    ClusterVerb::Apply => WaitFor::Ready,
+                    ClusterVerb::Read => WaitFor::Applied,
+                },
+                ..Deploy::default()
+            },
+        },
     }
 }

@@ -6,7 +6,7 @@ use super::{
     spec::{Action, At, Step},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus};
+use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
 
 /// Whether a step starts.
@@ -136,11 +136,18 @@ impl<'a> Run<'a> {
                 self.fail(at, StepReason::Action, message);
             }
             Action::Export(export) => self.export(step, at, export),
-            Action::Act(_) => {
+            Action::Act(_) | Action::Wait(WaitStep::Object { .. }) => {
                 state.attempt = Some(1);
                 self.ask(step, at, 1);
             }
-            Action::Wait(_) | Action::Rollback { .. } => {}
+            Action::ClusterObject { object, .. } => {
+                if let Err(why) = self.filled(step, &object.properties) {
+                    return self.fail(at, StepReason::Input, why);
+                }
+                let step = step.name.clone();
+                self.effects.push(Effect::Dispatch { step });
+            }
+            Action::Wait(WaitStep::Fleet { .. }) | Action::Rollback { .. } => {}
         }
         self.wake_at_end(at);
     }

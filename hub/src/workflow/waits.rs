@@ -1,11 +1,16 @@
-//! Steps that wait for a time or for the fleet.
+//! Steps that wait for a time, for the fleet, or for an object on the hub.
 
 use super::{
+    backoff,
     expressions::fleet,
     run::Run,
     spec::{At, Step},
 };
-use roundhouse_api::application::{ReadyShare, SuspendProperties, Until, WaitStep};
+use crate::action::Outcome;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use roundhouse_api::application::{
+    HubObject, ReadyShare, StepExpression, StepPhase, StepReason, SuspendProperties, Until,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -19,20 +24,61 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn judge_wait(&mut self, step: &'a Step, at: At, wait: &WaitStep) {
+    pub(super) fn judge_wait(&mut self, step: &'a Step, at: At, until: &Until, of: &[String]) {
         let mut clusters = BTreeMap::new();
         for (name, evidence) in &self.evidence.steps {
-            if wait.steps.is_empty() || wait.steps.contains(name) {
+            if of.is_empty() || of.contains(name) {
                 clusters.extend(evidence.clusters().iter().map(|c| (c.cluster.as_str(), c)));
             }
         }
         let counts = fleet(clusters.values().copied());
-        let passes = self.until(&wait.until, step, &counts);
+        let passes = self.until(until, step, &counts);
         match passes {
             Ok(None) => self.finish(step, at, None),
             Ok(Some(message)) => self.wait(at, message, Some(digest(&counts))),
             Err(why) => self.refused(at, why),
         }
+    }
+
+    /// A step that waits for an object: what an expression names may be missing for now, as the object itself may.
+    pub(super) fn judge_look(&mut self, step: &'a Step, at: At, object: &HubObject, until: &StepExpression) {
+        let Some((attempt, outcome)) = self.came(step, at) else {
+            return;
+        };
+        let (message, seen) = match outcome {
+            Outcome::Done { output: Value::Null } => (
+                format!("waiting until {until}: {object} does not exist"),
+                "none".to_owned(),
+            ),
+            Outcome::Done { output } => {
+                let holds = self.holds(until, step, vec![("object", output.clone())]);
+                let message = match holds {
+                    Ok(true) => return self.finish(step, at, None),
+                    Ok(false) => format!("waiting until {until}: {object} is not so far"),
+                    Err(why) => format!("waiting until {until}: {why}"),
+                };
+                (message, version(output))
+            }
+            Outcome::Waiting { message } | Outcome::Failed { message, .. } => {
+                self.next_attempt(at, attempt);
+                return self.retry(at, message.clone());
+            }
+        };
+        self.next_attempt(at, attempt);
+        let (now, limits) = (self.now, self.spec.limits);
+        let Some(state) = self.state(at) else { return };
+        let looks = match state.progress.as_ref() == Some(&seen) {
+            true => state.looks.unwrap_or(0).saturating_add(1),
+            // It has changed: it is looked at soon again.
+            false => 1,
+        };
+        (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
+        state.message = Some(message);
+        state.progress = Some(seen);
+        state.looks = Some(looks);
+        state.retries = None;
+        state.last_execute_time = Some(Time(now));
+        self.wake_in(backoff::wait(looks, limits.max_wait));
     }
 
     /// Whether `until` holds over clusters that were counted; if not, what is waited for.
@@ -65,6 +111,17 @@ impl<'a> Run<'a> {
             }
         }
     }
+}
+
+/// Which object it is, and which version of it.
+fn version(object: &Value) -> String {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    format!("{}/{}", text("/metadata/uid"), text("/metadata/resourceVersion"))
 }
 
 fn digest(counts: &Value) -> String {

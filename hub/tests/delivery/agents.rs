@@ -147,7 +147,8 @@ fn feedback(
             })
             .collect();
         let manifests = bundle.spec.workload.manifests.iter().enumerate();
-        let named = manifests.filter(|(_, m)| text(m, "/metadata/name") == config.resource_identifier.name);
+        let wanted = &config.resource_identifier.name;
+        let named = manifests.filter(|(_, m)| wanted == "*" || text(m, "/metadata/name") == *wanted);
         for (ordinal, manifest) in named.filter(|_| !values.is_empty()) {
             all.push(ManifestCondition {
                 resource_meta: ResourceMeta {

@@ -21,6 +21,7 @@ mod history;
 mod hostile;
 mod input;
 mod lost;
+mod objects;
 mod once;
 mod overriding;
 mod placements;

@@ -7,10 +7,12 @@ mod object;
 mod request;
 
 pub use notification::{Channel, Notification};
-pub use object::{ApplyObject, HubObject};
+pub use object::{ApplyObject, ClusterVerb, HubObject};
 pub use request::{
     Body, ExpectedStatus, HttpMethod, HttpRequest, REQUEST_TIMEOUT, SecretKey, StatusRange, TextSource,
 };
+
+pub(crate) use object::identity;
 
 use super::validate::{self, Violation};
 use serde_json::Value;
@@ -30,6 +32,8 @@ pub enum ActionProperties {
     ReadObject(HubObject),
     /// `delete-object`: deletes an object on the hub.
     DeleteObject(HubObject),
+    /// `wait` over an object: looks at an object on the hub, which need not exist.
+    LookAt(HubObject),
 }
 
 /// The kinds of action.
@@ -93,15 +97,17 @@ impl ActionProperties {
         }
     }
 
-    /// The kind of action.
-    pub fn kind(&self) -> ActionKind {
-        match self {
+    /// The type of the step.
+    pub fn step_type(&self) -> &'static str {
+        let kind = match self {
             ActionProperties::Request(_) => ActionKind::Request,
             ActionProperties::Webhook(_) => ActionKind::Webhook,
             ActionProperties::Notification(_) => ActionKind::Notification,
             ActionProperties::ApplyObject(_) => ActionKind::ApplyObject,
             ActionProperties::ReadObject(_) => ActionKind::ReadObject,
             ActionProperties::DeleteObject(_) => ActionKind::DeleteObject,
-        }
+            ActionProperties::LookAt(_) => return "wait",
+        };
+        kind.as_str()
     }
 }

@@ -1,6 +1,6 @@
-//! Objects on the hub as steps name them.
+//! Objects on the hub, and in clusters, as steps name them.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// An object on the hub.
@@ -36,6 +36,15 @@ impl fmt::Display for HubObject {
     }
 }
 
+/// What a step does with an object in clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterVerb {
+    /// `apply-object`: it is applied, and stays.
+    Apply,
+    /// `read-object`: it is looked at during the run.
+    Read,
+}
+
 /// An object that is written on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyObject {
@@ -43,4 +52,20 @@ pub struct ApplyObject {
     pub object: HubObject,
     /// All that is written of it.
     pub value: Value,
+}
+
+/// The manifest of which nothing is known but what names it: `apiVersion`, `kind`, `namespace` and `name` of `properties`.
+pub(crate) fn identity(properties: &Value) -> Value {
+    let mut manifest = json!({"metadata": {}});
+    for field in ["apiVersion", "kind"] {
+        if let Some(value) = properties.get(field) {
+            manifest[field] = value.clone();
+        }
+    }
+    for field in ["name", "namespace"] {
+        if let Some(value) = properties.get(field).filter(|value| !value.is_null()) {
+            manifest["metadata"][field] = value.clone();
+        }
+    }
+    manifest
 }

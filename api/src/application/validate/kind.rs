@@ -5,12 +5,16 @@ use super::{
     deploy::{self, RULES},
     node::{Node, Object, Shape, choice},
     overrides,
+    path::Path,
+    placement,
     policy::Policies,
     step::{self, Scope, UNTIL_HINT},
 };
 use crate::application::{
-    ActStep, ActionKind, ExportStep, ParameterKey, StepKind, SuspendProperties, WaitStep,
+    ActStep, ActionKind, ClusterObjectStep, ClusterVerb, ExportStep, ParameterKey, StepKind,
+    SuspendProperties, WaitStep,
 };
+use crate::placement::{PlacementSpec, Rule};
 use serde_json::{Value, json};
 
 const SUSPEND: Shape = Shape {
@@ -22,7 +26,7 @@ const MESSAGE: Shape = Shape {
     refused: &[],
 };
 const WAIT: Shape = Shape {
-    known: &[&["until", "steps"]],
+    known: &[&["until", "steps", "object"]],
     refused: &[(
         "continue",
         "continue is not supported: write the condition under until",
@@ -78,14 +82,25 @@ pub(super) fn places(type_: &str) -> bool {
     matches!(type_, "open-cluster-management" | "deploy" | "apply-component")
 }
 
-/// Whether steps of this type have an output that others can name.
-pub(super) fn has_output(type_: &str) -> bool {
-    type_ == "export" || ActionKind::of_type(type_).is_some()
+/// Whether a step has an output that others can name.
+pub(super) fn has_output(entry: &Node<'_>) -> bool {
+    let acts = |type_| type_ == "export" || ActionKind::of_type(type_).is_some();
+    type_of(entry).is_some_and(acts) && !is_in_clusters(entry)
+}
+
+/// Whether it is a step whose object is in clusters.
+pub(super) fn is_in_clusters(entry: &Node<'_>) -> bool {
+    let of_object = matches!(
+        type_of(entry),
+        Some("apply-object" | "read-object" | "delete-object")
+    );
+    let clusters = entry.value.pointer("/properties/clusters");
+    of_object && clusters.is_some_and(|clusters| !clusters.is_null())
 }
 
 /// Reads the properties of a step of a type that is built in, but for groups.
 pub(super) fn read<'a>(
-    type_: &str,
+    (type_, in_clusters): (&str, bool),
     object: &Object<'a>,
     policies: &Policies<'a>,
     spec: &Object<'a>,
@@ -119,13 +134,15 @@ pub(super) fn read<'a>(
         "rollback" => StepKind::Rollback {
             to: rollback(object)?,
         },
+        _ if in_clusters => StepKind::ClusterObject(Box::new(cluster_object(type_, object, scope)?)),
         _ => StepKind::Act(act(ActionKind::of_type(type_)?, object, scope)?),
     })
 }
 
 /// Whether an input may be put into the properties of a step of this type at this place.
-pub(super) fn takes(type_: &str, key: &ParameterKey) -> Result<(), String> {
+pub(super) fn takes(type_: &str, in_clusters: bool, key: &ParameterKey) -> Result<(), String> {
     match type_ {
+        _ if in_clusters => takes_in_clusters(type_, key),
         "apply-component" if ["patch.valueFrom.field", "patch.value"].contains(&key.as_str()) => Ok(()),
         "apply-component" => Err(
             "an input of this step goes to patch.valueFrom.field or patch.value: it sets the field patch.to.field"
@@ -138,6 +155,57 @@ pub(super) fn takes(type_: &str, key: &ParameterKey) -> Result<(), String> {
             "{type_} takes no input into its properties: leave parameterKey out, and name it in an expression as inputs"
         )),
     }
+}
+
+/// Which object it is and where has to be known before the run: tenancy judges it.
+fn takes_in_clusters(type_: &str, key: &ParameterKey) -> Result<(), String> {
+    let pointer = key.pointer();
+    let settled = [
+        "/value",
+        "/value/apiVersion",
+        "/value/kind",
+        "/value/metadata",
+        "/value/metadata/namespace",
+    ];
+    match type_ {
+        "apply-object" if pointer.starts_with("/value/") && !settled.contains(&pointer.as_str()) => Ok(()),
+        "apply-object" => Err(
+            "an input of an object in clusters goes below value, such as value.data.key, and says neither its kind nor its \
+             namespace, nor the clusters: write these"
+                .to_owned(),
+        ),
+        _ if pointer == "/name" => Ok(()),
+        _ => Err("an input of an object in clusters goes into name: write the rest".to_owned()),
+    }
+}
+
+fn cluster_object(type_: &str, step: &Object<'_>, scope: &Scope<'_>) -> Option<ClusterObjectStep> {
+    let properties = step.optional("properties")?;
+    let clusters = properties.open_object()?.optional("clusters")?;
+    let verb = match type_ {
+        "apply-object" => ClusterVerb::Apply,
+        "read-object" => ClusterVerb::Read,
+        _ => {
+            action::refuse_deletion(&clusters);
+            return None;
+        }
+    };
+    let mut rule = Rule::default();
+    match clusters.value.is_array() {
+        true => rule.clusters = Some(placement::clusters(&clusters, "step")),
+        false => rule.cluster_selector = Some(placement::selector(&clusters)),
+    }
+    refuse_unbrought(step, scope, action::check_cluster_object(verb, properties.value)).then(|| {
+        ClusterObjectStep {
+            verb,
+            placement: PlacementSpec {
+                placement: vec![rule],
+                ..PlacementSpec::default()
+            },
+            properties: properties.value.clone(),
+            path: properties.path.to_string(),
+        }
+    })
 }
 
 fn suspend(step: &Object<'_>) -> Option<SuspendProperties> {
@@ -170,6 +238,9 @@ fn message(step: &Object<'_>) -> Option<Option<String>> {
 fn wait(step: &Object<'_>, scope: &Scope<'_>) -> Option<WaitStep> {
     let what = format!("say what is waited for: {UNTIL_HINT}");
     let object = step.required("properties", &what)?.object(&WAIT)?;
+    if let Some(node) = object.optional("object") {
+        return wait_for_object(&object, &node, scope);
+    }
     let steps = object.list("steps");
     let steps = steps.iter().filter_map(|node| {
         let name = node.text()?;
@@ -180,9 +251,32 @@ fn wait(step: &Object<'_>, scope: &Scope<'_>) -> Option<WaitStep> {
         Some(name.to_owned())
     });
     let steps = steps.collect();
-    Some(WaitStep {
+    Some(WaitStep::Fleet {
         until: step::until(&object.required("until", UNTIL_HINT)?, scope)?,
         steps,
+    })
+}
+
+fn wait_for_object(properties: &Object<'_>, node: &Node<'_>, scope: &Scope<'_>) -> Option<WaitStep> {
+    const HINT: &str = "write an expression over object, such as \"object.status.phase == 'Ready'\"";
+    if let Some(steps) = properties.optional("steps") {
+        steps.refuse(
+            "says whose clusters are looked at, and object says to look at an object: keep one of them",
+        );
+    }
+    let object = action::waited(node);
+    let until = properties.required("until", HINT)?;
+    if until.value.get("ready").is_some() {
+        until.refuse(format!(
+            "counts clusters, and object says to look at an object: {HINT}"
+        ));
+        return None;
+    }
+    let [status, inputs, context] = step::COMMON;
+    let until = scope.expression(&until, &["object", status, inputs, context]);
+    Some(WaitStep::Object {
+        object: object?,
+        until: until?,
     })
 }
 
@@ -254,33 +348,35 @@ fn act(kind: ActionKind, step: &Object<'_>, scope: &Scope<'_>) -> Option<ActStep
     };
     match action::read_with_paths(kind, properties) {
         Ok(action) => Some(act(scope.keys.is_empty().then_some(action))),
-        Err(refused) => {
-            // What an input brings is not there yet.
-            let brought = |path: &str| {
-                let path = path
-                    .strip_prefix("properties")
-                    .unwrap_or(path)
-                    .trim_start_matches('.');
-                scope.keys.iter().any(|key| {
-                    let key = key.as_str();
-                    let below = |inner: &str, outer: &str| {
-                        inner.strip_prefix(outer).is_some_and(|rest| {
-                            outer.is_empty() || rest.is_empty() || rest.starts_with(['.', '['])
-                        })
-                    };
-                    below(path, key) || below(key, path)
-                })
+        Err(refused) => refuse_unbrought(step, scope, refused).then(|| act(None)),
+    }
+}
+
+/// Refuses what is wrong with properties, but for what an input brings: that is not there yet. `true` if that is all.
+fn refuse_unbrought(step: &Object<'_>, scope: &Scope<'_>, refused: Vec<(Path, String)>) -> bool {
+    let brought = |path: &str| {
+        let path = path
+            .strip_prefix("properties")
+            .unwrap_or(path)
+            .trim_start_matches('.');
+        scope.keys.iter().any(|key| {
+            let key = key.as_str();
+            let below = |inner: &str, outer: &str| {
+                inner
+                    .strip_prefix(outer)
+                    .is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with(['.', '[']))
             };
-            let refused: Vec<_> = refused
-                .into_iter()
-                .filter(|(path, _)| !brought(&path.to_string()))
-                .collect();
-            for (path, reason) in &refused {
-                step.refuse_at(path, reason);
-            }
-            refused.is_empty().then(|| act(None))
+            below(path, key) || below(key, path)
+        })
+    };
+    let mut none = true;
+    for (path, reason) in refused {
+        if !brought(&path.to_string()) {
+            step.refuse_at(&path, &reason);
+            none = false;
         }
     }
+    none
 }
 
 /// Whether a step says anything where only groups do.

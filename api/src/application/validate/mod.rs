@@ -27,8 +27,8 @@ mod traits;
 mod volumes;
 mod workflow;
 
-pub(super) use action::read as read_action;
 pub use action::{check_header, check_url};
+pub(super) use action::{read as read_action, read_cluster_object};
 pub(crate) use node::choice;
 
 #[cfg(test)]

@@ -180,6 +180,8 @@ pub(super) fn inputs<'a>(
 pub(super) enum Origin<'c> {
     /// What its clusters report of this component; without one it cannot be told which.
     Clusters(Option<&'c str>),
+    /// What its clusters report of its own object.
+    Object,
     /// What the step itself has got.
     Itself,
     /// Nothing of its own.
@@ -224,7 +226,7 @@ fn source(node: &Node<'_>, scope: &Scope<'_>, origin: Origin<'_>) -> Option<Outp
         Origin::Itself => scope
             .expression(node, &["output", status, inputs, context])
             .map(OutputSource::Expression),
-        Origin::Clusters(component) => {
+        Origin::Clusters(_) | Origin::Object => {
             let text = node.text()?;
             if let Ok(expression) =
                 StepExpression::parse(text, &scope.names, &COMMON, &scope.inputs, node.compiled())
@@ -232,11 +234,15 @@ fn source(node: &Node<'_>, scope: &Scope<'_>, origin: Origin<'_>) -> Option<Outp
                 return Some(OutputSource::Expression(expression));
             }
             let expression = scope.expression(node, &["output"])?;
-            let Some(component) = component else {
-                node.refuse(
-                    "which component is meant? The step dispatches several: use a step of type apply-component",
-                );
-                return None;
+            let component = match origin {
+                Origin::Clusters(Some(component)) => Some(component.to_owned()),
+                Origin::Clusters(None) => {
+                    node.refuse(
+                        "which component is meant? The step dispatches several: use a step of type apply-component",
+                    );
+                    return None;
+                }
+                _ => None,
             };
             let path = text.trim().strip_prefix("output").filter(|path| {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.[]".contains(&b);
@@ -250,10 +256,7 @@ fn source(node: &Node<'_>, scope: &Scope<'_>, origin: Origin<'_>) -> Option<Outp
                 Some(path) => Feedback::Path(path.to_owned()),
                 None => Feedback::Expression(expression.with_variable("output", "object")),
             };
-            Some(OutputSource::Feedback {
-                component: component.to_owned(),
-                read,
-            })
+            Some(OutputSource::Feedback { component, read })
         }
     }
 }

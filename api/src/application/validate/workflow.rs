@@ -8,7 +8,9 @@ use super::{
     policy::{self, Policies},
     step::{self, Origin, Scope},
 };
-use crate::application::{ActionKind, GroupStep, Mode, StepKind, StepNames, ValidStep, cycle, order};
+use crate::application::{
+    ActionKind, GroupStep, Mode, StepKind, StepNames, ValidStep, WaitStep, cycle, order,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -203,7 +205,7 @@ impl<'a> Reader<'_, 'a> {
                 .get("name")
                 .and_then(Value::as_str)
                 .unwrap_or(&default);
-            let has_output = kind::type_of(entry).is_some_and(kind::has_output);
+            let has_output = kind::has_output(entry);
             self.names.insert(name, has_output);
             let outputs = entry.value.get("outputs").and_then(Value::as_array);
             let outputs = outputs.into_iter().flatten();
@@ -242,10 +244,11 @@ impl<'a> Reader<'_, 'a> {
             super::refuse_type(&type_node, type_, &kind::TYPES, &kind::KNOWN_ELSEWHERE);
             return None;
         }
+        let in_clusters = kind::is_in_clusters(node);
         let inputs = step::inputs(&object, &self.names, &self.outputs);
         for (input, key) in &inputs {
             if let (Some(key), Some(node)) = (&input.key, key)
-                && let Err(reason) = kind::takes(type_, key)
+                && let Err(reason) = kind::takes(type_, in_clusters, key)
             {
                 node.refuse(reason);
             }
@@ -265,7 +268,7 @@ impl<'a> Reader<'_, 'a> {
         }
         let kind = match type_ {
             "step-group" => self.group(&object, name.as_deref().unwrap_or(default_name)),
-            _ => kind::read(type_, &object, self.policies, self.spec, &scope),
+            _ => kind::read((type_, in_clusters), &object, self.policies, self.spec, &scope),
         };
         // Where it is not known what a step does, its outputs are looked at all the same.
         let components = component::names(self.spec);
@@ -279,7 +282,8 @@ impl<'a> Reader<'_, 'a> {
         };
         let origin = match type_ {
             _ if kind::places(type_) => Origin::Clusters(only.or(single)),
-            _ if kind::has_output(type_) => Origin::Itself,
+            _ if in_clusters => Origin::Object,
+            _ if kind::has_output(node) => Origin::Itself,
             _ => Origin::Nothing,
         };
         let outputs = step::outputs(&object, &scope, origin, &mut self.given);
@@ -382,10 +386,10 @@ fn check_waits(steps: &[ValidStep], entries: &[Node<'_>]) {
         })
     };
     for (step, entry) in all() {
-        let StepKind::Wait(wait) = &step.kind else {
+        let StepKind::Wait(WaitStep::Fleet { steps: awaited, .. }) = &step.kind else {
             continue;
         };
-        let named = all().filter(|(other, _)| wait.steps.contains(&other.name));
+        let named = all().filter(|(other, _)| awaited.contains(&other.name));
         for (other, _) in named.filter(|(other, _)| !matches!(other.kind, StepKind::Deploy(_))) {
             entry.refuse(format!(
                 "step {} waits for the clusters of step {}, which has none: a step of type {} places nothing; name placing \

@@ -76,12 +76,42 @@ impl Cache {
         state.unlink(key, &held)
     }
 
-    /// The Bundles of an application, by cluster.
+    /// The Bundles of an application but for those of its steps' objects, by cluster.
     pub(in crate::application) fn bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
+        self.bundles_that(application, |bundle| bundle.carried_step().is_none())
+    }
+
+    /// All Bundles of an application, those of its steps' objects included, by cluster.
+    pub(in crate::application) fn all_bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
+        self.bundles_that(application, |_| true)
+    }
+
+    /// The Bundles of the objects of an application's steps: step -> cluster -> Bundle.
+    pub(in crate::application) fn step_bundles(
+        &self,
+        application: &Key,
+    ) -> BTreeMap<String, BTreeMap<String, Vec<Observed>>> {
+        let mut steps: BTreeMap<String, BTreeMap<String, Vec<Observed>>> = BTreeMap::new();
+        let all = self.bundles_that(application, |bundle| bundle.carried_step().is_some());
+        for bundle in all.into_values().flatten() {
+            let Some(step) = bundle.carried_step().map(str::to_owned) else {
+                continue;
+            };
+            let of_step = steps.entry(step).or_default();
+            of_step.entry(bundle.cluster.clone()).or_default().push(bundle);
+        }
+        steps
+    }
+
+    fn bundles_that(
+        &self,
+        application: &Key,
+        wanted: impl Fn(&Observed) -> bool,
+    ) -> BTreeMap<String, Vec<Observed>> {
         let state = self.state.read();
         let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
         for key in state.by_application.get(application).into_iter().flatten() {
-            if let Some(bundle) = state.bundles.get(key) {
+            if let Some(bundle) = state.bundles.get(key).filter(|bundle| wanted(bundle)) {
                 all.entry(bundle.cluster.clone())
                     .or_default()
                     .push(bundle.as_ref().clone());

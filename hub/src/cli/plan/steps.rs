@@ -1,7 +1,9 @@
 //! What steps that place nothing do, in a few words.
 
+use crate::words;
 use roundhouse_api::application::{
-    Condition, DeployStep, Mode, ReadyShare, StepKind, Until, ValidStep, WaitFor,
+    ClusterObjectStep, ClusterVerb, Condition, DeployStep, Mode, ReadyShare, StepKind, Until, ValidStep,
+    WaitFor, WaitStep,
 };
 use std::time::Duration;
 
@@ -24,7 +26,10 @@ pub(super) fn words(step: &ValidStep) -> Option<String> {
             Mode::Dag => "runs the steps in it side by side".to_owned(),
             Mode::StepByStep => "runs the steps in it one after the other".to_owned(),
         },
-        StepKind::Wait(wait) => format!("waits until {}", until(&wait.until)),
+        StepKind::Wait(WaitStep::Fleet { until: holds, .. }) => format!("waits until {}", until(holds)),
+        StepKind::Wait(WaitStep::Object { object, until }) => {
+            format!("waits until {until} holds of {object} on the hub")
+        }
         StepKind::Break { message } => because("ends the workflow", message),
         StepKind::Fail { message } => because("fails", message),
         StepKind::Export(export) => match &export.component {
@@ -36,7 +41,39 @@ pub(super) fn words(step: &ValidStep) -> Option<String> {
             "goes back to the last revision that was delivered whole".to_owned()
         }
         StepKind::Act(_) => format!("runs {}", step.type_),
+        StepKind::ClusterObject(object) => object_words(object),
     })
+}
+
+fn object_words(step: &ClusterObjectStep) -> String {
+    let identity = step.identity();
+    let text = |pointer: &str| identity.pointer(pointer).and_then(|value| value.as_str());
+    let rule = step.placement.placement.first();
+    let place = match rule.map(|rule| (&rule.clusters, &rule.cluster_selector)) {
+        Some((Some(names), _)) => names.join(", "),
+        Some((None, Some(selector))) => {
+            let labels = selector
+                .match_labels
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"));
+            let requirements = selector.match_expressions.iter().map(words::requirement);
+            let all: Vec<String> = labels.chain(requirements).collect();
+            match all.is_empty() {
+                true => "every cluster".to_owned(),
+                false => format!("the clusters with {}", all.join(", ")),
+            }
+        }
+        _ => "every cluster".to_owned(),
+    };
+    let (does, waits) = match step.verb {
+        ClusterVerb::Apply => ("applies", "waits until it is ready"),
+        ClusterVerb::Read => ("reads", "waits until it is there"),
+    };
+    let kind = text("/kind").unwrap_or("an object");
+    match text("/metadata/name") {
+        Some(name) => format!("{does} {kind} {name} in {place}, {waits}"),
+        None => format!("{does} {kind} in {place}, {waits}"),
+    }
 }
 
 /// When a step runs, where that is not always; with what stands before it.
@@ -112,7 +149,13 @@ mod tests {
                 {"type": "export", "properties": {"type": "patch", "component": "web", "value": {}}},
                 {"type": "rollback", "properties": {"to": "app-v1"}},
                 {"type": "rollback"},
-                {"type": "request", "properties": {"url": "https://x"}}
+                {"type": "request", "properties": {"url": "https://x"}},
+                {"type": "wait", "properties": {"until": "object.data.a == '1'",
+                    "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}}},
+                {"type": "apply-object", "properties": {"clusters": {"region": "east"},
+                    "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}}}},
+                {"type": "read-object", "properties": {"clusters": ["c1", "c2"], "apiVersion": "v1", "kind": "Pod", "name": "x"}},
+                {"type": "read-object", "properties": {"clusters": {}, "apiVersion": "v1", "kind": "Pod", "name": "x"}}
             ]}
         }));
         let valid = valid.unwrap();
@@ -139,6 +182,10 @@ mod tests {
                 "goes back to revision app-v1",
                 "goes back to the last revision that was delivered whole",
                 "runs request",
+                "waits until object.data.a == '1' holds of ConfigMap flags on the hub",
+                "applies ConfigMap flags in the clusters with region=east, waits until it is ready",
+                "reads Pod x in c1, c2, waits until it is there",
+                "reads Pod x in every cluster, waits until it is there",
             ]
         );
     }

@@ -872,6 +872,10 @@ fn the_samples_are_understood() {
             "database",
             include_str!("../../../../e2e/samples/workflows/database.yaml"),
         ),
+        (
+            "flags",
+            include_str!("../../../../e2e/samples/workflows/flags.yaml"),
+        ),
     ] {
         let sample: Value = serde_saphyr::from_str(text).unwrap();
         let valid = validate(&sample["spec"]).unwrap_or_else(|violations| panic!("{name}: {violations:#?}"));
@@ -1070,4 +1074,256 @@ fn a_condition_over_the_fleet_is_asked_again_outside_a_run() {
     assert!(!holds("a", &[Ready, Failed, Applied]));
     assert!(!holds("b", &[Ready, Ready]), "it waits for all of them");
     assert!(!holds("none", &[Ready, Ready]));
+}
+
+/// A ConfigMap at this version with this value.
+fn flags(version: &str, ready: &str) -> Value {
+    json!({"kind": "ConfigMap", "metadata": {"uid": "u", "resourceVersion": version}, "data": {"ready": ready}})
+}
+
+fn waits_for_object(until: &str) -> Value {
+    json!({"name": "gate", "type": "wait", "properties": {"until": until,
+        "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}}})
+}
+
+#[test]
+fn a_wait_for_an_object_passes_when_it_is_as_wanted_and_never_on_absence() {
+    let mut flow = Flow::new(&json!([waits_for_object("object.data.ready == 'yes'")]));
+    assert_eq!(flow.settle(), "RunningWorkflow gate:running");
+    let ActionProperties::LookAt(object) = &flow.acts()[0].2 else {
+        panic!("{:?}", flow.acts());
+    };
+    assert_eq!(
+        (object.to_string().as_str(), flow.acts()[0].1),
+        ("ConfigMap flags", 1)
+    );
+    let saw = |output: Value| Outcome::Done { output };
+    assert_eq!(
+        flow.came("gate", 1, saw(Value::Null)),
+        "RunningWorkflow gate:running"
+    );
+    assert_eq!(
+        flow.message("gate"),
+        "waiting until object.data.ready == 'yes': ConfigMap flags does not exist"
+    );
+    assert_eq!((flow.wakes(), flow.acts()), (Some(1), vec![]));
+    flow.after(1);
+    flow.came("gate", 2, saw(flags("1", "no")));
+    assert_eq!(
+        flow.message("gate"),
+        "waiting until object.data.ready == 'yes': ConfigMap flags is not so far"
+    );
+    // What is not there yet may come.
+    flow.after(1);
+    flow.came(
+        "gate",
+        3,
+        saw(json!({"kind": "ConfigMap", "metadata": {"uid": "u", "resourceVersion": "2"}})),
+    );
+    assert!(
+        flow.message("gate")
+            .starts_with("waiting until object.data.ready == 'yes': "),
+        "{}",
+        flow.message("gate")
+    );
+    flow.after(1);
+    assert_eq!(
+        flow.came("gate", 4, saw(flags("3", "yes"))),
+        "Running gate:succeeded"
+    );
+    assert_eq!(
+        flow.workflow().step("gate").unwrap().output,
+        None,
+        "nothing of it is kept"
+    );
+}
+
+#[test]
+fn a_wait_for_an_object_is_looked_at_ever_more_rarely_and_soon_again_when_it_changes() {
+    let mut flow = Flow::new(&json!([waits_for_object("object.data.ready == 'yes'")]));
+    flow.settle();
+    let mut attempt = 0;
+    let mut look = |flow: &mut Flow, version: &str| {
+        attempt += 1;
+        let asked: Vec<u32> = flow.acts().into_iter().map(|(_, attempt, _)| attempt).collect();
+        assert_eq!(asked, [attempt], "it is due");
+        let output = flags(version, "no");
+        flow.came("gate", attempt, Outcome::Done { output });
+        let next = flow.wakes().unwrap();
+        if next > 1 {
+            flow.after(1);
+            assert_eq!(flow.acts(), [], "not before its time");
+            flow.after(i64::try_from(next).unwrap() - 1);
+        } else {
+            flow.after(1);
+        }
+        next
+    };
+    let waits: Vec<u64> = (0..12).map(|_| look(&mut flow, "1")).collect();
+    assert_eq!(waits, [1, 1, 1, 1, 1, 1, 3, 6, 12, 25, 51, 60]);
+    let waits: Vec<u64> = ["2", "2", "2", "3", "3"]
+        .map(|version| look(&mut flow, version))
+        .into();
+    assert_eq!(waits, [1, 1, 1, 1, 1], "each change begins anew");
+    let waits: Vec<u64> = (0..6).map(|_| look(&mut flow, "3")).collect();
+    assert_eq!(waits, [1, 1, 1, 1, 3, 6]);
+    // A change that somebody tells of is looked at at once.
+    let output = flags("3", "no");
+    flow.came("gate", 24, Outcome::Done { output });
+    assert_eq!((flow.wakes(), flow.acts()), (Some(12), vec![]));
+    flow.after(2);
+    assert_eq!(flow.acts(), []);
+    flow.evidence.changed.insert("gate".to_owned());
+    flow.settle();
+    assert_eq!(flow.acts().len(), 1);
+}
+
+#[test]
+fn a_wait_for_an_object_that_cannot_be_read_fails_in_the_end() {
+    let mut flow = Flow::new(&json!([waits_for_object("object.data.ready == 'yes'")]));
+    flow.settle();
+    for attempt in 1..=11 {
+        assert_eq!(flow.workflow().step("gate").unwrap().attempt, Some(attempt));
+        let outcome = Outcome::Failed {
+            message: "no such kind".to_owned(),
+            output: None,
+        };
+        flow.came("gate", attempt, outcome);
+        flow.after(60);
+    }
+    assert_eq!(flow.settle(), "WorkflowFailed gate:failed/FailedAfterRetries");
+}
+
+fn in_clusters(name: &str, type_: &str, outputs: &Value) -> Value {
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}, "data": {"a": "1"}});
+    let properties = match type_ {
+        "apply-object" => json!({"clusters": {"region": "east"}, "value": object}),
+        _ => json!({"clusters": ["c1", "c2"], "apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}),
+    };
+    json!({"name": name, "type": type_, "outputs": outputs, "properties": properties})
+}
+
+/// How the object of a step is treated, and what it is.
+type Wanted = (Option<Reach>, Option<Result<Value, String>>);
+
+impl Flow {
+    fn objects(&mut self, step: &str, states: &[ClusterState]) -> String {
+        self.evidence.objects.insert(step.to_owned(), placed(states));
+        self.settle()
+    }
+
+    /// The objects of steps: how they are treated, and what they are.
+    fn wanted(&self) -> Vec<Wanted> {
+        let all = objects(&self.spec, self.status.workflow.as_ref());
+        all.into_iter()
+            .map(|object| (object.reach, object.manifest))
+            .collect()
+    }
+}
+
+#[test]
+fn an_object_in_clusters_is_waited_for_and_follows_the_fleet_once_the_run_has_succeeded() {
+    let mut flow = Flow::new(&json!([
+        in_clusters("flags", "apply-object", &json!([])),
+        {"name": "ask", "type": "suspend"},
+    ]));
+    assert_eq!(flow.wanted(), [(Some(Reach::Unreached), None)]);
+    assert_eq!(flow.settle(), "RunningWorkflow flags:running ask:pending");
+    assert!(flow.effects.contains(&Effect::Dispatch {
+        step: "flags".to_owned()
+    }));
+    let manifest = in_clusters("", "apply-object", &json!([]))["properties"]["value"].clone();
+    let live = (Some(Reach::Live), Some(Ok(manifest)));
+    assert_eq!(flow.wanted(), std::slice::from_ref(&live));
+    // A placing step's evidence is not its own.
+    assert_eq!(
+        flow.clusters("flags", &[Ready]),
+        "RunningWorkflow flags:running ask:pending"
+    );
+    assert_eq!(
+        flow.objects("flags", &[]),
+        "RunningWorkflow flags:running ask:pending"
+    );
+    assert_eq!(
+        flow.objects("flags", &[Ready, Applied]),
+        "RunningWorkflow flags:running ask:pending"
+    );
+    assert_eq!(flow.message("flags"), "waiting for 1 of 2 clusters: c1 (Applied)");
+    assert_eq!(
+        flow.objects("flags", &[Ready, Ready]),
+        "WorkflowSuspending flags:succeeded ask:suspending"
+    );
+    assert_eq!(flow.wanted(), [(Some(Reach::Placed), None)], "it stays as it is");
+    flow.workflow().suspend = false;
+    assert_eq!(flow.settle(), "Running flags:succeeded ask:succeeded");
+    assert_eq!(flow.wanted(), [live]);
+    assert_eq!(
+        flow.objects("flags", &[Ready, Failed]),
+        "Unhealthy flags:succeeded ask:succeeded"
+    );
+}
+
+#[test]
+fn what_a_run_passed_over_or_only_read_is_wanted_no_more() {
+    let mut flow = Flow::new(&json!([
+        with(in_clusters("flags", "apply-object", &json!([])), "if", json!("false")),
+        in_clusters("look", "read-object", &json!([{"name": "a", "valueFrom": "output.data.a"}])),
+        {"name": "told", "type": "export", "inputs": [{"from": "a", "parameterKey": "value"}]
+            , "properties": {"value": null}, "outputs": [{"name": "b", "valueFrom": "output"}]},
+    ]));
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow flags:skipped look:running told:pending"
+    );
+    assert_eq!(
+        flow.wanted()[0].0,
+        Some(Reach::Unreached),
+        "it is known when the run has succeeded"
+    );
+    let identity = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}});
+    assert_eq!(flow.wanted()[1], (Some(Reach::Live), Some(Ok(identity))));
+    flow.objects("look", &[Applied, Applied]);
+    assert_eq!(
+        flow.message("look"),
+        "waiting for output \"a\": no cluster has reported"
+    );
+    let differs = OutputEvidence::Differs {
+        one: "c1".to_owned(),
+        other: "c2".to_owned(),
+    };
+    flow.evidence.outputs.insert("a".to_owned(), differs);
+    flow.settle();
+    assert_eq!(
+        flow.message("look"),
+        "waiting for output \"a\": clusters c1 and c2 report different values, and they have to agree"
+    );
+    flow.evidence
+        .outputs
+        .insert("a".to_owned(), OutputEvidence::Agreed(json!("1")));
+    assert_eq!(
+        flow.settle(),
+        "Running flags:skipped look:succeeded told:succeeded"
+    );
+    assert_eq!(flow.workflow().step("told").unwrap().values["b"], json!("1"));
+    assert_eq!(flow.wanted(), [(None, None), (None, None)]);
+    // What is not there is not looked at, and says nothing of the application's health.
+    flow.evidence.objects.clear();
+    assert_eq!(
+        flow.settle(),
+        "Running flags:skipped look:succeeded told:succeeded"
+    );
+}
+
+#[test]
+fn an_object_in_clusters_takes_what_other_steps_gave() {
+    let mut step = in_clusters("flags", "apply-object", &json!([]));
+    step["inputs"] = json!([{"from": "made", "parameterKey": "value.data.a"}]);
+    let mut flow = Flow::new(&json!([
+        {"name": "gives", "type": "export", "properties": {"value": "42"}, "outputs": [{"name": "made", "valueFrom": "output"}]},
+        step,
+    ]));
+    assert_eq!(flow.settle(), "RunningWorkflow gives:succeeded flags:running");
+    let wanted = flow.wanted().remove(0).1.unwrap().unwrap();
+    assert_eq!(wanted["data"], json!({"a": "42"}));
 }

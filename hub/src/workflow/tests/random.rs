@@ -3,7 +3,7 @@
 use super::*;
 use crate::action::Outcome;
 use proptest::prelude::*;
-use roundhouse_api::application::validate;
+use roundhouse_api::application::{WaitStep, validate};
 use serde_json::{Value, json};
 
 /// What a step is made of: its type, its condition, its time, what it depends on.
@@ -11,7 +11,7 @@ type Draft = (u8, u8, u8, Option<prop::sample::Index>);
 
 fn draft() -> impl Strategy<Value = Draft> {
     (
-        0..9_u8,
+        0..11_u8,
         0..6_u8,
         0..5_u8,
         prop::option::weighted(0.3, any::<prop::sample::Index>()),
@@ -32,6 +32,10 @@ fn step(name: &str, draft: &Draft, before: &[String], all: &[String]) -> Value {
         5 => json!({"type": "request", "properties": {"url": "https://x"}}),
         6 => json!({"type": "export", "properties": {"value": 1}}),
         7 => json!({"type": "wait", "properties": {"until": {"ready": 1}}}),
+        8 => json!({"type": "wait", "properties": {"until": "object.code == 1",
+            "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}}),
+        9 => json!({"type": "apply-object", "properties": {"clusters": ["c1"],
+            "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}}}),
         _ => json!({"type": if *time > 2 { "break" } else { "fail" }}),
     };
     step["name"] = json!(name);
@@ -127,13 +131,22 @@ fn evidence_of(spec: &Spec, status: &Status, moment: &Moment) -> Evidence {
                 };
                 evidence.steps.insert(step.name.clone(), what);
             }
-            Action::Act { .. } => {
+            Action::ClusterObject { .. } => {
+                evidence.objects.insert(step.name.clone(), placed(states));
+            }
+            Action::Act { .. } | Action::Wait(WaitStep::Object { .. }) => {
                 let state = status.workflow.as_ref().and_then(|w| w.step(&step.name));
                 let attempt = state.and_then(|s| s.attempt).unwrap_or(1);
                 let message = "m".to_owned();
                 let outcome = match came[n % came.len()] {
-                    0 | 1 => Outcome::Done {
+                    0 => Outcome::Done {
                         output: json!({"code": 1}),
+                    },
+                    1 => Outcome::Done {
+                        output: match &step.action {
+                            Action::Wait(_) => Value::Null,
+                            _ => json!({"code": 1}),
+                        },
                     },
                     2 => Outcome::Waiting { message },
                     3 => Outcome::Failed {
@@ -199,7 +212,18 @@ fn may_succeed(step: &Step, was: Option<&StepStatus>, evidence: &Evidence, resum
             started && matches!(came, Some(Outcome::Done { .. }))
         }
         Action::Suspend(_) => started || resumed,
-        Action::Wait(_) => evidence
+        Action::Wait(WaitStep::Object { .. }) => {
+            let came = evidence.actions.get(&step.name).map(|came| &came.outcome);
+            started && matches!(came, Some(Outcome::Done { output }) if !output.is_null())
+        }
+        Action::ClusterObject { deploy, .. } => {
+            started
+                && evidence
+                    .objects
+                    .get(&step.name)
+                    .is_some_and(|own| own.passes(deploy.wait))
+        }
+        Action::Wait(WaitStep::Fleet { .. }) => evidence
             .steps
             .values()
             .any(|own| own.clusters().iter().any(|c| c.state == ClusterState::Ready)),

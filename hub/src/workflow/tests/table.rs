@@ -13,6 +13,7 @@
 
 use super::*;
 use crate::action::Outcome;
+use roundhouse_api::application::WaitStep;
 use std::{collections::BTreeMap, fmt::Write as _};
 
 mod world;
@@ -40,7 +41,11 @@ named!(
         Deploy = "deploy",
         Suspend = "suspend",
         Wait = "wait",
+        // A `wait` over an object on the hub.
+        Look = "look",
         Act = "act",
+        // An object step with `clusters`.
+        Object = "object",
         Export = "export",
         Rollback = "rollback",
         Group = "group",
@@ -102,7 +107,7 @@ type Impossible = (&'static [Type], &'static [Phase], &'static [Event], &'static
 const IMPOSSIBLE: &[Impossible] = {
     use Event::*;
     use Phase::{Failed, Pending, Retrying, Running, Skipped, Succeeded, Suspending};
-    use Type::{Act, Break, Deploy, Export, Fail, Group, Rollback, Suspend, Wait};
+    use Type::{Act, Break, Deploy, Export, Fail, Group, Look, Object, Rollback, Suspend, Wait};
     const CLUSTERS: &[Event] = &[
         Ready,
         Stale,
@@ -153,14 +158,22 @@ const IMPOSSIBLE: &[Impossible] = {
         (&[], &[Pending], &[TimeOut], "its time begins when it starts"),
         // Events that are of other types.
         (
-            &[Suspend, Act, Export, Rollback, Break, Fail],
+            &[Suspend, Look, Act, Export, Rollback, Break, Fail],
             &[],
             CLUSTERS,
             "it has no clusters",
         ),
         (&[Wait], &[], &[Refused, Blocked, MayBeEmpty], "it places nothing"),
         (
-            &[Deploy, Suspend, Wait, Export, Rollback, Group, Break, Fail],
+            &[Object],
+            &[],
+            &[Blocked, MayBeEmpty],
+            "it names its clusters itself: no Placement holds it up or lets it be without",
+        ),
+        (
+            &[
+                Deploy, Suspend, Wait, Object, Export, Rollback, Group, Break, Fail,
+            ],
             &[],
             OUTCOMES,
             "it has no executor",
@@ -271,7 +284,9 @@ fn expected(type_: Type) -> &'static str {
         Type::Deploy => include_str!("table/deploy.txt"),
         Type::Suspend => include_str!("table/suspend.txt"),
         Type::Wait => include_str!("table/wait.txt"),
+        Type::Look => include_str!("table/look.txt"),
         Type::Act => include_str!("table/act.txt"),
+        Type::Object => include_str!("table/object.txt"),
         Type::Export => include_str!("table/export.txt"),
         Type::Rollback => include_str!("table/rollback.txt"),
         Type::Group => include_str!("table/group.txt"),
@@ -336,7 +351,9 @@ fn type_of(action: &Action) -> Type {
         Action::Deploy(_) => Type::Deploy,
         Action::Suspend(_) => Type::Suspend,
         Action::Group(_) => Type::Group,
-        Action::Wait(_) => Type::Wait,
+        Action::Wait(WaitStep::Fleet { .. }) => Type::Wait,
+        Action::Wait(WaitStep::Object { .. }) => Type::Look,
+        Action::ClusterObject { .. } => Type::Object,
         Action::Break { .. } => Type::Break,
         Action::Fail { .. } => Type::Fail,
         Action::Export(_) => Type::Export,

@@ -8,6 +8,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub(super) use object::{refuse_deletion, waited};
 pub use request::check_header;
 pub use source::check_url;
 
@@ -16,7 +17,7 @@ use super::{
     node::{Findings, Node},
     path::Path,
 };
-use crate::application::{ActionKind, ActionProperties};
+use crate::application::{ActionKind, ActionProperties, ClusterVerb};
 use serde_json::{Value, json};
 
 /// Reads the properties of a step that acts.
@@ -46,6 +47,26 @@ pub(super) fn read_with_paths(
         Some(action) if refused.is_empty() => Ok(action),
         _ => Err(refused),
     }
+}
+
+/// Reads the object of a step with `clusters`: the manifest as it is written there.
+///
+/// # Errors
+/// All violations, their paths beginning with `properties`; never empty.
+pub(in crate::application) fn read_cluster_object(
+    verb: ClusterVerb,
+    properties: &Value,
+) -> Result<Value, Vec<Violation>> {
+    let findings = Findings::default();
+    let object = object::in_clusters(verb, &Node::root(properties, "properties", &findings));
+    super::conclude(object, findings)
+}
+
+/// The same, with the places of what is refused below `properties`.
+pub(super) fn check_cluster_object(verb: ClusterVerb, properties: &Value) -> Vec<(Path, String)> {
+    let findings = Findings::default();
+    object::in_clusters(verb, &Node::root(properties, "properties", &findings));
+    findings.into_sorted()
 }
 
 /// `None` only if something was refused.

@@ -1,18 +1,34 @@
 //! `apply-object`, `read-object` and `delete-object`.
 
 use super::super::node::{Node, Shape};
-use crate::application::{ApplyObject, HubObject};
+use crate::application::{ApplyObject, ClusterVerb, HubObject, identity};
 use crate::names::{GROUP, OAM_GROUP};
+use serde_json::Value;
 
 const CLUSTER: &str =
-    "objects in clusters are not supported here yet: deliver them as a component of type k8s-objects";
+    "is not known here: write clusters: [c1, c2], or labels such as clusters: {region: east}";
+const CLUSTERS: &str = "cannot come from an input: write the clusters, or their labels";
 const APPLY: Shape = Shape {
     known: &[&["value"]],
-    refused: &[("cluster", CLUSTER), ("clusters", CLUSTER)],
+    refused: &[("cluster", CLUSTER), ("clusters", CLUSTERS)],
 };
 const NAMED: Shape = Shape {
     known: &[&["apiVersion", "kind", "namespace", "name"]],
-    refused: &[("cluster", CLUSTER), ("clusters", CLUSTER)],
+    refused: &[("cluster", CLUSTER), ("clusters", CLUSTERS)],
+};
+const APPLY_IN_CLUSTERS: Shape = Shape {
+    known: &[&["value", "clusters"]],
+    refused: &[("cluster", CLUSTER)],
+};
+const NAMED_IN_CLUSTERS: Shape = Shape {
+    known: &[&["apiVersion", "kind", "namespace", "name", "clusters"]],
+    refused: &[("cluster", CLUSTER)],
+};
+const NOT_WAITED: &str = "wait looks at objects on the hub: a read-object step with clusters waits until they all have the \
+                          object and report what its outputs name";
+const WAITED: Shape = Shape {
+    known: &[&["apiVersion", "kind", "namespace", "name"]],
+    refused: &[("cluster", NOT_WAITED), ("clusters", NOT_WAITED)],
 };
 
 /// What is done with an object.
@@ -21,11 +37,38 @@ pub(super) enum Verb {
     Apply,
     Read,
     Delete,
+    /// In clusters, where agents do it with rights of their own.
+    There(ClusterVerb),
 }
 
 /// `apply-object`: KubeVela's `value`.
 pub(super) fn apply(node: &Node<'_>) -> Option<ApplyObject> {
-    let object = node.object(&APPLY)?;
+    written(node, &APPLY, Verb::Apply)
+}
+
+/// The object of a step with `clusters`, as the clusters are to have it, or what names it.
+pub(super) fn in_clusters(verb: ClusterVerb, node: &Node<'_>) -> Option<Value> {
+    let there = Verb::There(verb);
+    match verb {
+        ClusterVerb::Apply => Some(written(node, &APPLY_IN_CLUSTERS, there)?.value),
+        ClusterVerb::Read => {
+            of_shape(node, &NAMED_IN_CLUSTERS, there)?;
+            Some(identity(node.value))
+        }
+    }
+}
+
+/// `delete-object` with `clusters`, which nothing does: the hub cannot take away what a run has not applied, and what it
+/// has applied goes with its step.
+pub(in super::super) fn refuse_deletion(clusters: &Node<'_>) {
+    clusters.refuse(
+        "objects in clusters are not deleted by a step: take the apply-object step that applied it out of the workflow, or \
+         give that an if that does not hold; what a run that has succeeded does not apply goes from its clusters",
+    );
+}
+
+fn written(node: &Node<'_>, shape: &Shape, verb: Verb) -> Option<ApplyObject> {
+    let object = node.object(shape)?;
     let value = object.required("value", "write the object")?;
     // Its other fields are the API server's to understand.
     let open = value.open_object()?;
@@ -51,7 +94,7 @@ pub(super) fn apply(node: &Node<'_>) -> Option<ApplyObject> {
         .as_ref()
         .and_then(|m| m.required("name", "name the object"));
     let namespace = metadata.as_ref().and_then(|m| m.optional("namespace"));
-    let named = read(Verb::Apply, api_version, kind, namespace, name)?;
+    let named = read(verb, api_version, kind, namespace, name)?;
     Some(ApplyObject {
         object: named,
         value: value.value.clone(),
@@ -60,7 +103,16 @@ pub(super) fn apply(node: &Node<'_>) -> Option<ApplyObject> {
 
 /// `read-object` and `delete-object`.
 pub(super) fn named(node: &Node<'_>, verb: Verb) -> Option<HubObject> {
-    let object = node.object(&NAMED)?;
+    of_shape(node, &NAMED, verb)
+}
+
+/// The object of a `wait`.
+pub(in super::super) fn waited(node: &Node<'_>) -> Option<HubObject> {
+    of_shape(node, &WAITED, Verb::Read)
+}
+
+fn of_shape(node: &Node<'_>, shape: &Shape, verb: Verb) -> Option<HubObject> {
+    let object = node.object(shape)?;
     let api_version = object.required("apiVersion", "name the API version of the object");
     let kind = object.required("kind", "name the kind of the object");
     let name = object.required("name", "name the object");
@@ -133,12 +185,15 @@ fn read(
 /// or show in a status what few may read, is left to those who have the rights themselves.
 fn permitted(verb: Verb, api_version: &str, kind: &str) -> Result<(), String> {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let reads = matches!(verb, Verb::Read | Verb::There(ClusterVerb::Read));
     match (group, kind) {
-        ("", "Secret") if verb == Verb::Read => Err(
+        ("", "Secret") if reads => Err(
             "Secrets are not read by steps: their content would stand in the application's status; take a header of a \
              request from one by valueFrom.secretKeyRef"
                 .to_owned(),
         ),
+        // What an agent may write is its cluster's to say, as with the objects of a component.
+        _ if matches!(verb, Verb::There(_)) => Ok(()),
         ("", "Secret" | "ServiceAccount") => Err(format!(
             "{kind}s are not written by steps: they give rights that their author may not have; create it beside the application"
         )),

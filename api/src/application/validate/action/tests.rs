@@ -256,12 +256,12 @@ fn objects_are_refused_by_name() {
         (
             "apply-object",
             json!({"cluster": "c1", "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}}),
-            "properties.cluster: objects in clusters are not supported here yet: deliver them as a component of type k8s-objects",
+            "properties.cluster: is not known here: write clusters: [c1, c2], or labels such as clusters: {region: east}",
         ),
         (
             "read-object",
             json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "ConfigMap", "name": "x"}),
-            "properties.clusters: objects in clusters are not supported here yet: deliver them as a component of type k8s-objects",
+            "properties.clusters: cannot come from an input: write the clusters, or their labels",
         ),
         (
             "delete-object",
@@ -303,7 +303,7 @@ fn objects_are_refused_by_name() {
     }
     assert_eq!(lines("read-object", &json!({"kind": "ConfigMap"})).len(), 2);
     let read = understood("read-object", &map("Bundle", "roundhouse.dev/v1alpha1"));
-    assert_eq!(read.kind(), ActionKind::ReadObject);
+    assert_eq!(read.step_type(), "read-object");
 }
 
 #[test]

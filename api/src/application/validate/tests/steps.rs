@@ -1,7 +1,7 @@
 //! One row per rule on steps, alone and together.
 
 use super::{check, refused, set, valid};
-use crate::application::{Condition, Feedback, OutputSource, order, validate};
+use crate::application::{ClusterVerb, Condition, Feedback, OutputSource, StepKind, order, validate};
 use serde_json::{Value, json};
 
 #[test]
@@ -305,6 +305,172 @@ fn what_steps_have_in_common() {
     }
 }
 
+/// A `wait` over an object with these properties.
+fn waits(properties: &Value) -> Value {
+    let mut step = json!({"type": "wait", "properties": {"object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}});
+    for (key, value) in properties.as_object().unwrap() {
+        step["properties"][key] = value.clone();
+    }
+    step
+}
+
+/// A step with an object in clusters.
+fn there(type_: &str, properties: &Value) -> Value {
+    let mut step = json!({"type": type_, "properties": properties});
+    if type_ == "apply-object" && step["properties"].get("value").is_none() {
+        step["properties"]["value"] =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    }
+    step
+}
+
+#[test]
+fn inputs_fill_in_objects_in_clusters_but_not_what_they_are_and_where() {
+    for (type_, key, start, part) in [
+        ("apply-object", "value.data.a", "", ""),
+        ("apply-object", "value.metadata.name", "", ""),
+        ("apply-object", "value.metadata.labels.a", "", ""),
+        ("read-object", "name", "", ""),
+        (
+            "apply-object",
+            "value",
+            ".inputs[0].parameterKey: ",
+            "goes below value",
+        ),
+        (
+            "apply-object",
+            "value.kind",
+            ".inputs[0].parameterKey: ",
+            "neither its kind nor its namespace",
+        ),
+        (
+            "apply-object",
+            "value.metadata",
+            ".inputs[0].parameterKey: ",
+            "neither its kind nor its namespace",
+        ),
+        (
+            "apply-object",
+            "value.metadata.namespace",
+            ".inputs[0].parameterKey: ",
+            "neither its kind",
+        ),
+        (
+            "apply-object",
+            "clusters",
+            ".inputs[0].parameterKey: ",
+            "nor the clusters",
+        ),
+        (
+            "read-object",
+            "namespace",
+            ".inputs[0].parameterKey: ",
+            "goes into name",
+        ),
+    ] {
+        let mut spec = valid();
+        set(
+            &mut spec,
+            "/workflow/steps/-",
+            json!({"name": "gives", "type": "export", "properties": {"value": 1},
+            "outputs": [{"name": "u", "valueFrom": "output"}]}),
+        );
+        let mut step = match type_ {
+            "apply-object" => there(type_, &json!({"clusters": {}})),
+            _ => there(
+                type_,
+                &json!({"clusters": {}, "apiVersion": "v1", "kind": "Pod", "name": "x"}),
+            ),
+        };
+        step["name"] = json!("takes");
+        step["inputs"] = json!([{"from": "u", "parameterKey": key}]);
+        let at = spec["workflow"]["steps"].as_array().unwrap().len();
+        set(&mut spec, "/workflow/steps/-", step);
+        let refused: Vec<String> = match validate(&spec) {
+            Ok(_) => Vec::new(),
+            Err(violations) => violations.iter().map(ToString::to_string).collect(),
+        };
+        if part.is_empty() {
+            assert_eq!(refused, [""; 0], "{key}");
+        } else {
+            assert_eq!(refused.len(), 1, "{key}: {refused:?}");
+            let start = format!("spec.workflow.steps[{at}]{start}");
+            assert!(
+                refused[0].starts_with(&start) && refused[0].contains(part),
+                "{refused:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn objects_in_clusters_are_understood() {
+    let mut spec = valid();
+    let at = spec["workflow"]["steps"].as_array().unwrap().len();
+    for mut step in [
+        there(
+            "apply-object",
+            &json!({"clusters": {"matchExpressions": [{"key": "region", "operator": "Exists"}]}}),
+        ),
+        there(
+            "read-object",
+            &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x", "namespace": "n"}),
+        ),
+    ] {
+        let output = format!("of-{}", step["type"].as_str().unwrap());
+        step["outputs"] = json!([{"name": output, "valueFrom": "output.metadata.uid"}]);
+        set(&mut spec, "/workflow/steps/-", step);
+    }
+    let valid = validate(&spec).unwrap();
+    let objects: Vec<_> = valid.steps[at..]
+        .iter()
+        .map(|step| {
+            let StepKind::ClusterObject(object) = &step.kind else {
+                panic!("{step:?}");
+            };
+            let OutputSource::Feedback {
+                component: None,
+                read,
+            } = &step.outputs[0].value
+            else {
+                panic!("{:?}", step.outputs);
+            };
+            assert_eq!(read, &Feedback::Path(".metadata.uid".to_owned()));
+            (
+                object.verb,
+                object.identity(),
+                object.placement.placement[0].clone(),
+            )
+        })
+        .collect();
+    assert_eq!(objects[0].0, ClusterVerb::Apply);
+    assert_eq!(
+        objects[0]
+            .2
+            .cluster_selector
+            .as_ref()
+            .unwrap()
+            .match_expressions
+            .len(),
+        1
+    );
+    assert_eq!(objects[1].0, ClusterVerb::Read);
+    assert_eq!(
+        objects[1].1,
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "n"}})
+    );
+    assert_eq!(objects[1].2.clusters.as_deref(), Some(&["c1".to_owned()][..]));
+    // It has no output on the hub that others could name as a whole.
+    let name = &valid.steps[at].name;
+    set(
+        &mut spec,
+        "/workflow/steps/-",
+        json!({"name": "told", "type": "suspend", "if": format!("{name}.output.metadata.uid == 'x'")}),
+    );
+    let refused = validate(&spec).unwrap_err();
+    assert!(refused[0].to_string().contains("has no output"), "{refused:?}");
+}
+
 #[test]
 fn properties_of_steps() {
     for (step, start, part) in [
@@ -332,6 +498,92 @@ fn properties_of_steps() {
             json!({"type": "wait", "properties": {"until": {"ready": 1}, "steps": ["x"]}}),
             ".properties.steps[0]: ",
             "there is no step named \"x\"",
+        ),
+        (
+            waits(&json!({"until": "object.data.a =="})),
+            ".properties.until: ",
+            "line 1, column",
+        ),
+        (
+            waits(&json!({"until": "fleet.ready > 1"})),
+            ".properties.until: ",
+            "there is no \"fleet\" here",
+        ),
+        (
+            waits(&json!({"until": {"ready": "90%"}})),
+            ".properties.until: ",
+            "counts clusters, and object says to look at an object: write an expression over object",
+        ),
+        (
+            waits(&json!({})),
+            ".properties.until: ",
+            "is required: write an expression over object, such as \"object.status.phase == 'Ready'\"",
+        ),
+        (
+            waits(&json!({"until": "true", "steps": ["east"]})),
+            ".properties.steps: ",
+            "keep one of them",
+        ),
+        (
+            waits(&json!({"until": "true", "object": {"apiVersion": "v1", "kind": "ConfigMap"}})),
+            ".properties.object.name: ",
+            "is required: name the object",
+        ),
+        (
+            waits(&json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Secret", "name": "x"}})),
+            ".properties.object.kind: ",
+            "Secrets are not read by steps",
+        ),
+        (
+            waits(
+                &json!({"until": "true", "object": {"apiVersion": "v1", "kind": "Pod", "name": "x", "clusters": ["c1"]}}),
+            ),
+            ".properties.object.clusters: ",
+            "a read-object step with clusters waits",
+        ),
+        (
+            there("apply-object", &json!({"clusters": []})),
+            ".properties.clusters: ",
+            "is empty, so that the step selects no cluster",
+        ),
+        (
+            there("apply-object", &json!({"clusters": ["C1"]})),
+            ".properties.clusters[0]: ",
+            "is not a DNS label",
+        ),
+        (
+            there("apply-object", &json!({"clusters": {"region": 3}})),
+            ".properties.clusters.region: ",
+            "expected a string",
+        ),
+        (
+            there(
+                "apply-object",
+                &json!({"clusters": ["c1"], "value": {"kind": "ConfigMap", "metadata": {"name": "x"}}}),
+            ),
+            ".properties.value.apiVersion: ",
+            "is required",
+        ),
+        (
+            there("apply-object", &json!({"clusters": ["c1"], "cluster": "c2"})),
+            ".properties.cluster: ",
+            "write clusters: [c1, c2], or labels",
+        ),
+        (
+            there(
+                "read-object",
+                &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Secret", "name": "x"}),
+            ),
+            ".properties.kind: ",
+            "Secrets are not read by steps",
+        ),
+        (
+            there(
+                "delete-object",
+                &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x"}),
+            ),
+            ".properties.clusters: ",
+            "objects in clusters are not deleted by a step: take the apply-object step that applied it out of the workflow",
         ),
         (
             json!({"type": "fail", "properties": {"mesage": "x"}}),
@@ -575,8 +827,8 @@ fn the_seeds_database_example_is_understood() {
         panic!("{:?}", valid.steps[0]);
     };
     assert_eq!(
-        (component.as_str(), read),
-        ("my-db", &Feedback::Path(".status.connSecret".to_owned()))
+        (component.as_deref(), read),
+        (Some("my-db"), &Feedback::Path(".status.connSecret".to_owned()))
     );
     let deploy = valid.steps[1].kind.deploy().unwrap();
     assert_eq!(deploy.only.as_deref(), Some("my-app"));

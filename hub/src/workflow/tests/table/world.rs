@@ -45,6 +45,10 @@ fn step(type_: Type) -> Value {
         Type::Wait => {
             json!({"type": "wait", "properties": {"until": "fleet.failed < 2 ? fleet.ready == fleet.clusters : fleet.lost == 0"}})
         }
+        Type::Look => json!({"type": "wait", "properties": {"until": "!has(object.closed)",
+            "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}}}),
+        Type::Object => json!({"type": "apply-object", "properties": {"clusters": {"region": "east"},
+            "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}}}}),
         Type::Act => json!({"type": "request", "properties": {"url": "https://example.org"}}),
         Type::Export => json!({"type": "export", "properties": {"value": 1}}),
         Type::Rollback => json!({"type": "rollback"}),
@@ -164,7 +168,11 @@ impl World {
     }
 
     fn show(&mut self, step: &str, evidence: StepEvidence) {
-        self.evidence.steps.insert(step.to_owned(), evidence);
+        let of = match (self.type_, step) {
+            (Type::Object, STEP) => &mut self.evidence.objects,
+            _ => &mut self.evidence.steps,
+        };
+        of.insert(step.to_owned(), evidence);
     }
 
     fn came(&mut self, attempt: u32, outcome: Outcome) {
@@ -182,7 +190,7 @@ impl World {
         self.show("before", clusters(&[Ready, Ready]));
         self.look();
         self.show("before", clusters(&[Applied, Applied]));
-        if matches!(self.type_, Type::Deploy | Type::Group) {
+        if matches!(self.type_, Type::Deploy | Type::Object | Type::Group) {
             self.show(placing(self.type_), clusters(&[Applied, Applied]));
         }
     }
@@ -206,18 +214,20 @@ impl World {
             Phase::Suspending => world.workflow().suspend = true,
             Phase::Succeeded => match type_ {
                 Type::Suspend => world.workflow().suspend = false,
-                Type::Act => world.came(1, done()),
+                Type::Look | Type::Act => world.came(1, done()),
                 _ => world.show(placing(type_), clusters(&[Ready, Ready])),
             },
             Phase::Retrying => match type_ {
-                Type::Deploy | Type::Group => world.show(placing(type_), refused()),
+                Type::Deploy | Type::Object | Type::Group => world.show(placing(type_), refused()),
                 Type::Wait => world.show("before", clusters(&[Failed, Failed])),
-                Type::Act => world.came(1, fails()),
+                Type::Look | Type::Act => world.came(1, fails()),
                 _ => return None,
             },
             Phase::Failed => match type_ {
                 Type::Deploy | Type::Group => world.show(placing(type_), clusters(&[Failed, Failed])),
-                Type::Suspend | Type::Wait | Type::Act => world.pass(Duration::from_secs(3600)),
+                Type::Suspend | Type::Wait | Type::Look | Type::Act | Type::Object => {
+                    world.pass(Duration::from_secs(3600));
+                }
                 _ => {}
             },
         }
@@ -257,8 +267,9 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
     let started = phase != Phase::Pending;
     let open = matches!(phase, Phase::Running | Phase::Retrying | Phase::Suspending);
     let placing_type = matches!(type_, Type::Deploy | Type::Group);
-    let watching = started && (placing_type || type_ == Type::Wait);
-    let acting = started && type_ == Type::Act;
+    let own_clusters = placing_type || type_ == Type::Object;
+    let watching = started && (own_clusters || type_ == Type::Wait);
+    let acting = started && matches!(type_, Type::Look | Type::Act);
     let one = |change: &dyn Fn(&mut World)| {
         let mut world = reached.clone();
         change(&mut world);
@@ -291,7 +302,7 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
         Event::FailedWithin if watching => show(clusters(&[Failed, Ready])),
         Event::FailedOver if watching => told(clusters(&[Failed, Failed])),
         Event::Unreachable if watching => told(clusters(&[Ready, Unreachable])),
-        Event::Refused if started && placing_type => told(refused()),
+        Event::Refused if started && own_clusters => told(refused()),
         Event::Blocked if started && placing_type => told(StepEvidence::Blocked {
             message: "there is no Placement \"regions\"".to_owned(),
         }),

@@ -1,0 +1,80 @@
+//! The objects that steps have in clusters, with what other steps gave put in; pure.
+
+use super::{
+    Evidence, Reach, Spec,
+    reach::of_step,
+    run::Run,
+    spec::{Action, Step},
+};
+use jiff::Timestamp;
+use roundhouse_api::application::{ClusterObjectStep, ClusterVerb, WaitFor, WorkflowStatus};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// An object that a step has in clusters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepObject<'s> {
+    /// The step.
+    pub step: &'s Step,
+    /// Where the object goes.
+    pub object: &'s ClusterObjectStep,
+    /// What the step waits for, of each cluster.
+    pub wait: WaitFor,
+    /// `None`: nothing of it is wanted any more.
+    pub reach: Option<Reach>,
+    /// The object, where the step follows the fleet; or why it cannot be told.
+    pub manifest: Option<Result<Value, String>>,
+}
+
+/// The objects of a workflow's steps. One that was applied follows the fleet once the run has succeeded, as placing steps
+/// do; one that was only read is given up then.
+pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<StepObject<'s>> {
+    let places = spec.places();
+    let steps = places.iter().filter_map(|at| {
+        let step = spec.at(*at)?;
+        match &step.action {
+            Action::ClusterObject { object, deploy } => Some((step, object.as_ref(), deploy.wait)),
+            _ => None,
+        }
+    });
+    let steps: Vec<_> = steps.collect();
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let own = workflow.filter(|workflow| spec.is_of(workflow));
+    let ended = own.is_some_and(|workflow| workflow.finished);
+    let evidence = Evidence::default();
+    let run = Run {
+        spec,
+        evidence: &evidence,
+        now: Timestamp::UNIX_EPOCH,
+        phase: None,
+        workflow: own.cloned().unwrap_or_default(),
+        effects: Vec::new(),
+        judged: BTreeSet::new(),
+        wake: None,
+    };
+    let of = |(step, object, wait): (&'s Step, &'s ClusterObjectStep, WaitFor)| {
+        let reach = of_step(own, &step.name);
+        let read = ended && object.verb == ClusterVerb::Read && reach == Some(Reach::Live);
+        let reach = reach.filter(|_| !read);
+        let manifest = (reach == Some(Reach::Live)).then(|| {
+            let filled = run.filled(step, &object.properties)?;
+            object.manifest(&filled).map_err(|violations| {
+                let first = violations.first().map(ToString::to_string);
+                format!(
+                    "with its inputs the step is refused: {}",
+                    first.unwrap_or_default()
+                )
+            })
+        });
+        StepObject {
+            step,
+            object,
+            wait,
+            reach,
+            manifest,
+        }
+    };
+    steps.into_iter().map(of).collect()
+}
