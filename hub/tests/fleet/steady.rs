@@ -64,7 +64,7 @@ async fn live(size: &Size) {
         );
     };
     let member = |n: usize| {
-        let region = if n % 2 == 0 { "east" } else { "west" };
+        let region = if n.is_multiple_of(2) { "east" } else { "west" };
         let shard = (n / 2 % size.shards).to_string();
         let labels = vec![("region", region.to_owned()), ("shard", shard)];
         (format!("{region}-{n:03}"), labels)
