@@ -353,12 +353,15 @@ pub(super) fn waiting(
         named(&judged.waiting),
         named(blocking)
     );
+    // Nothing is asked.
+    status.held_deletes = None;
     let verdict = deletes_held(condition::Status::False, WAITS_FOR_CLUSTERS, message);
     condition::set(&mut status.conditions, verdict, Some(app.generation), now);
 }
 
 /// Sets `DeletesHeld` for a run that has not succeeded: what an earlier one left to ask says nothing any more.
 pub(super) fn unjudged(status: &mut ApplicationStatus, generation: i64, now: Timestamp) {
+    status.held_deletes = None;
     if condition::get(&status.conditions, DELETES_HELD).is_none() {
         return;
     }

@@ -125,6 +125,7 @@ async fn confirmed_removals_wait_for_what_replaces_them_and_say_so() {
     world.rest().await;
     let status = world.status("app").await;
     assert_eq!(verdict(&status), Some(("False", "WaitsForClusters")));
+    assert_eq!(status.held_deletes, None, "nothing is asked any more");
     assert_eq!(
         condition::get(&status.conditions, "DeletesHeld").unwrap().message,
         "4 clusters keep default/app until what replaces it runs: c2, c3, c4, c5; waiting for c1"
