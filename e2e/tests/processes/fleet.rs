@@ -14,23 +14,9 @@ use roundhouse_e2e::{
 };
 use serde_json::Value;
 
-/// Runs `roundhouse` with the kubeconfig of the yard's hub.
-async fn roundhouse(yard: &Yard, words: &[&str]) -> Result<Ended> {
-    let hub = yard
-        .home
-        .path()
-        .join("hub/admin.kubeconfig")
-        .display()
-        .to_string();
-    let words = words.iter().copied().chain(["--kubeconfig", hub.as_str()]);
-    Process::start(&binaries()?.roundhouse, words, yard.home.path())?
-        .wait()
-        .await
-}
-
-/// The same; it has to succeed.
+/// Runs `roundhouse` against the hub; it has to succeed.
 pub(crate) async fn done(yard: &Yard, words: &[&str]) -> Result<Ended> {
-    let ended = roundhouse(yard, words).await?;
+    let ended = yard.roundhouse(words).await?;
     ensure!(
         ended.status.success(),
         "{words:?}: {}\n{}",
@@ -42,7 +28,7 @@ pub(crate) async fn done(yard: &Yard, words: &[&str]) -> Result<Ended> {
 
 /// The same; it has to fail with this code, and say what to try.
 async fn refused(yard: &Yard, words: &[&str], code: &str) -> Result<Ended> {
-    let ended = roundhouse(yard, words).await?;
+    let ended = yard.roundhouse(words).await?;
     assert_eq!(ended.status.code(), Some(1), "{words:?}: {}", ended.stderr);
     for part in [format!("[{code}]"), "\ncause: ".to_owned(), "\ntry: ".to_owned()] {
         assert!(

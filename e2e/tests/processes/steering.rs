@@ -5,9 +5,8 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use roundhouse_e2e::{
-    binaries::binaries,
     kubectl::Kubectl,
-    process::{Ended, Process, Signal, soon},
+    process::{Signal, soon},
 };
 use serde_json::{Value, json};
 
@@ -17,34 +16,6 @@ const FAILED: i32 = 3;
 const REFUSED: i32 = 3;
 const AWAITING: i32 = 5;
 const TIMED_OUT: i32 = 124;
-
-/// Runs `roundhouse` with the hub's kubeconfig.
-async fn roundhouse(yard: &Yard, words: &[&str]) -> Result<Ended> {
-    let kubeconfig = yard
-        .home
-        .path()
-        .join("hub/admin.kubeconfig")
-        .display()
-        .to_string();
-    let all = words.iter().copied().chain(["--kubeconfig", &kubeconfig]);
-    Process::start(&binaries()?.roundhouse, all, yard.home.path())?
-        .wait()
-        .await
-}
-
-/// Runs it and checks the exit status; returns what it printed.
-async fn ends(yard: &Yard, code: i32, words: &[&str]) -> Result<String> {
-    let ended = roundhouse(yard, words).await?;
-    ensure!(
-        ended.status.code() == Some(code),
-        "roundhouse {} ended with {}, not {code}\n{}{}",
-        words.join(" "),
-        ended.status,
-        ended.stdout,
-        ended.stderr
-    );
-    Ok(ended.stdout + &ended.stderr)
-}
 
 fn spec(image: &str, steps: &Value) -> Value {
     json!({"components": [{"name": "web", "type": "webservice", "properties": {"image": image, "replicas": 10}}],
@@ -88,7 +59,7 @@ async fn asked(yard: &Yard, member: &str) -> Result<Option<i32>> {
 #[tokio::test]
 async fn region_east_first_then_approval_then_west() -> Result<()> {
     let yard = Yard::start().await?;
-    let absent = ends(&yard, 1, &["status", "web"]).await?;
+    let absent = yard.ends(1, &["status", "web"]).await?;
     ensure!(
         absent.contains("there is no application default/web [E-APPLICATION]"),
         "{absent}"
@@ -97,41 +68,40 @@ async fn region_east_first_then_approval_then_west() -> Result<()> {
     let steps = json!([region("east", "70%"), approve, region("west", "30%")]);
     apply(&yard, spec("nginx:1.28", &steps)).await?;
 
-    let watched = ends(
-        &yard,
-        AWAITING,
-        &["watch", "web", "--until", "ready", "--timeout", "60s"],
-    )
-    .await?;
+    let watched = yard
+        .ends(
+            AWAITING,
+            &["watch", "web", "--until", "ready", "--timeout", "60s"],
+        )
+        .await?;
     ensure!(watched.contains("look at the graphs of east"), "{watched}");
     assert_eq!(
         (asked(&yard, "east-1").await?, asked(&yard, "west-1").await?),
         (Some(7), None)
     );
-    let status = ends(&yard, AWAITING, &["status", "web"]).await?;
+    let status = yard.ends(AWAITING, &["status", "web"]).await?;
     ensure!(status.contains("try:   roundhouse resume web"), "{status}");
-    let json = ends(&yard, AWAITING, &["status", "web", "-o", "json"]).await?;
+    let json = yard.ends(AWAITING, &["status", "web", "-o", "json"]).await?;
     let json: Value = serde_json::from_str(&json)?;
     assert_eq!(
         (json["state"].as_str(), json["exitStatus"].as_i64()),
         (Some("awaiting"), Some(5))
     );
-    let refused = ends(&yard, REFUSED, &["approve", "web", "--hash", "0123456789abcdef"]).await?;
+    let refused = yard
+        .ends(REFUSED, &["approve", "web", "--hash", "0123456789abcdef"])
+        .await?;
     ensure!(refused.contains("no removal waits for an approval"), "{refused}");
 
-    let resumed = ends(&yard, 0, &["resume", "web"]).await?;
+    let resumed = yard.ends(0, &["resume", "web"]).await?;
     assert_eq!(resumed, "application default/web resumed\n");
-    let watched = ends(
-        &yard,
-        0,
-        &["watch", "web", "--until", "ready", "--timeout", "60s"],
-    )
-    .await?;
+    let watched = yard
+        .ends(0, &["watch", "web", "--until", "ready", "--timeout", "60s"])
+        .await?;
     ensure!(watched.contains("delivered"), "{watched}");
     assert_eq!(asked(&yard, "west-1").await?, Some(3));
-    let status = ends(&yard, 0, &["status", "web", "-o", "tree"]).await?;
+    let status = yard.ends(0, &["status", "web", "-o", "tree"]).await?;
     ensure!(status.contains("2/2 clusters, 10/10 replicas ready"), "{status}");
-    let again = ends(&yard, REFUSED, &["resume", "web"]).await?;
+    let again = yard.ends(REFUSED, &["resume", "web"]).await?;
     ensure!(again.contains("it is not suspended: it is delivered"), "{again}");
 
     if let Err(skipped) = Kubectl::installed().await {
@@ -163,58 +133,52 @@ async fn a_run_is_paused_goes_on_is_terminated_and_starts_again() -> Result<()> 
     let yard = Yard::start().await?;
     yard.agents[1].signal(Signal::Stop).await?;
     apply(&yard, at_once("nginx:1.28")).await?;
-    let late = ends(
-        &yard,
-        TIMED_OUT,
-        &["watch", "web", "--until", "ready", "--timeout", "3s"],
-    )
-    .await?;
+    let late = yard
+        .ends(
+            TIMED_OUT,
+            &["watch", "web", "--until", "ready", "--timeout", "3s"],
+        )
+        .await?;
     ensure!(late.contains("[E-TIMEOUT]") && late.contains("west-1"), "{late}");
-    ends(&yard, IN_PROGRESS, &["status", "web"]).await?;
-    let refused = ends(&yard, REFUSED, &["resume", "web"]).await?;
+    yard.ends(IN_PROGRESS, &["status", "web"]).await?;
+    let refused = yard.ends(REFUSED, &["resume", "web"]).await?;
     ensure!(
         refused.contains("it is not suspended: it is delivering"),
         "{refused}"
     );
 
-    ends(&yard, 0, &["suspend", "web"]).await?;
-    ends(
-        &yard,
+    yard.ends(0, &["suspend", "web"]).await?;
+    yard.ends(
         AWAITING,
         &["watch", "web", "--until", "ready", "--timeout", "60s"],
     )
     .await?;
-    let again = ends(&yard, 0, &["suspend", "web"]).await?;
+    let again = yard.ends(0, &["suspend", "web"]).await?;
     assert_eq!(again, "application default/web is suspended already\n");
-    ends(&yard, 0, &["resume", "web"]).await?;
+    yard.ends(0, &["resume", "web"]).await?;
 
-    ends(&yard, 0, &["terminate", "web"]).await?;
-    ends(
-        &yard,
+    yard.ends(0, &["terminate", "web"]).await?;
+    yard.ends(
         FAILED,
         &["watch", "web", "--until", "delivered", "--timeout", "60s"],
     )
     .await?;
-    let status = ends(&yard, FAILED, &["status", "web"]).await?;
+    let status = yard.ends(FAILED, &["status", "web"]).await?;
     ensure!(status.contains("try:   roundhouse restart web"), "{status}");
-    let again = ends(&yard, 0, &["terminate", "web"]).await?;
+    let again = yard.ends(0, &["terminate", "web"]).await?;
     assert_eq!(again, "application default/web is terminated already\n");
-    ends(&yard, REFUSED, &["suspend", "web"]).await?;
+    yard.ends(REFUSED, &["suspend", "web"]).await?;
 
-    let unknown = ends(&yard, REFUSED, &["restart", "web", "--step", "north"]).await?;
+    let unknown = yard.ends(REFUSED, &["restart", "web", "--step", "north"]).await?;
     ensure!(
         unknown.contains("it has no step north; its steps are both"),
         "{unknown}"
     );
     yard.agents[1].signal(Signal::Continue).await?;
-    ends(&yard, 0, &["restart", "web"]).await?;
-    ends(
-        &yard,
-        0,
-        &["watch", "web", "--until", "ready", "--timeout", "60s"],
-    )
-    .await?;
-    let ended = ends(&yard, REFUSED, &["terminate", "web"]).await?;
+    yard.ends(0, &["restart", "web"]).await?;
+    yard.ends(0, &["watch", "web", "--until", "ready", "--timeout", "60s"])
+        .await?;
+    let ended = yard.ends(REFUSED, &["terminate", "web"]).await?;
     ensure!(ended.contains("its run has ended"), "{ended}");
     Ok(())
 }
@@ -231,36 +195,36 @@ async fn a_run_starts_again_from_a_step_and_keeps_what_is_before_it() -> Result<
         spec("nginx:1.28", &json!([east, approve, region("west", "30%")])),
     )
     .await?;
-    ends(&yard, AWAITING, &ready).await?;
-    ends(&yard, 0, &["resume", "web"]).await?;
-    ends(&yard, 0, &ready).await?;
+    yard.ends(AWAITING, &ready).await?;
+    yard.ends(0, &["resume", "web"]).await?;
+    yard.ends(0, &ready).await?;
     let steps = async |code| -> Result<Value> {
-        let text = ends(&yard, code, &["status", "web", "-o", "json"]).await?;
+        let text = yard.ends(code, &["status", "web", "-o", "json"]).await?;
         let status: Value = serde_json::from_str(&text).context(text)?;
         Ok(status["status"]["workflow"]["steps"].clone())
     };
     let before = steps(0).await?;
 
-    let restarted = ends(&yard, 0, &["restart", "web", "--step", "approve"]).await?;
+    let restarted = yard.ends(0, &["restart", "web", "--step", "approve"]).await?;
     assert_eq!(restarted, "application default/web restarted from step approve\n");
-    ends(&yard, AWAITING, &ready).await?;
+    yard.ends(AWAITING, &ready).await?;
     let again = steps(AWAITING).await?;
     assert_eq!(again[0], before[0], "east keeps its outcome");
     assert_eq!(
         (again[1]["phase"].as_str(), again[2]["phase"].as_str()),
         (Some("suspending"), Some("pending"))
     );
-    let refused = ends(&yard, REFUSED, &["restart", "web", "--step", "west"]).await?;
+    let refused = yard.ends(REFUSED, &["restart", "web", "--step", "west"]).await?;
     ensure!(refused.contains("step west has not started"), "{refused}");
-    let status = ends(&yard, AWAITING, &["status", "web"]).await?;
+    let status = yard.ends(AWAITING, &["status", "web"]).await?;
     ensure!(status.contains("east (East first)"), "{status}");
     assert_eq!(
         (asked(&yard, "east-1").await?, asked(&yard, "west-1").await?),
         (Some(7), Some(3)),
         "what was delivered stays"
     );
-    ends(&yard, 0, &["resume", "web"]).await?;
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &["resume", "web"]).await?;
+    yard.ends(0, &ready).await?;
     let after = steps(0).await?;
     assert_eq!(after[0], before[0]);
     assert_ne!(
@@ -276,10 +240,10 @@ async fn a_rollback_delivers_an_old_content_and_the_history_shows_it() -> Result
     let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
     for image in ["nginx:1.28", "nginx:1.29"] {
         apply(&yard, at_once(image)).await?;
-        ends(&yard, 0, &ready).await?;
+        yard.ends(0, &ready).await?;
     }
     let history = async || -> Result<Value> {
-        let text = ends(&yard, 0, &["history", "web", "-o", "json"]).await?;
+        let text = yard.ends(0, &["history", "web", "-o", "json"]).await?;
         serde_json::from_str(&text).context(text)
     };
     let delivered = |history: &Value, at: usize| history[at]["deliveredAt"].is_string();
@@ -303,25 +267,25 @@ async fn a_rollback_delivers_an_old_content_and_the_history_shows_it() -> Result
         (&json!(0), &json!(2))
     );
 
-    let back = ends(&yard, 0, &["rollback", "web"]).await?;
+    let back = yard.ends(0, &["rollback", "web"]).await?;
     assert_eq!(back, "application default/web goes back to web-v1\n");
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &ready).await?;
     for member in ["east-1", "west-1"] {
         assert_eq!(yard.web(member).await?.2, "nginx:1.28", "{member}");
     }
     assert_eq!(history().await?[0]["current"], json!(true));
-    let already = ends(&yard, REFUSED, &["rollback", "web", "--to", "1"]).await?;
+    let already = yard.ends(REFUSED, &["rollback", "web", "--to", "1"]).await?;
     ensure!(
         already.contains("its spec is that of web-v1 already"),
         "{already}"
     );
-    let unknown = ends(&yard, REFUSED, &["rollback", "web", "--to", "9"]).await?;
+    let unknown = yard.ends(REFUSED, &["rollback", "web", "--to", "9"]).await?;
     ensure!(
         unknown.contains("no revision 9 of it; it has web-v1, web-v2"),
         "{unknown}"
     );
-    ends(&yard, 0, &["rollback", "web", "--to", "web-v2"]).await?;
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &["rollback", "web", "--to", "web-v2"]).await?;
+    yard.ends(0, &ready).await?;
     assert_eq!(yard.web("west-1").await?.2, "nginx:1.29");
     Ok(())
 }
@@ -331,10 +295,10 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
     let yard = Yard::of(&[("east-1", "east"), ("west-1", "west"), ("west-2", "west")]).await?;
     let ready = ["watch", "web", "--until", "ready", "--timeout", "60s"];
     apply(&yard, at_once("nginx:1.28")).await?;
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &ready).await?;
     apply(&yard, spec("nginx:1.28", &json!([region("east", "70%")]))).await?;
     soon("the removals held", async || {
-        let ended = roundhouse(&yard, &["status", "web", "-o", "json"]).await?;
+        let ended = yard.roundhouse(&["status", "web", "-o", "json"]).await?;
         Ok(if ended.status.code() == Some(AWAITING) {
             Ok(())
         } else {
@@ -342,13 +306,14 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
         })
     })
     .await?;
-    let status: Value =
-        serde_json::from_str(&ends(&yard, AWAITING, &["status", "web", "-o", "json"]).await?)?;
+    let status: Value = serde_json::from_str(&yard.ends(AWAITING, &["status", "web", "-o", "json"]).await?)?;
     let advice = status["try"][0].as_str().context("no advice")?.to_owned();
     let hash = advice
         .strip_prefix("roundhouse approve web --hash ")
         .context(advice.clone())?;
-    let wrong = ends(&yard, REFUSED, &["approve", "web", "--hash", "0123456789abcdef"]).await?;
+    let wrong = yard
+        .ends(REFUSED, &["approve", "web", "--hash", "0123456789abcdef"])
+        .await?;
     ensure!(
         wrong.contains(&format!("what waits for an approval is {hash}")),
         "{wrong}"
@@ -359,18 +324,18 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
         status["status"]["heldDeletes"]["clusters"],
         json!(["west-1", "west-2"])
     );
-    ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    yard.ends(0, &["approve", "web", "--hash", hash]).await?;
     // What is approved awaits nobody any more, whether the hub has taken it up or not.
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &ready).await?;
     soon("west lets go", async || {
         let left = (asked(&yard, "west-1").await?, asked(&yard, "west-2").await?);
         Ok(if left == (None, None) { Ok(()) } else { Err(left) })
     })
     .await?;
-    ends(&yard, 0, &["approve", "web", "--hash", hash]).await?;
+    yard.ends(0, &["approve", "web", "--hash", hash]).await?;
     // The Bundles go before the status says so.
     soon("nothing held", async || {
-        let ended = roundhouse(&yard, &["status", "web"]).await?;
+        let ended = yard.roundhouse(&["status", "web"]).await?;
         Ok(if ended.status.code() == Some(0) {
             Ok(())
         } else {
@@ -378,6 +343,6 @@ async fn held_removals_go_ahead_when_their_hash_is_approved() -> Result<()> {
         })
     })
     .await?;
-    ends(&yard, 0, &ready).await?;
+    yard.ends(0, &ready).await?;
     Ok(())
 }

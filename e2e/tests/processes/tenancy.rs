@@ -10,7 +10,7 @@ use kube::{
 use roundhouse_api::condition;
 use roundhouse_e2e::{
     binaries::binaries,
-    process::{Ended, Process, soon},
+    process::{Process, soon},
 };
 use serde_json::{Value, json};
 
@@ -23,35 +23,14 @@ fn application() -> Value {
             "workflow": {"steps": [{"name": "all", "type": "deploy", "properties": {"placement": [{}]}}]}}})
 }
 
-/// Runs `roundhouse` in the yard's directory.
-async fn roundhouse(yard: &Yard, words: &[&str]) -> Result<Ended> {
-    Process::start(&binaries()?.roundhouse, words, yard.home.path())?
-        .wait()
-        .await
-}
-
-async fn ends(yard: &Yard, code: i32, words: &[&str]) -> Result<String> {
-    let ended = roundhouse(yard, words).await?;
-    ensure!(
-        ended.status.code() == Some(code),
-        "roundhouse {} ended with {}, not {code}\n{}{}",
-        words.join(" "),
-        ended.status,
-        ended.stdout,
-        ended.stderr
-    );
-    Ok(ended.stdout + &ended.stderr)
-}
-
 #[tokio::test]
 async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
     let yard = Yard::with(&["--tenancy", "namespace"]).await?;
     std::fs::write(yard.home.path().join("web.json"), application().to_string())?;
-    let hub = ["-f", "web.json", "--kubeconfig", "hub/admin.kubeconfig"];
-    let with = |verb: &'static str| [&[verb], &hub[..]].concat();
+    let with = |verb: &'static str| [verb, "-f", "web.json"];
 
-    let planned = ends(&yard, 1, &with("plan")).await?;
-    let applied = ends(&yard, 1, &with("apply")).await?;
+    let planned = yard.ends(1, &with("plan")).await?;
+    let applied = yard.ends(1, &with("apply")).await?;
     let applications = yard.applications();
     ensure!(
         applications.get_opt("web").await?.is_none(),
@@ -77,7 +56,7 @@ async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
     }
 
     let other = [&with("plan")[..], &["--tenancy", "open"]].concat();
-    ends(&yard, 0, &other).await?;
+    yard.ends(0, &other).await?;
     let allow = json!({"metadata": {"annotations": {
         "roundhouse.dev/allow-kinds": "ClusterRole.rbac.authorization.k8s.io"}}});
     let namespaces: Api<Namespace> = Api::all(yard.client.clone());
@@ -85,8 +64,8 @@ async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
         .patch("default", &PatchParams::default(), &Patch::Merge(allow))
         .await
         .context("an administrator allows it")?;
-    ends(&yard, 0, &with("plan")).await?;
-    ends(&yard, 0, &with("apply")).await?;
+    yard.ends(0, &with("plan")).await?;
+    yard.ends(0, &with("apply")).await?;
     Ok(())
 }
 

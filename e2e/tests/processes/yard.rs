@@ -1,6 +1,6 @@
 //! The processes, and the kubeconfigs that they wrote.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client,
@@ -14,7 +14,7 @@ use roundhouse_api::{
 };
 use roundhouse_e2e::{
     binaries::binaries,
-    process::{Process, client, soon},
+    process::{Ended, Process, client, soon},
     world::{SEED, object},
 };
 use serde_json::{Value, json};
@@ -45,6 +45,34 @@ pub(crate) async fn serve(home: &Path, name: &str, verb: &[&str]) -> Result<(Pro
 }
 
 impl Yard {
+    /// Runs `roundhouse` with the kubeconfig of the hub.
+    pub(crate) async fn roundhouse(&self, words: &[&str]) -> Result<Ended> {
+        let hub = self
+            .home
+            .path()
+            .join("hub/admin.kubeconfig")
+            .display()
+            .to_string();
+        let words = words.iter().copied().chain(["--kubeconfig", hub.as_str()]);
+        Process::start(&binaries()?.roundhouse, words, self.home.path())?
+            .wait()
+            .await
+    }
+
+    /// Runs it and checks the exit status; returns what it printed.
+    pub(crate) async fn ends(&self, code: i32, words: &[&str]) -> Result<String> {
+        let ended = self.roundhouse(words).await?;
+        ensure!(
+            ended.status.code() == Some(code),
+            "roundhouse {} ended with {}, not {code}\n{}{}",
+            words.join(" "),
+            ended.status,
+            ended.stdout,
+            ended.stderr
+        );
+        Ok(ended.stdout + &ended.stderr)
+    }
+
     /// Everything started, joined and available.
     pub(crate) async fn start() -> Result<Yard> {
         Yard::make(&[], &MEMBERS).await

@@ -4,8 +4,9 @@ use super::{
     Command, Effect, Evidence, Spec, Status, backoff,
     run::{PAUSED, Run, pending},
     spec::Action,
+    times::later,
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::application::{
     ApplicationPhase, NextTry, StepPhase, StepReason, StepStatus, WorkflowStatus,
@@ -94,15 +95,11 @@ impl Run<'_> {
     /// Executions of a step that acts are those of the run that started it.
     fn note_runs(&mut self) {
         let run = self.workflow.run;
-        let steps = self.workflow.steps.iter_mut();
-        for step in steps.flat_map(|step| match step.sub_steps.is_empty() {
-            true => std::slice::from_mut(step),
-            false => step.sub_steps.as_mut_slice(),
-        }) {
+        each(&mut self.workflow, |step| {
             if step.attempt.is_some() && step.run.is_none() {
                 step.run = run;
             }
-        }
+        });
     }
 
     fn settle_groups(&mut self) {
@@ -193,17 +190,10 @@ impl Run<'_> {
             let retries = state.retries.filter(|_| state.is_retried());
             let next = retries
                 .zip(state.last_execute_time.as_ref())
-                .map(|(retries, last)| {
-                    let wait = SignedDuration::try_from(backoff::wait(retries, limits.max_wait));
-                    NextTry {
-                        at: Time(
-                            last.0
-                                .saturating_add(wait.unwrap_or(SignedDuration::MAX))
-                                .unwrap_or(last.0),
-                        ),
-                        number: retries.saturating_add(1),
-                        of: limits.max_retries.saturating_add(1),
-                    }
+                .map(|(retries, last)| NextTry {
+                    at: Time(later(last.0, backoff::wait(retries, limits.max_wait))),
+                    number: retries.saturating_add(1),
+                    of: limits.max_retries.saturating_add(1),
                 });
             state.next_try = next;
         };
