@@ -7,7 +7,7 @@
 
 use crate::render::{Rendered, Variants};
 use roundhouse_api::{
-    application::{ClusterVerb, ComponentKind, StepKind, ValidApplication, Violation},
+    application::{ClusterVerb, ComponentKind, StepKind, ValidApplication, ValidStep, Violation},
     names::annotation::{ALLOW_KINDS, ALLOW_NAMESPACES},
 };
 use serde_json::Value;
@@ -212,7 +212,10 @@ pub fn violations(
             reason,
         })
     });
-    let of_steps: Vec<Violation> = of_steps.collect();
+    let on_hub = application
+        .all_steps()
+        .filter_map(|step| runs_on_hub(namespace, step, allowed));
+    let of_steps: Vec<Violation> = of_steps.chain(on_hub).collect();
     for (step, variant) in variants {
         let mut differing = variant.clone();
         differing
@@ -222,6 +225,69 @@ pub fn violations(
     }
     found.extend(of_steps);
     found
+}
+
+/// Kinds of [`NAMESPACED`] whose objects run containers, with the rights of any ServiceAccount of their namespace.
+const RUNNING: [(&str, &[&str]); 3] = [
+    ("", &["Pod", "PodTemplate", "ReplicationController"]),
+    (
+        "apps",
+        &[
+            "ControllerRevision",
+            "DaemonSet",
+            "Deployment",
+            "ReplicaSet",
+            "StatefulSet",
+        ],
+    ),
+    ("batch", &["CronJob", "Job"]),
+];
+
+/// Why a step may not write its object on the hub itself: kinds that run containers there, and kinds that nothing is known
+/// of, which may do so as well.
+fn runs_on_hub(own: &str, step: &ValidStep, allowed: &AllowList) -> Option<Violation> {
+    let StepKind::Act(act) = &step.kind else {
+        return None;
+    };
+    if step.type_ != "apply-object" {
+        return None;
+    }
+    let keys = step.inputs.iter().filter_map(|input| input.key.as_ref());
+    let settled = ["/value", "/value/apiVersion", "/value/kind"];
+    if let Some(key) = keys
+        .into_iter()
+        .find(|key| settled.contains(&key.pointer().as_str()))
+    {
+        return Some(Violation {
+            path: format!("{}.{}", act.path, key.as_str()),
+            reason: "under the tenancy of this hub it has to be known what an object is before an input is there: write its \
+                     apiVersion and kind, and let inputs go below"
+                .to_owned(),
+        });
+    }
+    let text = |pointer: &str| act.properties.pointer(pointer).and_then(Value::as_str);
+    let (api_version, kind) = (text("/value/apiVersion")?, text("/value/kind")?);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let among = |list: &[(&str, &[&str])]| list.iter().any(|(g, kinds)| *g == group && kinds.contains(&kind));
+    if (among(&NAMESPACED) && !among(&RUNNING)) || allowed.kind(group, kind) {
+        return None;
+    }
+    let named = kind_of_group(group, kind);
+    Some(Violation {
+        path: format!("{}.value.kind", act.path),
+        reason: format!(
+            "a step writes {kind} on the hub, where it may run with rights that its author does not have; deliver it to \
+             clusters (clusters: …), or an administrator may add {named} to the annotation {ALLOW_KINDS} of Namespace {own}"
+        ),
+    })
+}
+
+/// As the annotation has it.
+fn kind_of_group(group: &str, kind: &str) -> String {
+    match group {
+        "" => kind.to_owned(),
+        group => format!("{kind}.{group}"),
+    }
 }
 
 /// Whether one manifest may be contained.
@@ -244,10 +310,7 @@ fn judge(own: &str, manifest: &Value, allowed: &AllowList) -> Result<(), (&'stat
         .iter()
         .any(|(g, kinds)| *g == group && kinds.contains(&kind));
     if !known && !allowed.kind(group, kind) {
-        let named = match group {
-            "" => kind.to_owned(),
-            group => format!("{kind}.{group}"),
-        };
+        let named = kind_of_group(group, kind);
         return Err((
             ".kind",
             format!(
@@ -388,6 +451,55 @@ mod tests {
                 "spec.components[1].properties.objects[3].metadata.namespace",
                 "spec.components[1].properties.objects[5].kind",
             ]
+        );
+    }
+
+    #[test]
+    fn what_runs_on_the_hub_is_not_written_by_a_step() {
+        let apply = |value: Value| json!({"type": "apply-object", "properties": {"value": value}});
+        let mut open = apply(object("v1", "ConfigMap", None));
+        open["inputs"] = json!([{"from": "context.name", "parameterKey": "value[\"kind\"]"}]);
+        let mut named = apply(object("v1", "ConfigMap", None));
+        named["inputs"] = json!([{"from": "context.name", "parameterKey": "value.data.app"}]);
+        let mut spec = objects(&json!([]));
+        spec["components"].as_array_mut().unwrap().pop();
+        spec["workflow"] = json!({"steps": [
+            {"type": "deploy", "properties": {"policies": ["all"]}},
+            named,
+            apply(object("v1", "Pod", None)),
+            {"name": "g", "type": "step-group", "subSteps": [apply(object("batch/v1", "Job", None))]},
+            apply(object("example.org/v1", "Runner", None)),
+            open,
+            {"type": "read-object", "properties": {"apiVersion": "v1", "kind": "Pod", "name": "x"}},
+        ]});
+        let refused = |annotations: &[(&str, &str)]| -> Vec<String> {
+            let lines = lines(&spec, annotations);
+            lines
+                .iter()
+                .filter_map(|line| Some(line.split_once(": ")?.0.to_owned()))
+                .collect()
+        };
+        assert_eq!(
+            refused(&[]),
+            [
+                "spec.workflow.steps[2].properties.value.kind",
+                "spec.workflow.steps[3].subSteps[0].properties.value.kind",
+                "spec.workflow.steps[4].properties.value.kind",
+                "spec.workflow.steps[5].properties.value[\"kind\"]",
+            ]
+        );
+        assert_eq!(
+            refused(&[(ALLOW_KINDS, "Pod,Job.batch,*.example.org")]),
+            ["spec.workflow.steps[5].properties.value[\"kind\"]"]
+        );
+        let why = lines(&spec, &[]).swap_remove(0);
+        assert!(
+            why.ends_with(
+                "a step writes Pod on the hub, where it may run with rights that its author does not have; deliver it to \
+                 clusters (clusters: …), or an administrator may add Pod to the annotation roundhouse.dev/allow-kinds of \
+                 Namespace team-a"
+            ),
+            "{why}"
         );
     }
 

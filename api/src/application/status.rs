@@ -1,6 +1,6 @@
 //! `Application.status`: bounded, with the phases and reasons that KubeVela's users know.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -237,12 +237,12 @@ pub struct StepStatus {
     /// What a person should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// When the step was first executed.
+    /// When the step was first executed; to the microsecond, since timeouts count from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_execute_time: Option<Time>,
+    pub first_execute_time: Option<MicroTime>,
     /// When it last made progress, or was last tried after an error: the back-off counts from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_execute_time: Option<Time>,
+    pub last_execute_time: Option<MicroTime>,
     /// How often it was tried after an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,

@@ -291,6 +291,8 @@ pub struct ActStep {
     pub properties: Value,
     /// The properties as they are without inputs; absent: inputs have to come first.
     pub action: Option<ActionProperties>,
+    /// Path of the properties, such as `spec.workflow.steps[0].properties`.
+    pub path: String,
 }
 
 /// An object step with `clusters`.

@@ -125,6 +125,23 @@ impl Jobs {
         known.insert(key, (attempt, Progress::UnderWay(task)));
     }
 
+    /// Notes what came of an execution that needed no job.
+    pub(crate) fn note(
+        &self,
+        application: &ApplicationRef,
+        execution: Execution,
+        attempt: u32,
+        outcome: Outcome,
+    ) {
+        let key = Key {
+            namespace: application.namespace.clone(),
+            application: application.name.clone(),
+            uid: application.uid.clone(),
+            execution,
+        };
+        self.known.lock().insert(key, (attempt, Progress::Over(outcome)));
+    }
+
     /// The places of one application.
     fn share(&self, uid: &str) -> Arc<Semaphore> {
         let mut shares = self.shares.lock();

@@ -7,7 +7,7 @@ use super::{
     view::Delivery,
 };
 use crate::{
-    action::{Execution, Job},
+    action::{Execution, Job, Outcome},
     workflow::{ActionEvidence, Effect, Spec},
 };
 use kube::{Api, core::DynamicObject};
@@ -33,6 +33,12 @@ fn open(workflow: Option<&WorkflowStatus>) -> BTreeMap<Execution, u32> {
         .collect()
 }
 
+/// The run of the present execution of a step.
+fn run_of(open: &BTreeMap<Execution, u32>, step: &str) -> String {
+    let execution = open.keys().find(|(_, name)| name == step);
+    execution.map(|(run, _)| run.clone()).unwrap_or_default()
+}
+
 fn execution(step: &StepStatus) -> Execution {
     let run = step.run.map(|run| run.to_string());
     (run.unwrap_or_default(), step.name.clone())
@@ -53,14 +59,11 @@ impl Hub {
             else {
                 continue;
             };
-            let run = open
-                .keys()
-                .find(|(_, name)| name == step)
-                .map(|(run, _)| run.clone());
+            let run = run_of(&open, step);
             let job = Job {
                 application: delivery.application.clone(),
                 revision: delivery.spec.revision.clone(),
-                run: run.unwrap_or_default(),
+                run,
                 step: step.clone(),
                 attempt: *attempt,
                 action: action.clone(),
@@ -75,6 +78,20 @@ impl Hub {
             }
             self.jobs.start(job, move || queue.add(key));
         }
+    }
+
+    /// What the API server refused to a step is its outcome.
+    pub(super) fn note_refusal(
+        &self,
+        delivery: &Delivery<'_>,
+        workflow: Option<&WorkflowStatus>,
+        (step, attempt): (&str, u32),
+        error: &PassError,
+    ) {
+        let run = run_of(&open(workflow), step);
+        let outcome = Outcome::failed(error.reason());
+        self.jobs
+            .note(&delivery.application, (run, step.to_owned()), attempt, outcome);
     }
 
     /// The steps that wait for an object which has changed, and are not over.

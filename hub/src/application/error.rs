@@ -63,6 +63,30 @@ impl PassError {
         matches!(self, PassError::Conflict { .. })
     }
 
+    /// What went wrong, without what becomes of it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            PassError::Api { action, source, .. } => match &**source {
+                kube::Error::Api(status) => format!("{action} failed: {}", status.message),
+                source => format!("{action} failed: {source}"),
+            },
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether the API server has understood what was asked for and does not do it: the same again would be refused again.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            PassError::Api { source, .. } => match &**source {
+                kube::Error::Api(status) => {
+                    (400..500).contains(&status.code) && ![401, 408, 409, 429].contains(&status.code)
+                }
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Sorts an answer of the API server.
     pub(crate) fn api(application: &str, action: impl Into<String>, source: kube::Error) -> PassError {
         let (application, action) = (application.to_owned(), action.into());

@@ -415,9 +415,18 @@ impl Hub {
         for effect in effects {
             match effect {
                 Effect::Wake { after } => outcome.wake(*after),
-                Effect::RollBack { revision } => {
-                    written = written.and(self.roll_back(delivery, revision).await?);
-                }
+                Effect::RollBack {
+                    step,
+                    attempt,
+                    revision,
+                } => match self.roll_back(delivery, revision).await {
+                    // The step says it, and is tried again as often as others.
+                    Err(error) if error.is_refusal() => {
+                        self.note_refusal(delivery, workflow, (step, *attempt), &error);
+                        outcome.wake(Duration::ZERO);
+                    }
+                    answer => written = written.and(answer?),
+                },
                 // What is done above, and what is judged below.
                 Effect::Dispatch { .. }
                 | Effect::Keep

@@ -1,12 +1,11 @@
 //! How long ago.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// How long ago, in the largest unit, as kubectl does; `-` if never.
-pub(super) fn ago(time: Option<&Time>, now: Timestamp) -> String {
+pub(super) fn ago(time: Option<Timestamp>, now: Timestamp) -> String {
     let Some(time) = time else { return "-".to_owned() };
-    let seconds = now.duration_since(time.0).as_secs().max(0);
+    let seconds = now.duration_since(time).as_secs().max(0);
     match seconds {
         0..120 => format!("{seconds}s"),
         120..7_200 => format!("{}m", seconds / 60),

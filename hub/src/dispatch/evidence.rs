@@ -8,6 +8,7 @@ use super::{Observed, Wanted, plan::Todo};
 use crate::workflow::{ClusterEvidence, ClusterState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use roundhouse_api::{
+    application::WaitFor,
     bundle::{APPLIED, AVAILABLE, BundlePhase, BundleStatus, PROGRESSING},
     condition,
 };
@@ -31,9 +32,8 @@ pub fn cluster_evidence(
         judge(wanted, bundle)
     });
     // No part is no evidence.
-    let worst = judged.min_by_key(|(state, _)| severity(*state));
     let (mut state, mut message) =
-        worst.unwrap_or((ClusterState::Dispatching, "no bundle is written".to_owned()));
+        worst(judged).unwrap_or((ClusterState::Dispatching, "no bundle is written".to_owned()));
     if let Some(why) = unreachable
         && state != ClusterState::Dispatching
     {
@@ -50,8 +50,7 @@ pub fn cluster_evidence(
 /// What the reports say of Bundles that stay as they are, whatever they hold.
 pub fn held_evidence(cluster: &str, observed: &[Observed], unreachable: Option<&str>) -> ClusterEvidence {
     let living = observed.iter().filter(|b| !b.deleting);
-    let worst = living.map(report).min_by_key(|(state, _)| severity(*state));
-    let (state, message) = match (worst, unreachable) {
+    let (state, message) = match (worst(living.map(report)), unreachable) {
         (None, _) => (ClusterState::Dispatching, "no bundle is written".to_owned()),
         (Some(_), Some(why)) => (ClusterState::Unreachable, why.to_owned()),
         (Some(worst), None) => worst,
@@ -63,16 +62,29 @@ pub fn held_evidence(cluster: &str, observed: &[Observed], unreachable: Option<&
     }
 }
 
-/// The worst state speaks for a cluster with several parts; 0 is the worst.
+/// The worst state speaks for a cluster with several parts.
+fn worst(parts: impl Iterator<Item = (ClusterState, String)>) -> Option<(ClusterState, String)> {
+    let mut all_applied = true;
+    let parts = parts.inspect(|(state, _)| all_applied &= state.passes(WaitFor::Applied));
+    let (state, message) = parts.min_by_key(|(state, _)| severity(*state))?;
+    match state {
+        // Of the cluster it cannot be said that all is applied.
+        ClusterState::Unhealthy if !all_applied => Some((ClusterState::Failed, message)),
+        state => Some((state, message)),
+    }
+}
+
+/// 0 is the worst.
 fn severity(state: ClusterState) -> u8 {
     match state {
         ClusterState::Dispatching => 0,
         ClusterState::Failed => 1,
-        ClusterState::Unreachable => 2,
-        ClusterState::Waiting => 3,
-        ClusterState::Progressing => 4,
-        ClusterState::Applied => 5,
-        ClusterState::Ready => 6,
+        ClusterState::Unhealthy => 2,
+        ClusterState::Unreachable => 3,
+        ClusterState::Waiting => 4,
+        ClusterState::Progressing => 5,
+        ClusterState::Applied => 6,
+        ClusterState::Ready => 7,
     }
 }
 
@@ -96,19 +108,16 @@ fn report(observed: &Observed) -> (ClusterState, String) {
     };
     match status.phase {
         Some(BundlePhase::Ready) => (ClusterState::Ready, String::new()),
-        Some(BundlePhase::Failed) => (ClusterState::Failed, failure(status)),
+        Some(BundlePhase::Failed) => {
+            let state = match is_applied(observed, status) {
+                Some(true) => ClusterState::Unhealthy,
+                _ => ClusterState::Failed,
+            };
+            (state, failure(status))
+        }
         Some(BundlePhase::Progressing) | None => {
             let counts = status.counts.unwrap_or_default();
-            let condition = condition::get(&status.conditions, APPLIED);
-            let applied = match condition {
-                Some(condition) => {
-                    condition.status == "True"
-                        && condition
-                            .observed_generation
-                            .is_none_or(|g| g == observed.generation)
-                }
-                None => counts.applied == counts.total,
-            };
+            let applied = is_applied(observed, status).unwrap_or(counts.applied == counts.total);
             match applied && status.phase.is_some() {
                 true => (ClusterState::Applied, readiness(status)),
                 false => (
@@ -122,6 +131,15 @@ fn report(observed: &Observed) -> (ClusterState, String) {
             "the agent has removed what this bundle holds".to_owned(),
         ),
     }
+}
+
+/// Whether all of this generation is applied, if the agent says.
+fn is_applied(observed: &Observed, status: &BundleStatus) -> Option<bool> {
+    let condition = condition::get(&status.conditions, APPLIED)?;
+    let own = condition
+        .observed_generation
+        .is_none_or(|generation| generation == observed.generation);
+    Some(condition.status == "True" && own)
 }
 
 /// Why the agent does not act on the present generation, if it says so: paused, an older hub's, unreadable, ….
@@ -273,6 +291,40 @@ mod tests {
         let mut later = observed(1, BundlePhase::Ready, &[(PROGRESSING, "Paused")]);
         later.generation = 3;
         assert_eq!(said(&later), silent);
+    }
+
+    #[test]
+    fn what_is_applied_and_fails_is_unhealthy_where_all_of_the_cluster_is_applied() {
+        let unhealthy = |generation| {
+            let mut observed = observed(2, BundlePhase::Failed, &[]);
+            let verdict = Verdict {
+                type_: APPLIED,
+                status: Status::True,
+                reason: "Applied",
+                message: String::new(),
+            };
+            let status = observed.status.get_or_insert_default();
+            status.counts = Some(Counts {
+                total: 2,
+                applied: 2,
+                ready: 1,
+                failed: 1,
+            });
+            condition::set(
+                &mut status.conditions,
+                verdict,
+                Some(generation),
+                Timestamp::UNIX_EPOCH,
+            );
+            observed
+        };
+        let state = |parts: &[Observed]| held_evidence("c1", parts, None).state;
+        assert_eq!(said(&unhealthy(2)), "Unhealthy: 1/2 objects failed");
+        assert_eq!(said(&unhealthy(1)), "Failed: 1/2 objects failed");
+        let ready = observed(2, BundlePhase::Ready, &[]);
+        let progressing = observed(2, BundlePhase::Progressing, &[(APPLIED, "Waiting")]);
+        assert_eq!(state(&[unhealthy(2), ready]), ClusterState::Unhealthy);
+        assert_eq!(state(&[unhealthy(2), progressing]), ClusterState::Failed);
     }
 
     #[test]

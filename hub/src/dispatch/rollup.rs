@@ -112,7 +112,7 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
         region.replicas_ready += member.ready;
         match member.evidence.state {
             ClusterState::Ready => region.ready += 1,
-            ClusterState::Failed => region.failed += 1,
+            ClusterState::Failed | ClusterState::Unhealthy => region.failed += 1,
             ClusterState::Unreachable => region.unreachable += 1,
             _ => {}
         }

@@ -8,8 +8,8 @@ use super::{
     values::referenced,
 };
 use crate::action::Outcome;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::application::{ActStep, ActionProperties, StepPhase, StepReason, WaitStep};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use roundhouse_api::application::{ActStep, ActionProperties, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
 
 impl<'a> Run<'a> {
@@ -51,7 +51,7 @@ impl<'a> Run<'a> {
                     (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
                     state.message = Some(message.clone());
                     state.retries = None;
-                    state.last_execute_time = Some(Time(now));
+                    state.last_execute_time = Some(MicroTime(now));
                 }
                 self.wake_in(backoff::wait(attempt, self.spec.limits.max_wait));
             }
@@ -76,6 +76,16 @@ impl<'a> Run<'a> {
     /// Asks for an execution, its inputs put in.
     pub(super) fn ask(&mut self, step: &'a Step, at: At, attempt: u32) {
         let read = match &step.action {
+            Action::Rollback { to } => {
+                if let Ok(revision) = self.way_back(to.as_deref()) {
+                    self.effects.push(Effect::RollBack {
+                        step: step.name.clone(),
+                        attempt,
+                        revision,
+                    });
+                }
+                return;
+            }
             Action::Wait(WaitStep::Object { object, .. }) => Ok(ActionProperties::LookAt(object.clone())),
             Action::Act(ActStep {
                 action: Some(action), ..
@@ -101,23 +111,42 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn judge_rollback(&mut self, at: At, to: Option<&str>) {
+    /// A step that goes back is over when the run is: the earlier content is delivered by a run of its own.
+    pub(super) fn judge_rollback(&mut self, step: &'a Step, at: At, to: Option<&str>) {
+        let revision = match self.way_back(to) {
+            Ok(revision) => revision,
+            Err(why) => return self.fail(at, StepReason::Action, why),
+        };
+        match self.came(step, at) {
+            Some((attempt, Outcome::Failed { message, .. } | Outcome::Waiting { message })) => {
+                self.next_attempt(at, attempt);
+                self.retry(at, message.clone());
+            }
+            // The new spec is on its way.
+            Some((_, Outcome::Done { .. })) | None => {
+                let again = self.seen(at).is_some_and(StepStatus::is_retried);
+                if !again {
+                    self.wait(at, format!("going back to revision {revision}"), None);
+                }
+            }
+        }
+    }
+
+    /// The revision that the application goes back to.
+    fn way_back(&self, to: Option<&str>) -> Result<String, String> {
         let Some(revision) = to.or(self.evidence.delivered.as_deref()) else {
-            let message = "no revision was delivered whole yet: there is nothing to go back to".to_owned();
-            return self.fail(at, StepReason::Action, message);
+            return Err("no revision was delivered whole yet: there is nothing to go back to".to_owned());
         };
         if revision == self.spec.revision {
-            let message = format!(
+            return Err(format!(
                 "revision {revision} is the one that is being delivered: there is nothing to go back to"
-            );
-            return self.fail(at, StepReason::Action, message);
+            ));
         }
         if !self.evidence.revisions.contains(revision) {
-            let message = format!("there is no revision {revision} of this application (any more)");
-            return self.fail(at, StepReason::Action, message);
+            return Err(format!(
+                "there is no revision {revision} of this application (any more)"
+            ));
         }
-        let revision = revision.to_owned();
-        self.wait(at, format!("going back to revision {revision}"), None);
-        self.effects.push(Effect::RollBack { revision });
+        Ok(revision.to_owned())
     }
 }

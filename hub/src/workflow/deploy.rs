@@ -1,7 +1,7 @@
 //! When a step that dispatches passes, waits, or fails.
 
 use super::{
-    ClusterEvidence, ClusterState, Deploy, Effect, Evidence, Spec, Status, StepEvidence, backoff,
+    ClusterEvidence, Deploy, Effect, Evidence, Spec, Status, StepEvidence, backoff,
     expressions::fleet,
     message,
     run::Run,
@@ -85,7 +85,7 @@ fn too_many_failed(evidence: &StepEvidence, deploy: &Deploy) -> Option<String> {
     let failed: Vec<&ClusterEvidence> = evidence
         .clusters()
         .iter()
-        .filter(|cluster| cluster.state == ClusterState::Failed)
+        .filter(|cluster| cluster.state.has_failed(deploy.wait))
         .collect();
     (failed.len() > most).then(|| {
         format!(

@@ -4,10 +4,10 @@ use super::{
     Command, Effect, Evidence, Spec, Status, backoff,
     run::{PAUSED, Run, pending},
     spec::Action,
-    times::later,
+    times::{later, whole},
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
     ApplicationPhase, NextTry, StepPhase, StepReason, StepStatus, WorkflowStatus,
 };
@@ -77,7 +77,7 @@ impl Run<'_> {
             // The fencing epoch may never decrease, whatever else is new.
             epoch: self.workflow.epoch,
             run: Some(self.next_run()),
-            start_time: Some(Time(self.now)),
+            start_time: Some(whole(self.now)),
             steps: self.spec.steps.iter().map(pending).collect(),
             ..WorkflowStatus::default()
         };
@@ -191,7 +191,7 @@ impl Run<'_> {
             let next = retries
                 .zip(state.last_execute_time.as_ref())
                 .map(|(retries, last)| NextTry {
-                    at: Time(later(last.0, backoff::wait(retries, limits.max_wait))),
+                    at: whole(later(last.0, backoff::wait(retries, limits.max_wait))),
                     number: retries.saturating_add(1),
                     of: limits.max_retries.saturating_add(1),
                 });
@@ -211,7 +211,7 @@ impl Run<'_> {
                     continue;
                 }
                 (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
-                state.last_execute_time = Some(Time(now));
+                state.last_execute_time = Some(MicroTime(now));
             }
             let step = self.spec.at(at);
             if let Some(step) = step.filter(|step| step.action.dispatches()) {

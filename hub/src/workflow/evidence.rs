@@ -100,7 +100,9 @@ pub enum ClusterState {
     Applied,
     /// The agent reported on this content: all is applied and ready.
     Ready,
-    /// The agent reported on this content: something failed.
+    /// The agent reported on this content: all is applied, and some of it has failed since.
+    Unhealthy,
+    /// The agent reported on this content: some of it cannot be applied.
     Failed,
     /// The cluster's Lease is not renewed: what it runs now is not known.
     Unreachable,
@@ -115,6 +117,7 @@ impl ClusterState {
             ClusterState::Progressing => "Progressing",
             ClusterState::Applied => "Applied",
             ClusterState::Ready => "Ready",
+            ClusterState::Unhealthy => "Unhealthy",
             ClusterState::Failed => "Failed",
             ClusterState::Unreachable => "Unreachable",
         }
@@ -124,9 +127,23 @@ impl ClusterState {
     pub fn passes(self, wait: WaitFor) -> bool {
         match wait {
             WaitFor::Ready => self == ClusterState::Ready,
-            WaitFor::Applied => matches!(self, ClusterState::Applied | ClusterState::Ready),
+            WaitFor::Applied => {
+                matches!(
+                    self,
+                    ClusterState::Applied | ClusterState::Ready | ClusterState::Unhealthy
+                )
+            }
             // The bundle of an unreachable cluster is written as well; only an unwritten one holds the step.
             WaitFor::None => self != ClusterState::Dispatching,
+        }
+    }
+
+    /// Whether it counts as failed for a step that waits for `wait`: who waits until all is applied does not ask how it fares.
+    pub fn has_failed(self, wait: WaitFor) -> bool {
+        match self {
+            ClusterState::Failed => true,
+            ClusterState::Unhealthy => wait != WaitFor::Applied,
+            _ => false,
         }
     }
 }

@@ -138,7 +138,7 @@ fn shown(state: &StepStatus) -> Value {
 
 /// `fleet`: clusters by how they stand.
 pub(super) fn fleet<'c>(clusters: impl Iterator<Item = &'c ClusterEvidence>) -> Value {
-    let mut counts = [0_u64; 7];
+    let mut counts = [0_u64; 8];
     for cluster in clusters {
         let place = match cluster.state {
             ClusterState::Dispatching => 0,
@@ -148,6 +148,7 @@ pub(super) fn fleet<'c>(clusters: impl Iterator<Item = &'c ClusterEvidence>) -> 
             ClusterState::Ready => 4,
             ClusterState::Failed => 5,
             ClusterState::Unreachable => 6,
+            ClusterState::Unhealthy => 7,
         };
         if let Some(count) = counts.get_mut(place) {
             *count += 1;
@@ -161,13 +162,14 @@ pub(super) fn fleet<'c>(clusters: impl Iterator<Item = &'c ClusterEvidence>) -> 
         ready,
         failed,
         unreachable,
+        unhealthy,
     ] = counts;
     json!({
         "clusters": counts.iter().sum::<u64>(),
         "waiting": dispatching + waiting + progressing,
-        "applied": applied + ready,
+        "applied": applied + ready + unhealthy,
         "ready": ready,
-        "failed": failed,
+        "failed": failed + unhealthy,
         "unreachable": unreachable,
     })
 }

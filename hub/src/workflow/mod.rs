@@ -93,6 +93,10 @@ pub enum Effect {
     },
     /// Make the application what it was at this revision: a new run delivers it.
     RollBack {
+        /// Step name.
+        step: String,
+        /// The number of the try, from 1.
+        attempt: u32,
         /// Name of the ApplicationRevision.
         revision: String,
     },

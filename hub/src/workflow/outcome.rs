@@ -4,8 +4,8 @@ use super::{
     Effect,
     run::{AWAITING, Run},
     spec::Action,
+    times::whole,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::application::{
     ApplicationPhase, ClusterVerb, StepPhase, StepReason, StepStatus, WaitFor,
 };
@@ -95,7 +95,7 @@ impl Run<'_> {
         self.workflow.suspend = false;
         self.workflow.paused = false;
         self.workflow.finished = true;
-        self.workflow.end_time = Some(Time(self.now));
+        self.workflow.end_time = Some(whole(self.now));
         self.phase = Some(phase);
         self.wake = None;
     }

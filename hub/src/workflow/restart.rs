@@ -5,7 +5,7 @@ use super::{
     run::Run,
     spec::{At, Step},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{ApplicationPhase, StepPhase, StepStatus};
 
 impl Run<'_> {
@@ -47,7 +47,7 @@ impl Run<'_> {
                 state.reason = None;
                 state.message = None;
                 // Its time begins anew.
-                state.first_execute_time = Some(Time(self.now));
+                state.first_execute_time = Some(MicroTime(self.now));
             }
             _ => {}
         }

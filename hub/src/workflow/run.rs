@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
             Action::Wait(WaitStep::Fleet { until, steps }) => self.judge_wait(step, at, until, steps),
             Action::Wait(WaitStep::Object { object, until }) => self.judge_look(step, at, object, until),
             Action::Act(_) => self.judge_act(step, at),
-            Action::Rollback { to } => self.judge_rollback(at, to.as_deref()),
+            Action::Rollback { to } => self.judge_rollback(step, at, to.as_deref()),
             // Over as soon as they start.
             Action::Group(_) | Action::Break { .. } | Action::Fail { .. } | Action::Export(_) => {}
         }

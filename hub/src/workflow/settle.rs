@@ -7,7 +7,7 @@ use super::{
     times::later,
     values::{NotGiven, referenced},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{StepPhase, StepReason, StepStatus};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ impl<'a> Run<'a> {
         state.retries = None;
         if digest.is_some() && state.progress != digest {
             state.progress = digest;
-            state.last_execute_time = Some(Time(now));
+            state.last_execute_time = Some(MicroTime(now));
         }
         let since = state.last_execute_time.as_ref().map_or(now, |time| time.0);
         state.message = Some(message);
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
         state.progress = None;
         state.looks = None;
         state.retries = Some(tries + 1);
-        state.last_execute_time = Some(Time(now));
+        state.last_execute_time = Some(MicroTime(now));
         self.wake_in(backoff::wait(tries + 1, limits.max_wait));
     }
 

@@ -5,7 +5,7 @@ use super::{
     run::Run,
     spec::{Action, At, Step},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
 
@@ -77,8 +77,8 @@ impl<'a> Run<'a> {
         self.judged.insert(at);
         let now = self.now;
         let Some(state) = self.state(at) else { return };
-        state.first_execute_time = Some(Time(now));
-        state.last_execute_time = Some(Time(now));
+        state.first_execute_time = Some(MicroTime(now));
+        state.last_execute_time = Some(MicroTime(now));
         (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
         match &step.action {
             Action::Deploy(deploy) => {
@@ -147,7 +147,9 @@ impl<'a> Run<'a> {
                 let step = step.name.clone();
                 self.effects.push(Effect::Dispatch { step });
             }
-            Action::Wait(WaitStep::Fleet { .. }) | Action::Rollback { .. } => {}
+            // It is looked at before anything is written.
+            Action::Rollback { .. } => state.attempt = Some(1),
+            Action::Wait(WaitStep::Fleet { .. }) => {}
         }
         self.wake_at_end(at);
     }

@@ -2,6 +2,7 @@
 
 use super::{run::Run, spec::At};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::application::{StepPhase, StepReason, StepStatus};
 use std::time::Duration;
 
@@ -73,6 +74,11 @@ impl Run<'_> {
 pub(super) fn later(time: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// A time for people, in whole seconds, as it is stored.
+pub(super) fn whole(time: Timestamp) -> Time {
+    Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 
 fn shown(duration: Duration) -> String {

@@ -7,7 +7,7 @@ use super::{
     spec::{At, Step},
 };
 use crate::action::Outcome;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
     HubObject, ReadyShare, StepExpression, StepPhase, StepReason, SuspendProperties, Until,
 };
@@ -31,6 +31,9 @@ impl<'a> Run<'a> {
                 clusters.extend(evidence.clusters().iter().map(|c| (c.cluster.as_str(), c)));
             }
         }
+        if let Some(why) = self.never_places(of) {
+            return self.skip(at, Some(why));
+        }
         let counts = fleet(clusters.values().copied());
         let passes = self.until(until, step, &counts);
         match passes {
@@ -38,6 +41,23 @@ impl<'a> Run<'a> {
             Ok(Some(message)) => self.wait(at, message, Some(digest(&counts))),
             Err(why) => self.refused(at, why),
         }
+    }
+
+    /// Why a wait for the clusters of these steps (of all that place, if none is named) waits for nobody: they are all passed
+    /// over, and what earlier runs placed is not theirs.
+    fn never_places(&self, of: &[String]) -> Option<String> {
+        let waited: Vec<&str> = match of.is_empty() {
+            true => self.spec.placing().map(|(step, _)| step.name.as_str()).collect(),
+            false => of.iter().map(String::as_str).collect(),
+        };
+        let skipped = |name: &&str| {
+            let state = self.workflow.step(name);
+            state.is_some_and(|state| state.phase == StepPhase::Skipped)
+        };
+        (!waited.is_empty() && waited.iter().all(skipped)).then(|| match waited.as_slice() {
+            [one] => format!("step {one} was skipped"),
+            many => format!("steps {} were skipped", many.join(", ")),
+        })
     }
 
     /// A step that waits for an object: what an expression names may be missing for now, as the object itself may.
@@ -77,7 +97,7 @@ impl<'a> Run<'a> {
         state.progress = Some(seen);
         state.looks = Some(looks);
         state.retries = None;
-        state.last_execute_time = Some(Time(now));
+        state.last_execute_time = Some(MicroTime(now));
         self.wake_in(backoff::wait(looks, limits.max_wait));
     }
 

@@ -342,9 +342,11 @@ fn act(kind: ActionKind, step: &Object<'_>, scope: &Scope<'_>) -> Option<ActStep
     let empty = json!({});
     let node = step.optional("properties");
     let properties = node.as_ref().map_or(&empty, |node| node.value);
+    let path = node.as_ref().map(|node| node.path.to_string());
     let act = |action| ActStep {
         properties: properties.clone(),
         action,
+        path: path.clone().unwrap_or_default(),
     };
     match action::read_with_paths(kind, properties) {
         Ok(action) => Some(act(scope.keys.is_empty().then_some(action))),

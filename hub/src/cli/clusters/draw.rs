@@ -58,8 +58,8 @@ fn table(views: &[ClusterView], wide: bool, now: Timestamp) -> String {
             row.extend([
                 view.kubernetes.clone().unwrap_or_else(|| "-".to_owned()),
                 view.agent.clone().unwrap_or_else(|| "-".to_owned()),
-                ago(view.last_seen.as_ref(), now),
-                ago(view.created.as_ref(), now),
+                ago(view.last_seen.as_ref().map(|at| at.0), now),
+                ago(view.created.as_ref().map(|at| at.0), now),
                 or_dash(&labels.collect::<Vec<_>>().join(",")),
             ]);
         }
@@ -98,7 +98,7 @@ fn tree(views: &[ClusterView], now: Timestamp) -> String {
             match &view.available {
                 Some(available) if available.status == "True" => {}
                 Some(available) => {
-                    let since = ago(Some(&available.last_transition_time), now);
+                    let since = ago(Some(available.last_transition_time.0), now);
                     let _ = write!(text, ", not available for {since}");
                 }
                 None => text.push_str(", not available"),
@@ -134,17 +134,17 @@ pub(super) fn detail(view: &ClusterView, now: Timestamp) -> String {
             Some(c) => format!(
                 "{} for {}: {}",
                 c.status,
-                ago(Some(&c.last_transition_time), now),
+                ago(Some(c.last_transition_time.0), now),
                 c.message
             ),
             None => "not known yet".to_owned(),
         };
         row(name, text);
     }
-    row("Last seen:", ago(view.last_seen.as_ref(), now));
+    row("Last seen:", ago(view.last_seen.as_ref().map(|at| at.0), now));
     for (at, taint) in view.taints.iter().enumerate() {
         let added = taint.time_added.as_ref();
-        let added = added.map_or_else(String::new, |time| format!(" (for {})", ago(Some(time), now)));
+        let added = added.map_or_else(String::new, |time| format!(" (for {})", ago(Some(time.0), now)));
         row(
             if at == 0 { "Taints:" } else { "" },
             format!("{}{added}", words::taint(taint)),
@@ -164,7 +164,7 @@ pub(super) fn detail(view: &ClusterView, now: Timestamp) -> String {
         view.kubernetes.clone().unwrap_or_else(|| "-".to_owned()),
     );
     row("Agent:", view.agent.clone().unwrap_or_else(|| "-".to_owned()));
-    row("Age:", ago(view.created.as_ref(), now));
+    row("Age:", ago(view.created.as_ref().map(|at| at.0), now));
     let drawn = columns::draw(&["", ""], &rows, &[]);
     let mut out: String = drawn.lines().skip(1).map(|line| format!("{line}\n")).collect();
     if view.load.is_empty() {
@@ -204,7 +204,11 @@ fn state(condition: Option<&Condition>) -> String {
 /// `yes 3m`: a state and for how long.
 fn since(condition: Option<&Condition>, now: Timestamp) -> String {
     match condition {
-        Some(c) => format!("{} {}", state(condition), ago(Some(&c.last_transition_time), now)),
+        Some(c) => format!(
+            "{} {}",
+            state(condition),
+            ago(Some(c.last_transition_time.0), now)
+        ),
         None => "no".to_owned(),
     }
 }

@@ -98,7 +98,7 @@ pub(super) fn draw(rows: &[Row], wide: bool, now: Timestamp) -> String {
         }
         let mut cells = vec![
             row.number.to_string(),
-            ago(row.created.as_ref(), now),
+            ago(row.created.as_ref().map(|at| at.0), now),
             row.hash.chars().take(HASH).collect(),
             if row.marks.is_empty() {
                 "-".to_owned()
@@ -109,10 +109,7 @@ pub(super) fn draw(rows: &[Row], wide: bool, now: Timestamp) -> String {
         ];
         if wide {
             cells.push(row.name.clone());
-            cells.push(
-                row.delivered
-                    .map_or("-".to_owned(), |at| ago(Some(&Time(at)), now)),
-            );
+            cells.push(row.delivered.map_or("-".to_owned(), |at| ago(Some(at), now)));
         }
         cells.push(changes);
         cells

@@ -117,10 +117,10 @@ fn table(out: &mut String, view: &StatusView, run: &WorkflowStatus, wide: bool, 
             step.type_.clone(),
             phase(step).to_owned(),
             reason(step.reason),
-            ago(step.first_execute_time.as_ref(), now),
+            ago(step.first_execute_time.as_ref().map(|at| at.0), now),
         ];
         if wide {
-            row.push(ago(step.last_execute_time.as_ref(), now));
+            row.push(ago(step.last_execute_time.as_ref().map(|at| at.0), now));
             row.push(step.retries.map_or("-".to_owned(), |retries| retries.to_string()));
         }
         let message = message(step, now);
@@ -149,7 +149,7 @@ fn branches(
         let last = at + 1 == steps.len();
         let fork = if last { "└─" } else { "├─" };
         let age = match &step.first_execute_time {
-            Some(time) => format!("  {}", style.faint(&ago(Some(time), now))),
+            Some(time) => format!("  {}", style.faint(&ago(Some(time.0), now))),
             None => String::new(),
         };
         let message = match message(step, now) {
@@ -262,7 +262,7 @@ fn conditions(out: &mut String, view: &StatusView, now: Timestamp) {
             c.type_.clone(),
             c.status.clone(),
             c.reason.clone(),
-            ago(Some(&c.last_transition_time), now),
+            ago(Some(c.last_transition_time.0), now),
             c.message.clone(),
         ]
     };

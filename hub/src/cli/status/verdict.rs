@@ -314,7 +314,7 @@ fn clusters_advice(app: &Stands<'_>, verdict: Verdict) -> Verdict {
     };
     let mut verdict = verdict;
     let of = |phase: &str| delivery.not_ready.iter().find(|cluster| cluster.phase == phase);
-    if let Some(failed) = of("Failed") {
+    if let Some(failed) = of("Failed").or_else(|| of("Unhealthy")) {
         let cluster = &failed.cluster;
         verdict = verdict.try_(format!(
             "kubectl -n cluster-{cluster} get bundle {}.{} -o yaml, for what its agent reports",

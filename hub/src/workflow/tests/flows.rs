@@ -134,7 +134,7 @@ impl Flow {
     }
 }
 
-use ClusterState::{Applied, Dispatching, Failed, Ready, Unreachable};
+use ClusterState::{Applied, Dispatching, Failed, Ready, Unhealthy, Unreachable};
 
 const GROUP: &str = "group";
 
@@ -751,6 +751,93 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
 }
 
 #[test]
+fn times_are_kept_to_the_millisecond() {
+    let late = |flow: &mut Flow, milliseconds: i64| {
+        flow.now += SignedDuration::from_millis(milliseconds);
+        flow.settle()
+    };
+    let mut flow = Flow::new(&json!([
+        {"name": "brief", "type": "request", "timeout": "700ms", "properties": {"url": "https://x"}},
+        {"name": "nap", "type": "suspend", "if": "always", "properties": {"duration": "1500ms"}},
+    ]));
+    flow.now += SignedDuration::from_millis(900);
+    assert_eq!(flow.settle(), "RunningWorkflow brief:running nap:pending");
+    assert_eq!(late(&mut flow, 699), "RunningWorkflow brief:running nap:pending");
+    assert_eq!(
+        late(&mut flow, 1),
+        "WorkflowSuspending brief:failed/Timeout nap:suspending"
+    );
+    assert_eq!(
+        late(&mut flow, 1499),
+        "WorkflowSuspending brief:failed/Timeout nap:suspending"
+    );
+    assert_eq!(
+        late(&mut flow, 1),
+        "WorkflowFailed brief:failed/Timeout nap:succeeded"
+    );
+}
+
+#[test]
+fn a_wait_for_steps_that_were_all_passed_over_is_passed_over() {
+    let wait = |steps: Value| json!({"name": "wait", "type": "wait", "properties": {"until": {"ready": 1}, "steps": steps}});
+    let skipped = |name| with(region(name), "if", json!("false"));
+    for (steps, says) in [
+        (json!(["west"]), "step west was skipped"),
+        (json!(["west", "east"]), "steps west, east were skipped"),
+        (json!([]), "steps east, west were skipped"),
+    ] {
+        let mut wait = wait(steps);
+        if wait["properties"]["steps"] == json!([]) {
+            wait["properties"].as_object_mut().unwrap().remove("steps");
+        }
+        let mut flow = Flow::new(&json!([skipped("east"), skipped("west"), wait]));
+        // What an earlier run placed there is not of this one.
+        assert_eq!(
+            flow.clusters("east", &[Ready]),
+            "Running east:skipped west:skipped wait:skipped"
+        );
+        assert_eq!(flow.message("wait"), says);
+    }
+    // One of them is enough to wait for.
+    let mut flow = Flow::new(&json!([
+        region("east"),
+        skipped("west"),
+        wait(json!(["east", "west"]))
+    ]));
+    flow.clusters("east", &[Ready]);
+    assert_eq!(flow.shown(), "Running east:succeeded west:skipped wait:succeeded");
+}
+
+#[test]
+fn who_waits_until_all_is_applied_does_not_ask_how_it_fares() {
+    let step = |wait: &str| {
+        let mut step = region("east");
+        step["properties"]["wait"] = json!(wait);
+        step["properties"]["maxFailedClusters"] = json!(0);
+        Flow::new(&json!([step]))
+    };
+    let applied = [Unhealthy, Applied, Ready];
+    assert_eq!(
+        step("applied").clusters("east", &applied),
+        "Unhealthy east:succeeded"
+    );
+    assert_eq!(
+        step("applied").clusters("east", &[Unhealthy, Failed]),
+        "WorkflowFailed east:failed/Action"
+    );
+    assert_eq!(
+        step("ready").clusters("east", &applied),
+        "WorkflowFailed east:failed/Action"
+    );
+    let mut counting = region("east");
+    counting["properties"]["wait"] = json!({"until": "fleet.applied == 3 && fleet.failed == 1"});
+    assert_eq!(
+        Flow::new(&json!([counting])).clusters("east", &applied),
+        "Unhealthy east:succeeded"
+    );
+}
+
+#[test]
 fn a_rollback_goes_to_the_last_revision_that_was_delivered_whole() {
     let rollback = |to: Option<&str>| {
         let mut flow = Flow::new(
@@ -762,10 +849,26 @@ fn a_rollback_goes_to_the_last_revision_that_was_delivered_whole() {
     };
     let mut flow = rollback(None);
     assert_eq!(flow.settle(), "RunningWorkflow back:running east:pending");
-    let effect = Effect::RollBack {
-        revision: "app-v1".to_owned(),
+    let goes_back = |flow: &Flow, attempt| {
+        flow.effects.contains(&Effect::RollBack {
+            step: "back".to_owned(),
+            attempt,
+            revision: "app-v1".to_owned(),
+        })
     };
-    assert!(flow.effects.contains(&effect), "{:?}", flow.effects);
+    assert!(goes_back(&flow, 1), "{:?}", flow.effects);
+    // A refusal counts as one of any other step, and is said.
+    for attempt in 1..=11 {
+        flow.came("back", attempt, Outcome::failed("replicas: too many"));
+        assert!(!goes_back(&flow, attempt + 1), "not before its time");
+        assert_eq!(flow.message("back"), "replicas: too many");
+        flow.after(60);
+        assert_eq!(goes_back(&flow, attempt + 1), attempt <= 10);
+    }
+    assert_eq!(
+        flow.settle(),
+        "WorkflowFailed back:failed/FailedAfterRetries east:skipped"
+    );
     for (to, delivered, says) in [
         (None, None, "no revision was delivered whole yet"),
         (

@@ -101,20 +101,21 @@ fn specs() -> impl Strategy<Value = Spec> {
 }
 
 fn state() -> impl Strategy<Value = ClusterState> {
-    use ClusterState::{Applied, Dispatching, Failed, Progressing, Ready, Unreachable, Waiting};
+    use ClusterState::{Applied, Dispatching, Failed, Progressing, Ready, Unhealthy, Unreachable, Waiting};
     prop_oneof![
         4 => Just(Ready),
-        2 => prop::sample::select(vec![Dispatching, Waiting, Progressing, Applied, Failed, Unreachable]),
+        2 => prop::sample::select(vec![Dispatching, Waiting, Progressing, Applied, Unhealthy, Failed, Unreachable]),
     ]
 }
 
-/// What happens at one moment: what each placing step and each step that acts shows, how much later it is, a command.
+/// What happens at one moment: what each placing step and each step that acts shows, how many milliseconds
+/// later it is, a command.
 type Moment = (Vec<Vec<ClusterState>>, Vec<u8>, i64, u8);
 
 fn moments() -> impl Strategy<Value = Vec<Moment>> {
     let shown = prop::collection::vec(prop::collection::vec(state(), 0..3), 12);
     let came = prop::collection::vec(0..6_u8, 12);
-    prop::collection::vec((shown, came, 0..120_i64, 0..24_u8), 1..30)
+    prop::collection::vec((shown, came, 0..120_000_i64, 0..24_u8), 1..30)
 }
 
 fn evidence_of(spec: &Spec, status: &Status, moment: &Moment) -> Evidence {
@@ -242,7 +243,7 @@ proptest! {
     ) {
         let (mut status, mut now) = (Status::default(), t0());
         for moment in &moments {
-            now += SignedDuration::from_secs(moment.2);
+            now += SignedDuration::from_millis(moment.2);
             command(&mut status, moment.3);
             let evidence = evidence_of(&spec, &status, moment);
             let restarts = status.workflow.as_ref().is_some_and(|w| w.restart_from.is_some());
@@ -290,7 +291,7 @@ proptest! {
     fn every_run_comes_to_its_end(spec in specs(), moments in moments()) {
         let (mut status, mut now) = (Status::default(), t0());
         for moment in &moments {
-            now += SignedDuration::from_secs(moment.2);
+            now += SignedDuration::from_millis(moment.2);
             command(&mut status, moment.3);
             let evidence = evidence_of(&spec, &status, moment);
             status = advance(&spec, &status, &evidence, now).0;

@@ -134,12 +134,7 @@ const IMPOSSIBLE: &[Impossible] = {
             &[],
             "it is suspended as soon as it starts",
         ),
-        (
-            &[Suspend, Rollback],
-            &[Retrying],
-            &[],
-            "nothing of its own is tried again",
-        ),
+        (&[Suspend], &[Retrying], &[], "nothing of its own is tried again"),
         (
             &[Rollback],
             &[Succeeded],
@@ -171,12 +166,16 @@ const IMPOSSIBLE: &[Impossible] = {
             "it names its clusters itself: no Placement holds it up or lets it be without",
         ),
         (
-            &[
-                Deploy, Suspend, Wait, Object, Export, Rollback, Group, Break, Fail,
-            ],
+            &[Deploy, Suspend, Wait, Object, Export, Group, Break, Fail],
             &[],
             OUTCOMES,
             "it has no executor",
+        ),
+        (
+            &[Rollback],
+            &[],
+            &[Done, Waits],
+            "a write that went through is seen as a new revision",
         ),
         // Events that are over.
         (
@@ -397,7 +396,7 @@ mod told {
             ClusterState::Dispatching | ClusterState::Waiting => Event::Stale,
             ClusterState::Progressing | ClusterState::Applied => Event::Nothing,
             ClusterState::Ready => Event::Ready,
-            ClusterState::Failed => Event::FailedOver,
+            ClusterState::Failed | ClusterState::Unhealthy => Event::FailedOver,
             ClusterState::Unreachable => Event::Unreachable,
         }
     }

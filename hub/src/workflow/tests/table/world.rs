@@ -116,7 +116,7 @@ fn stale() -> [StepEvidence; 3] {
     })
 }
 
-use ClusterState::{Applied, Failed, Ready, Unreachable};
+use ClusterState::{Applied, Failed, Ready, Unhealthy, Unreachable};
 
 impl World {
     fn new(type_: Type, step: &Value) -> World {
@@ -220,7 +220,7 @@ impl World {
             Phase::Retrying => match type_ {
                 Type::Deploy | Type::Object | Type::Group => world.show(placing(type_), refused()),
                 Type::Wait => world.show("before", clusters(&[Failed, Failed])),
-                Type::Look | Type::Act => world.came(1, fails()),
+                Type::Look | Type::Act | Type::Rollback => world.came(1, fails()),
                 _ => return None,
             },
             Phase::Failed => match type_ {
@@ -269,7 +269,8 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
     let placing_type = matches!(type_, Type::Deploy | Type::Group);
     let own_clusters = placing_type || type_ == Type::Object;
     let watching = started && (own_clusters || type_ == Type::Wait);
-    let acting = started && matches!(type_, Type::Look | Type::Act);
+    let asking = started && matches!(type_, Type::Look | Type::Act);
+    let acting = asking || (started && type_ == Type::Rollback);
     let one = |change: &dyn Fn(&mut World)| {
         let mut world = reached.clone();
         change(&mut world);
@@ -300,7 +301,10 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
             cases.flatten().collect()
         }
         Event::FailedWithin if watching => show(clusters(&[Failed, Ready])),
-        Event::FailedOver if watching => told(clusters(&[Failed, Failed])),
+        Event::FailedOver if watching => {
+            let cases = [[Failed, Failed], [Unhealthy, Failed], [Failed, Unhealthy]];
+            cases.iter().flat_map(|states| told(clusters(states))).collect()
+        }
         Event::Unreachable if watching => told(clusters(&[Ready, Unreachable])),
         Event::Refused if started && own_clusters => told(refused()),
         Event::Blocked if started && placing_type => told(StepEvidence::Blocked {
@@ -317,9 +321,9 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
             let wake = reached.wake?;
             one(&|world| world.pass(wake))
         }
-        Event::Done if acting => came(done()),
+        Event::Done if asking => came(done()),
         // What is looked at is there, and not as it is waited for.
-        Event::Waits if acting && type_ == Type::Look => {
+        Event::Waits if asking && type_ == Type::Look => {
             let output = json!({"closed": true});
             one(&|world| {
                 world.came(
@@ -330,7 +334,7 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
                 );
             })
         }
-        Event::Waits if acting => came(waits()),
+        Event::Waits if asking => came(waits()),
         Event::Fails if acting => came(fails()),
         Event::OtherAttempt if acting => one(&|world| world.came(attempt + 1, done())),
         Event::Resume if phase == Phase::Suspending => command(&|world| world.workflow().suspend = false),
@@ -426,7 +430,9 @@ fn effect(effect: &Effect) -> Option<String> {
         Effect::Dispatch { step } => format!("dispatch {step}"),
         Effect::Keep => "keep".to_owned(),
         Effect::Act { attempt, .. } => format!("act {attempt}"),
-        Effect::RollBack { revision } => format!("back to {revision}"),
+        Effect::RollBack {
+            revision, attempt, ..
+        } => format!("back to {revision} {attempt}"),
         Effect::Refresh => "refresh".to_owned(),
         Effect::CollectGarbage => "collect".to_owned(),
         Effect::Wake { .. } => return None,
