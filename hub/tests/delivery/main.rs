@@ -20,6 +20,7 @@ mod fleet;
 mod history;
 mod hostile;
 mod input;
+mod killed;
 mod lost;
 mod objects;
 mod once;

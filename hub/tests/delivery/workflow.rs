@@ -5,10 +5,15 @@ use crate::{
     world::{World, region, web},
 };
 use futures::future::BoxFuture;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
 use parking_lot::Mutex;
 use roundhouse_api::{
-    application::{ApplicationPhase, StepPhase, WorkflowStatus},
+    application::{ApplicationPhase, StepPhase, StepReason, WorkflowStatus},
     condition,
+    revision::ApplicationRevision,
 };
 use roundhouse_hub::action::{Executor, Job, Outcome};
 use serde_json::{Value, json};
@@ -508,4 +513,42 @@ async fn a_rollback_delivers_the_last_revision_that_was_whole() {
     world.agents.script("c1", Script::Ready).await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     assert_eq!(status.delivered_revision.as_deref(), Some(first.as_str()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollback_that_the_api_server_refuses_says_so_and_fails_in_the_end() {
+    let world = World::five().await;
+    world.apply("app", flow(&json!([all_of("east", "east")]))).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    // The record is of a time at which the API server took what it refuses now.
+    let revisions: Api<ApplicationRevision> = Api::namespaced(world.client.clone(), "default");
+    let patch = json!({"spec": {"application": {"components": "all"}}});
+    revisions
+        .patch("app-v1", &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+    let fail = json!({"name": "broken", "type": "fail"});
+    let back = json!({"name": "back", "type": "rollback", "if": "status.broken.failed"});
+    let mut next = flow(&json!([fail, back, all_of("east", "east")]));
+    next["components"] = web("nginx:2");
+    world.apply("app", next).await;
+    let said = "going back to revision app-v1 failed: ";
+    world
+        .until("app", "it says what is refused", async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            let step = workflow.step("back")?;
+            let says = step.message.as_ref()?.starts_with(said);
+            (says && step.is_retried() && step.next_try.is_some()).then_some(())
+        })
+        .await;
+    // Other applications go on meanwhile.
+    world.apply("other", flow(&json!([all_of("east", "east")]))).await;
+    world.until_phase("other", ApplicationPhase::Running).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let status = world.until_phase("app", ApplicationPhase::WorkflowFailed).await;
+    let workflow = status.workflow.unwrap();
+    let step = workflow.step("back").unwrap();
+    assert_eq!(step.reason, Some(StepReason::FailedAfterRetries));
+    assert!(step.message.as_ref().unwrap().contains("components"), "{step:?}");
+    assert_eq!(world.images("app").await, ["nginx:1"]);
 }

@@ -1,6 +1,6 @@
 //! A hub on an embedded API server, and the words that the tests use.
 
-use crate::{agents::Agents, asked::Asked};
+use crate::{agents::Agents, asked::Asked, killed::Death};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -127,6 +127,22 @@ impl World {
             stop.clone(),
         );
         self.hub = Some((stop, tokio::spawn(running)));
+    }
+
+    /// Starts a hub that is killed when its death comes: nothing that it does is finished. Another one goes on at once.
+    pub(crate) fn start_mortal_hub(&mut self, death: &Death) {
+        let stop = CancellationToken::new();
+        let (client, options, clock) = (self.client.clone(), self.options.clone(), self.clock.clone());
+        let run = move |client, stop| application::run(client, options.clone(), clock.clone(), stop);
+        let (death, token) = (death.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = run(death.through(client.clone()), token.clone()) => return,
+                () = death.comes() => {}
+            }
+            run(client, token).await;
+        });
+        self.hub = Some((stop, task));
     }
 
     pub(crate) async fn stop_hub(&mut self) {
