@@ -6,7 +6,8 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each step, the steps of the list that have to be over before it starts: those it names under `dependsOn`, those
-/// whose outputs it takes or names, those whose clusters it waits for, and, one after the other, all before it unless it has a `dependsOn`.
+/// whose outputs it takes or names, those whose clusters it waits for (of a wait that names
+/// none, all that place and do not wait for it), and, one after the other, all before it unless it has a `dependsOn`.
 pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
     let (mut named, mut giving) = (BTreeMap::new(), BTreeMap::new());
     for (index, step) in steps.iter().enumerate() {
@@ -41,7 +42,46 @@ pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
         }
         after.into_iter().collect()
     };
-    steps.iter().enumerate().map(after).collect()
+    let mut order: Vec<Vec<usize>> = steps.iter().enumerate().map(after).collect();
+    for (wait, _) in steps.iter().enumerate().filter(|(_, step)| waits_for_all(step)) {
+        let placing = |at: &usize| {
+            let step = steps
+                .get(*at)
+                .into_iter()
+                .flat_map(with_inner)
+                .collect::<Vec<_>>();
+            step.iter().any(|step| step.kind.deploy().is_some())
+        };
+        let before: Vec<usize> = (0..steps.len())
+            .filter(|at| *at != wait && placing(at) && !comes_after(&order, *at, wait))
+            .collect();
+        if let Some(after) = order.get_mut(wait) {
+            after.extend(before);
+            after.sort_unstable();
+            after.dedup();
+        }
+    }
+    order
+}
+
+/// A wait that names no steps waits for all that place, but for those that wait for it.
+fn waits_for_all(step: &ValidStep) -> bool {
+    matches!(&step.kind, StepKind::Wait(WaitStep::Fleet { steps, .. }) if steps.is_empty())
+}
+
+/// Whether a step starts after another one, at however many removes.
+fn comes_after(order: &[Vec<usize>], step: usize, other: usize) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![step];
+    while let Some(at) = open.pop() {
+        if at == other {
+            return true;
+        }
+        if seen.insert(at) {
+            open.extend(order.get(at).into_iter().flatten());
+        }
+    }
+    false
 }
 
 /// A step and the steps in it.

@@ -154,6 +154,8 @@ pub struct DeployStep {
     pub only: Option<String>,
     /// A change to that component.
     pub patch: Option<FieldPatch>,
+    /// It dispatches only once a person has approved it (KubeVela's `auto: false`).
+    pub asks: bool,
     /// What the step waits for, of each cluster.
     pub wait: WaitFor,
     /// It passes when this holds, instead of when every cluster passes.

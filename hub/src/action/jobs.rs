@@ -4,7 +4,7 @@
 
 use super::{Executor, Job, Outcome};
 use parking_lot::Mutex;
-use roundhouse_api::bundle::ApplicationRef;
+use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -15,10 +15,14 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// Jobs that run at the same time, over all applications; others wait for their turn.
+/// Jobs that ask the hub's own API and run at the same time, over all applications; others wait for their turn.
 const CONCURRENT: usize = 16;
-/// Those of one application, so that its slow ones leave room for others'.
+/// Those that ask somebody else, who may be slow.
+const CONCURRENT_WEB: usize = 64;
+/// Those of one application, of either kind, so that its slow ones leave room for others'.
 const OF_ONE: usize = 4;
+/// Those of one namespace.
+const OF_NAMESPACE: usize = 12;
 
 /// The run and the step.
 pub(crate) type Execution = (String, String);
@@ -57,9 +61,8 @@ enum Progress {
 /// Starts jobs and keeps their outcomes.
 pub(crate) struct Jobs {
     executor: Arc<dyn Executor>,
-    slots: Arc<Semaphore>,
-    /// By application, as long as it has jobs.
-    shares: Mutex<HashMap<String, Weak<Semaphore>>>,
+    api: Slots,
+    web: Slots,
     /// By step: the execution, and how it goes.
     known: Arc<Mutex<HashMap<Key, (u32, Progress)>>>,
     /// Ends them all when the hub ends.
@@ -76,8 +79,8 @@ impl Jobs {
     pub(crate) fn new(executor: Arc<dyn Executor>) -> Jobs {
         Jobs {
             executor,
-            slots: Arc::new(Semaphore::new(CONCURRENT)),
-            shares: Mutex::default(),
+            api: Slots::new(CONCURRENT),
+            web: Slots::new(CONCURRENT_WEB),
             known: Arc::default(),
             tasks: Mutex::default(),
         }
@@ -102,15 +105,24 @@ impl Jobs {
             Some((_, Progress::UnderWay(earlier))) => earlier.abort(),
             _ => {}
         }
-        let (executor, slots, outcomes) = (self.executor.clone(), self.slots.clone(), self.known.clone());
+        let (executor, outcomes) = (self.executor.clone(), self.known.clone());
         let mut tasks = self.tasks.lock();
         // What is over needs no place.
         while tasks.try_join_next().is_some() {}
         let of = key.clone();
-        let share = self.share(&key.uid);
+        let slots = match asks_the_web(&job.action) {
+            true => &self.web,
+            false => &self.api,
+        };
+        let places = slots.places(&key);
         let task = tasks.spawn(async move {
-            let Ok(_share) = share.acquire().await else { return };
-            let Ok(_slot) = slots.acquire().await else { return };
+            let mut held = Vec::new();
+            for place in places {
+                let Ok(permit) = place.acquire_owned().await else {
+                    return;
+                };
+                held.push(permit);
+            }
             // A defect of an executor must not hold the step up for good.
             let run = tokio::spawn(async move { executor.run(job).await });
             let run = AbortOnDrop(run);
@@ -140,18 +152,6 @@ impl Jobs {
             execution,
         };
         self.known.lock().insert(key, (attempt, Progress::Over(outcome)));
-    }
-
-    /// The places of one application.
-    fn share(&self, uid: &str) -> Arc<Semaphore> {
-        let mut shares = self.shares.lock();
-        if let Some(share) = shares.get(uid).and_then(Weak::upgrade) {
-            return share;
-        }
-        shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(OF_ONE));
-        shares.insert(uid.to_owned(), Arc::downgrade(&share));
-        share
     }
 
     /// The outcomes of an application's jobs, with the number of the execution.
@@ -187,6 +187,61 @@ impl Jobs {
             }
             keep
         });
+    }
+}
+
+/// Whether a job asks somebody else than the hub's API.
+fn asks_the_web(action: &ActionProperties) -> bool {
+    match action {
+        ActionProperties::Request(_) | ActionProperties::Webhook(_) | ActionProperties::Notification(_) => {
+            true
+        }
+        ActionProperties::ApplyObject(_)
+        | ActionProperties::ReadObject(_)
+        | ActionProperties::DeleteObject(_)
+        | ActionProperties::LookAt(_) => false,
+    }
+}
+
+/// Places for jobs of one kind.
+struct Slots {
+    all: Arc<Semaphore>,
+    /// Of applications and of namespaces, as long as they have jobs.
+    shares: Mutex<HashMap<Share, Weak<Semaphore>>>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Share {
+    /// By its uid.
+    Application(String),
+    Namespace(String),
+}
+
+impl Slots {
+    fn new(all: usize) -> Slots {
+        Slots {
+            all: Arc::new(Semaphore::new(all)),
+            shares: Mutex::default(),
+        }
+    }
+
+    /// The places that a job needs, each taken before the next: who waits for the last one holds up only its own.
+    fn places(&self, key: &Key) -> [Arc<Semaphore>; 3] {
+        let mut shares = self.shares.lock();
+        shares.retain(|_, share| share.strong_count() > 0);
+        let mut share = |of: Share, size: usize| {
+            let known = shares.get(&of).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let share = Arc::new(Semaphore::new(size));
+                shares.insert(of, Arc::downgrade(&share));
+                share
+            })
+        };
+        [
+            share(Share::Application(key.uid.clone()), OF_ONE),
+            share(Share::Namespace(key.namespace.clone()), OF_NAMESPACE),
+            self.all.clone(),
+        ]
     }
 }
 
@@ -241,9 +296,10 @@ mod tests {
         }
     }
 
-    /// An application named as its uid.
+    /// An application named as its uid, in a namespace of that name.
     fn application(uid: &str) -> ApplicationRef {
         ApplicationRef {
+            namespace: uid.to_owned(),
             name: uid.to_owned(),
             uid: uid.to_owned(),
             ..ApplicationRef::default()
@@ -352,7 +408,7 @@ mod tests {
         }
         jobs.start(job("other", "s", 1), || {});
         settle().await;
-        jobs.give_up("", "u");
+        jobs.give_up("u", "u");
         settle().await;
         counting.go.notify_waiters();
         settle().await;
@@ -370,14 +426,38 @@ mod tests {
     async fn only_so_many_run_at_a_time() {
         let counting = Arc::new(Counting::default());
         let jobs = Jobs::new(Arc::new(counting.clone()));
-        for n in 0..CONCURRENT + 5 {
+        for n in 0..CONCURRENT_WEB + 5 {
             jobs.start(job(&format!("u{n}"), "s", 1), || {});
         }
         settle().await;
-        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT);
+        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT_WEB);
         counting.go.notify_waiters();
         settle().await;
-        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT + 5);
+        assert_eq!(counting.started.load(Ordering::SeqCst), CONCURRENT_WEB + 5);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_web_holds_up_neither_other_namespaces_nor_objects_on_the_hub() {
+        let counting = Arc::new(Counting::default());
+        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let of_one_namespace = |n: usize| {
+            let mut job = job(&format!("u{n}"), "s", 1);
+            job.application.namespace = "team".to_owned();
+            job
+        };
+        for n in 0..2 * CONCURRENT_WEB {
+            jobs.start(of_one_namespace(n), || {});
+        }
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), OF_NAMESPACE);
+        jobs.start(job("other", "s", 1), || {});
+        let mut reads = of_one_namespace(0);
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x"});
+        reads.step = "reads".to_owned();
+        reads.action = ActionProperties::read("read-object", &object).unwrap();
+        jobs.start(reads, || {});
+        settle().await;
+        assert_eq!(counting.started.load(Ordering::SeqCst), OF_NAMESPACE + 2);
     }
 
     #[tokio::test]
@@ -396,14 +476,14 @@ mod tests {
         counting.go.notify_waiters();
         settle().await;
         assert_eq!(counting.started.load(Ordering::SeqCst), 2 * OF_ONE + 1);
-        assert_eq!(jobs.shares.lock().len(), 2);
+        assert_eq!(jobs.web.shares.lock().len(), 4);
         jobs.retain(&application("u"), &BTreeMap::new());
         counting.go.notify_waiters();
         settle().await;
         jobs.start(job("third", "s", 1), || {});
         assert_eq!(
-            jobs.shares.lock().len(),
-            1,
+            jobs.web.shares.lock().len(),
+            2,
             "nothing is kept of those that are done"
         );
     }

@@ -145,6 +145,12 @@ impl Hub {
             reason: error.to_string(),
         };
         let mut object: DynamicObject = serde_json::from_slice(&app.bytes).map_err(unreadable)?;
+        if object.data.get("spec") == Some(&record.spec.application) {
+            return Err(PassError::Same {
+                application: title,
+                revision: revision.to_owned(),
+            });
+        }
         object.data["spec"] = record.spec.application;
         let answer = self
             .applications(&app.namespace)

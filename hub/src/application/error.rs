@@ -39,6 +39,17 @@ pub enum PassError {
         /// Which object.
         object: String,
     },
+    /// Going back would change nothing.
+    #[error(
+        "going back to revision {revision} changes nothing: its spec is the present one of application {application}, and only \
+         what the hub makes of it differs; restart it instead"
+    )]
+    Same {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// Name of the revision.
+        revision: String,
+    },
     /// A pass broke off.
     #[error("a pass broke off: {reason}")]
     Ended {
@@ -83,6 +94,7 @@ impl PassError {
                 }
                 _ => false,
             },
+            PassError::Same { .. } => true,
             _ => false,
         }
     }

@@ -10,7 +10,7 @@ use roundhouse_api::{
     decision::DecidedOverride,
     placement::{Change, OverrideTarget},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// What stands for the text itself in a value of an override.
 const ESCAPED: (&str, &str) = ("${cluster.", "$${cluster.");
@@ -54,38 +54,38 @@ pub(super) fn first_object<'r>(rendered: &'r Rendered, component: &str) -> Optio
     component.manifests.first()
 }
 
-/// Sets a field: what is there is replaced, what is missing on the way is made.
+/// Where workloads have the pods that they run.
+const TEMPLATES: [&str; 2] = ["/spec/template", "/spec/jobTemplate/spec/template"];
+
+/// Sets a field: what is there is replaced, what is missing on the way is made. What cannot be made, such as an entry behind
+/// the end of a list, is left for the clusters' overrides to name as missing.
 fn operation(object: &Value, field: &ParameterKey, value: &Value) -> Value {
     let pointer = field.pointer();
-    let template = "/spec/template";
+    let first = first_of(&pointer, 2);
     // The seed writes paths of a pod for the workload that runs it.
-    let of_pod = pointer.starts_with("/spec/")
-        && object.pointer(&first_of(&pointer, 2)).is_none()
-        && object
-            .pointer(&format!("{template}{}", first_of(&pointer, 2)))
-            .is_some();
-    let prefix = if of_pod { template } else { "" };
-    let segments: Vec<&str> = pointer.split('/').skip(1).collect();
-    let mut known = prefix.to_owned();
-    let mut depth = 0;
-    while let Some(segment) = segments.get(depth) {
-        let next = format!("{known}/{segment}");
-        if object.pointer(&next).is_none() {
-            break;
-        }
-        known = next;
-        depth += 1;
-    }
-    let Some(first_missing) = segments.get(depth) else {
-        return json!({"op": "replace", "path": known, "value": value});
+    let of_pod = pointer.starts_with("/spec/") && object.pointer(&first).is_none();
+    let template = TEMPLATES
+        .into_iter()
+        .filter(|_| of_pod)
+        .find(|template| object.pointer(&format!("{template}{first}")).is_some());
+    let prefix = template.unwrap_or("");
+    let ends = pointer.match_indices('/').map(|(at, _)| at).skip(1);
+    let missing = ends
+        .chain([pointer.len()])
+        .filter_map(|end| pointer.get(..end))
+        .find(|known| object.pointer(&format!("{prefix}{known}")).is_none());
+    let Some(missing) = missing else {
+        return json!({"op": "replace", "path": format!("{prefix}{pointer}"), "value": value});
     };
-    // From the inside out: a number is a place in a list.
-    let missing = segments.iter().skip(depth + 1).rev();
-    let made = missing.fold(value.clone(), |inner, segment| match segment.parse::<usize>() {
-        Ok(0) => Value::Array(vec![inner]),
-        _ => Value::Object(Map::from_iter([(unescaped(segment), inner)])),
-    });
-    json!({"op": "add", "path": format!("{known}/{first_missing}"), "value": made})
+    let mut made = object.pointer(prefix).cloned().unwrap_or_default();
+    let made = match field.set(&mut made, value.clone()) {
+        Ok(()) => made.pointer(missing).cloned(),
+        Err(_) => None,
+    };
+    match made {
+        Some(made) => json!({"op": "add", "path": format!("{prefix}{missing}"), "value": made}),
+        None => json!({"op": "replace", "path": format!("{prefix}{pointer}"), "value": value}),
+    }
 }
 
 /// The first segments of a pointer.
@@ -95,10 +95,6 @@ fn first_of(pointer: &str, segments: usize) -> String {
         .get(..end.unwrap_or(pointer.len()))
         .unwrap_or(pointer)
         .to_owned()
-}
-
-fn unescaped(segment: &str) -> String {
-    segment.replace("~1", "/").replace("~0", "~")
 }
 
 /// Values are texts of others: what looks like a variable in them is none.
@@ -151,6 +147,38 @@ mod tests {
             let mut patched = deployment.clone();
             roundhouse_patch::json_patch(&mut patched, &json!([op(field)])).unwrap();
             assert_ne!(patched, deployment, "{field}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_is_what_the_path_says() {
+        let cron = json!({"kind": "CronJob", "metadata": {"annotations": null}, "spec": {"jobTemplate": {"spec": {"template":
+            {"spec": {"containers": [{"name": "job", "env": [{"name": "a"}]}]}}}}}});
+        let pod = "/spec/jobTemplate/spec/template/spec/containers/0";
+        let op = |field: &str| operation(&cron, &ParameterKey::parse(field).unwrap(), &json!("v"));
+        for (field, expected) in [
+            (
+                "spec.containers[0].envFrom[0].secretRef.name",
+                json!({"op": "add", "path": format!("{pod}/envFrom"), "value": [{"secretRef": {"name": "v"}}]}),
+            ),
+            (
+                "spec.containers[0].env[1].name",
+                json!({"op": "add", "path": format!("{pod}/env/1"), "value": {"name": "v"}}),
+            ),
+            // The name of an annotation, not a place in a list.
+            (
+                "data[\"0\"]",
+                json!({"op": "add", "path": "/data", "value": {"0": "v"}}),
+            ),
+        ] {
+            assert_eq!(op(field), expected, "{field}");
+            roundhouse_patch::json_patch(&mut cron.clone(), &json!([op(field)])).unwrap();
+        }
+        // There is nothing before it.
+        for field in ["spec.containers[0].envFrom[1].name", "spec.containers[3].name"] {
+            let op = op(field);
+            assert_eq!(op["op"], "replace", "{field}");
+            assert!(roundhouse_patch::json_patch(&mut cron.clone(), &json!([op])).is_err());
         }
     }
 

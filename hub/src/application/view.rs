@@ -113,10 +113,10 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let succeeded = known
         .workflow
         .is_some_and(|w| w.finished && w.status == Some(StepPhase::Succeeded) && delivery.spec.is_of(w));
-    let mut blocked = None;
-    if let Some(unresolved) = &delivery.unresolved {
-        blocked = freeze(&mut reach, &delivery.spec, succeeded).map(|step| (step, unresolved.to_string()));
-    }
+    let blocked = match delivery.unresolved {
+        Some(_) => freeze(&mut reach, &delivery.spec, succeeded),
+        None => Vec::new(),
+    };
     let patches = workflow::patches(&delivery.spec, known.workflow);
     let request = placing::Request {
         key: delivery.key,
@@ -212,7 +212,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let rendered = &delivery.content.rendered;
     evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
     let objects = objects::look(known, succeeded, &mut evidence);
-    if let Some((step, message)) = blocked {
+    for (step, unresolved) in blocked.into_iter().zip(delivery.unresolved.iter().cycle()) {
+        let message = unresolved.to_string();
         evidence.steps.insert(step, StepEvidence::Blocked { message });
     }
     let steps = placing::steps(&delivery.valid);
@@ -232,9 +233,9 @@ pub(super) fn view(known: &Known<'_>) -> View {
     }
 }
 
-/// Lets no decision change: what runs stays as it was decided. A step at work is treated as not reached, and named.
-fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<String> {
-    let mut at_work = None;
+/// Lets no decision change: what runs stays as it was decided. Steps at work are treated as not reached, and named.
+fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Vec<String> {
+    let mut at_work = Vec::new();
     for (reach, (step, _)) in reach.iter_mut().zip(spec.placing()) {
         if *reach == Some(Reach::Live) {
             *reach = Some(if succeeded {
@@ -243,7 +244,7 @@ fn freeze(reach: &mut [Option<Reach>], spec: &Spec, succeeded: bool) -> Option<S
                 Reach::Unreached
             });
             if !succeeded {
-                at_work = Some(step.name.clone());
+                at_work.push(step.name.clone());
             }
         }
     }

@@ -29,6 +29,8 @@ impl<'a> Run<'a> {
         };
         let due = match attempt {
             0 | 1 => self.now,
+            // The clock has jumped back: when it was is not known.
+            _ if since > self.now => self.now,
             _ => later(since, backoff::wait(waits, self.spec.limits.max_wait)),
         };
         match self.now < due {

@@ -140,7 +140,9 @@ impl Run<'_> {
         };
         // Between two steps the one that comes next shows the pause.
         if paused.is_empty() && !leaves.iter().any(suspended) {
-            let open = |at: &&_| self.seen(**at).is_some_and(|state| !state.is_over());
+            let asks = |at: &_| matches!(self.spec.at(*at).map(|step| &step.action), Some(Action::Deploy(deploy)) if deploy.asks);
+            // One that asks for approval would show that.
+            let open = |at: &&_| self.seen(**at).is_some_and(|state| !state.is_over()) && !asks(*at);
             paused.extend(leaves.iter().find(open).copied());
         }
         for at in paused {
@@ -178,6 +180,8 @@ impl Run<'_> {
                 .is_some_and(|state| state.phase == StepPhase::Suspending);
             if suspends && suspended {
                 self.succeed(at);
+            } else if self.awaits_approval(at) {
+                self.approve(at);
             }
         }
         self.proceed();

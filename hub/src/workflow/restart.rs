@@ -24,12 +24,24 @@ impl Run<'_> {
                 reset(step, state);
             }
         }
+        // A group that has not begun is begun when its turn comes, whatever is asked of a step in it.
+        let over = |index: &usize| self.workflow.steps.get(*index).is_some_and(StepStatus::is_over);
+        let waits = spec
+            .steps
+            .get(at.index)
+            .is_some_and(|group| !group.after.iter().all(over));
+        let begun = self
+            .workflow
+            .steps
+            .get(at.index)
+            .is_some_and(|group| !matches!(group.phase, StepPhase::Pending | StepPhase::Skipped));
         match (
             at.inner,
             spec.steps.get(at.index),
             self.workflow.steps.get_mut(at.index),
         ) {
             (None, Some(step), Some(state)) => reset(step, state),
+            (Some(_), Some(group), Some(state)) if waits || !begun => reset(group, state),
             (Some(inner), Some(group), Some(state)) => {
                 let again = self::again(
                     group.inner(),

@@ -60,6 +60,9 @@ impl<'a> Run<'a> {
     /// The steps that a person has paused.
     pub(super) fn paused_steps(&self) -> impl Iterator<Item = At> {
         self.leaves().filter(|at| {
+            if self.awaits_approval(*at) {
+                return false;
+            }
             let suspends = self
                 .spec
                 .at(*at)
@@ -134,6 +137,7 @@ impl<'a> Run<'a> {
     /// Looks at a step that has started.
     fn judge(&mut self, step: &'a Step, at: At) {
         match &step.action {
+            Action::Deploy(_) if self.awaits_approval(at) => {}
             Action::Deploy(deploy) => {
                 self.judge_deploy(step, at, deploy, self.evidence.steps.get(&step.name));
             }

@@ -85,7 +85,8 @@ impl<'a> Run<'a> {
         let tries = state.retries.unwrap_or(0);
         let last = state.last_execute_time.as_ref().map_or(now, |time| time.0);
         let due = later(last, backoff::wait(tries.max(1), limits.max_wait));
-        if tries > 0 && now < due {
+        // Where the clock has jumped back it is not known when that was.
+        if tries > 0 && last <= now && now < due {
             return self.wake_at(due);
         }
         self.retry(at, message);

@@ -97,6 +97,8 @@ impl Action {
 /// What a placing step waits for, and how it dispatches.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Deploy {
+    /// It dispatches only once a person has approved it.
+    pub asks: bool,
     /// What it waits for, of each cluster.
     pub wait: WaitFor,
     /// It passes when this holds, instead of when every cluster passes.
@@ -225,6 +227,7 @@ fn list(steps: &[ValidStep], mode: Mode) -> Vec<Step> {
 fn action(kind: &StepKind) -> Action {
     match kind {
         StepKind::Deploy(deploy) => Action::Deploy(Box::new(Deploy {
+            asks: deploy.asks,
             wait: deploy.wait,
             until: deploy.until.clone(),
             max_failed_clusters: deploy.max_failed_clusters,

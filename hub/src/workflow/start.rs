@@ -3,11 +3,14 @@
 use super::{
     Effect,
     run::Run,
-    spec::{Action, At, Step},
+    spec::{Action, At, Deploy, Step},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
+
+/// What a step says that asks for approval (KubeVela's `auto: false`).
+const ASKS: &str = "waiting for approval before it dispatches (auto: false)";
 
 /// Whether a step starts.
 pub(super) enum Start {
@@ -81,26 +84,13 @@ impl<'a> Run<'a> {
         state.last_execute_time = Some(MicroTime(now));
         (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
         match &step.action {
-            Action::Deploy(deploy) => {
-                if deploy.patch.as_ref().is_some_and(|patch| patch.value.is_none()) {
-                    // What the patch puts in is settled now, and stays.
-                    let input = step.inputs.iter().find(|input| input.key.is_some());
-                    let value = match input {
-                        Some(input) => self.input(&input.source, step),
-                        None => Err("no input gives the value of the patch".to_owned()),
-                    };
-                    match value {
-                        Ok(value) => {
-                            if !self.keep(at, BTreeMap::new(), Some(value)) {
-                                return;
-                            }
-                        }
-                        Err(why) => return self.fail(at, StepReason::Input, why),
-                    }
-                }
-                let step = step.name.clone();
-                self.effects.push(Effect::Dispatch { step });
+            Action::Deploy(deploy) if deploy.asks => {
+                // Nothing of it is executed, and its time does not run.
+                (state.first_execute_time, state.last_execute_time) = (None, None);
+                (state.phase, state.reason) = (StepPhase::Suspending, Some(StepReason::Suspend));
+                state.message = Some(ASKS.to_owned());
             }
+            Action::Deploy(deploy) => self.dispatch(step, at, deploy),
             Action::Suspend(suspend) => {
                 state.last_execute_time = None;
                 (state.phase, state.reason) = (StepPhase::Suspending, Some(StepReason::Suspend));
@@ -151,6 +141,54 @@ impl<'a> Run<'a> {
             Action::Rollback { .. } => state.attempt = Some(1),
             Action::Wait(WaitStep::Fleet { .. }) => {}
         }
+        self.wake_at_end(at);
+    }
+
+    /// A placing step goes to work.
+    fn dispatch(&mut self, step: &'a Step, at: At, deploy: &Deploy) {
+        if deploy.patch.as_ref().is_some_and(|patch| patch.value.is_none()) {
+            // What the patch puts in is settled now, and stays.
+            let input = step.inputs.iter().find(|input| input.key.is_some());
+            let value = match input {
+                Some(input) => self.input(&input.source, step),
+                None => Err("no input gives the value of the patch".to_owned()),
+            };
+            match value {
+                Ok(value) => {
+                    if !self.keep(at, BTreeMap::new(), Some(value)) {
+                        return;
+                    }
+                }
+                Err(why) => return self.fail(at, StepReason::Input, why),
+            }
+        }
+        let step = step.name.clone();
+        self.effects.push(Effect::Dispatch { step });
+    }
+
+    /// Whether a placing step waits for the approval that it asks for.
+    pub(super) fn awaits_approval(&self, at: At) -> bool {
+        let asks = |step: &Step| matches!(&step.action, Action::Deploy(deploy) if deploy.asks);
+        let waits =
+            |state: &StepStatus| state.phase == StepPhase::Suspending && state.first_execute_time.is_none();
+        self.spec.at(at).is_some_and(asks) && self.seen(at).is_some_and(waits)
+    }
+
+    /// A placing step has the approval that it asked for.
+    pub(super) fn approve(&mut self, at: At) {
+        let now = self.now;
+        let (Some(step), Some(state)) = (self.spec.at(at), self.state(at)) else {
+            return;
+        };
+        let Action::Deploy(deploy) = &step.action else {
+            return;
+        };
+        state.first_execute_time = Some(MicroTime(now));
+        state.last_execute_time = Some(MicroTime(now));
+        (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
+        state.message = None;
+        self.judged.insert(at);
+        self.dispatch(step, at, deploy);
         self.wake_at_end(at);
     }
 

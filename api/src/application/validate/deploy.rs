@@ -99,11 +99,7 @@ pub(super) fn read<'a>(
         .optional("wait")
         .map(|node| wait(&node, scope))
         .unwrap_or_default();
-    if let Some(auto) = object.optional("auto")
-        && auto.boolean() == Some(false)
-    {
-        auto.refuse("auto: false is not supported yet: put a suspend step before this one");
-    }
+    let auto = object.optional("auto").and_then(|node| node.boolean());
     let only = match single {
         true => Some(applied_component(&object, spec)?),
         false => None,
@@ -169,6 +165,7 @@ pub(super) fn read<'a>(
         components,
         only,
         patch,
+        asks: auto == Some(false),
         wait,
         until,
         max_parallel,
@@ -289,6 +286,7 @@ pub(super) fn from_policy<'a>(
         components,
         only: None,
         patch: None,
+        asks: false,
         wait: WaitFor::default(),
         until: None,
         max_parallel: None,

@@ -751,6 +751,143 @@ fn restart_from_a_step_runs_it_and_what_depends_on_it() {
 }
 
 #[test]
+fn a_step_in_a_group_is_started_again_only_where_the_group_may_start() {
+    let steps = json!([region("east"), {"name": "approve", "type": "suspend"},
+        {"name": "g", "type": "step-group", "subSteps": [region("west")]}]);
+    let mut flow = Flow::new(&steps);
+    flow.settle();
+    // The run goes on: its turn has not come.
+    flow.workflow().restart_from = Some("west".to_owned());
+    assert_eq!(
+        flow.settle(),
+        "RunningWorkflow east:running approve:pending g:pending(west:pending)"
+    );
+    assert_eq!(flow.workflow().restart_from, None);
+    // It was terminated before the approval.
+    flow.workflow().terminated = true;
+    flow.settle();
+    flow.workflow().restart_from = Some("west".to_owned());
+    assert_eq!(
+        flow.settle(),
+        "WorkflowFailed east:failed/Terminate approve:skipped g:skipped(west:skipped)"
+    );
+    // The group is there for a failure that has not happened.
+    let mut flow = Flow::new(&json!([region("east"),
+        {"name": "g", "type": "step-group", "if": "status.east.failed", "subSteps": [region("west")]}]));
+    flow.clusters("east", &[Ready]);
+    flow.workflow().restart_from = Some("west".to_owned());
+    assert_eq!(flow.settle(), "Running east:succeeded g:skipped(west:skipped)");
+}
+
+#[test]
+fn a_wait_that_names_no_steps_waits_for_all_that_place() {
+    let mut west = region("west");
+    west["dependsOn"] = json!(["east"]);
+    let mut after = region("after");
+    after["dependsOn"] = json!(["w"]);
+    let wait = json!({"name": "w", "type": "wait", "properties": {"until": {"ready": "100%"}}});
+    let mut flow = Flow::of(&json!({"mode": {"steps": "DAG"}, "steps": [wait, region("east"), west, after]}));
+    assert_eq!(
+        flow.clusters("east", &[Ready]),
+        "RunningWorkflow w:pending east:succeeded west:running after:pending"
+    );
+    assert_eq!(
+        flow.clusters("west", &[Ready]),
+        "RunningWorkflow w:succeeded east:succeeded west:succeeded after:running"
+    );
+}
+
+#[test]
+fn a_clock_that_jumped_back_holds_nothing_up() {
+    let mut flow =
+        Flow::new(&json!([{"name": "ask", "type": "request", "properties": {"url": "https://x"}}]));
+    let acts = |flow: &Flow, number| {
+        let is_it = |effect: &Effect| matches!(effect, Effect::Act { attempt, .. } if *attempt == number);
+        flow.effects.iter().any(is_it)
+    };
+    flow.settle();
+    flow.came("ask", 1, Outcome::failed("503"));
+    assert!(!acts(&flow, 2));
+    flow.after(-3600);
+    assert!(acts(&flow, 2));
+    let mut flow = Flow::new(&json!([region("east")]));
+    flow.settle();
+    flow.evidence.steps.insert("east".to_owned(), refused());
+    flow.settle();
+    let tries = |flow: &mut Flow| flow.workflow().steps[0].retries;
+    assert_eq!(tries(&mut flow), Some(1));
+    flow.after(-3600);
+    assert_eq!(tries(&mut flow), Some(2));
+}
+
+#[test]
+fn a_step_that_asks_for_approval_dispatches_nothing_before() {
+    let ask = |name: &str| {
+        let mut step = with(region(name), "timeout", json!("1h"));
+        step["properties"]["auto"] = json!(false);
+        step
+    };
+    let mut flow = Flow::new(&json!([region("east"), ask("west")]));
+    flow.clusters("west", &[Ready]);
+    assert_eq!(
+        flow.clusters("east", &[Ready]),
+        "WorkflowSuspending east:succeeded west:suspending"
+    );
+    assert_eq!(
+        flow.message("west"),
+        "waiting for approval before it dispatches (auto: false)"
+    );
+    assert_eq!(
+        reach(&flow.spec, flow.status.workflow.as_ref()),
+        [Some(Reach::Placed), Some(Reach::Unreached)]
+    );
+    // Its time does not run, and a pause is no approval.
+    assert_eq!(
+        flow.after(7200),
+        "WorkflowSuspending east:succeeded west:suspending"
+    );
+    flow.workflow().paused = true;
+    flow.settle();
+    flow.workflow().suspend = false;
+    assert_eq!(flow.settle(), "WorkflowSuspending east:succeeded west:suspending");
+    assert!(!workflow(&flow.status).paused);
+    flow.workflow().suspend = false;
+    // What was gathered before the approval is no evidence of it.
+    let (next, effects) = advance(&flow.spec, &flow.status, &flow.evidence, flow.now);
+    assert!(
+        effects.contains(&Effect::Dispatch {
+            step: "west".to_owned()
+        }),
+        "{effects:?}"
+    );
+    flow.status = next;
+    assert_eq!(flow.shown(), "RunningWorkflow east:succeeded west:running");
+    flow.evidence.steps.remove("west");
+    assert_eq!(flow.settle(), "RunningWorkflow east:succeeded west:running");
+    assert_eq!(
+        flow.after(3600),
+        "WorkflowFailed east:succeeded west:failed/Timeout"
+    );
+    // Paused before its turn, it asks when that comes.
+    let mut flow = Flow::new(&json!([region("east"), ask("west")]));
+    flow.settle();
+    flow.workflow().suspend = true;
+    flow.settle();
+    flow.workflow().suspend = false;
+    flow.settle();
+    assert_eq!(
+        flow.clusters("east", &[Ready]),
+        "WorkflowSuspending east:succeeded west:suspending"
+    );
+    flow.workflow().suspend = false;
+    flow.settle();
+    assert_eq!(
+        flow.clusters("west", &[Ready]),
+        "Running east:succeeded west:succeeded"
+    );
+}
+
+#[test]
 fn times_are_kept_to_the_millisecond() {
     let late = |flow: &mut Flow, milliseconds: i64| {
         flow.now += SignedDuration::from_millis(milliseconds);

@@ -89,7 +89,8 @@ fn a_step_joins_the_rules_of_the_policies_that_it_names() {
         &mut spec,
         "/workflow/steps",
         json!([{"type": "suspend", "properties": {"message": "look first"}},
-            {"type": "deploy", "properties": {"policies": ["b", "a"], "wait": "applied", "auto": true}}]),
+            {"type": "deploy", "properties": {"policies": ["b", "a"], "wait": "applied", "auto": true}},
+            {"type": "deploy", "properties": {"policies": ["b"], "auto": false}}]),
     );
     let application = accept(&spec);
     assert!(

@@ -258,10 +258,6 @@ fn every_other_refusal_of_a_placing_step_and_of_policies() {
     let placement = json!([{"replicas": "1%"}]);
     for (properties, line) in [
         (
-            json!({"placement": placement, "auto": false}),
-            format!("{step}.auto: auto: false is not supported yet: put a suspend step before this one"),
-        ),
-        (
             json!({"placement": placement, "inlinePolicies": [1]}),
             format!("{step}.inlinePolicies: inlinePolicies is not supported: write the placement here"),
         ),

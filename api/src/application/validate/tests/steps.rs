@@ -88,12 +88,6 @@ fn steps() {
             "did you mean \"ready\"? known here: ready, applied, none",
         ),
         (
-            at("properties/auto"),
-            json!(false),
-            "spec.workflow.steps[0].properties.auto: ",
-            "put a suspend step before",
-        ),
-        (
             at("properties/placementRef"),
             json!("x"),
             "spec.workflow.steps[0].properties.placementRef: ",
