@@ -7,3 +7,4 @@ mod objects;
 mod outage;
 mod quiet;
 mod seed;
+mod sentences;
