@@ -165,6 +165,7 @@ async fn work(
         watches: Watches::new(executor),
         tenancy: options.tenancy,
         queue: queue.clone(),
+        earlier: Mutex::default(),
         written: Mutex::default(),
     });
     tracing::info!(

@@ -22,7 +22,7 @@ use crate::{
     dispatch::{Content, Target},
     metrics::Metrics,
     placement::Sight,
-    render::{self, Rendered},
+    render::{self, Rendered, Variants},
     tenancy::Tenancy,
     workflow::{self, Effect, Limits, Spec, Status},
 };
@@ -75,6 +75,9 @@ pub(super) struct Hub {
     pub(super) tenancy: Tenancy,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
+    /// What earlier hubs made of the specs that are delivered, where this one would make something else: by the uid of the
+    /// record.
+    pub(super) earlier: Mutex<HashMap<Key, (String, Arc<(Rendered, Variants)>)>>,
     /// When each application's status was written last.
     pub(super) written: Mutex<HashMap<Key, Instant>>,
 }
@@ -106,6 +109,7 @@ impl Hub {
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
+            self.earlier.lock().remove(key);
             self.jobs.give_up(&key.0, &key.1);
             self.watches.give_up(&key.0, &key.1);
             return Ok(Outcome {
@@ -241,6 +245,18 @@ impl Hub {
             );
             self.cache.put_revision(revision.await?);
         }
+        let (rendered, variants) = match choice.differs {
+            false => (rendered, variants),
+            true => {
+                let kept = self.kept(key, &application, &choice, spec, &recorded).await?;
+                let replica_paths = rendered.replica_paths;
+                let rendered = Rendered {
+                    replica_paths,
+                    ..kept.0.clone()
+                };
+                (rendered, kept.1.clone())
+            }
+        };
         let content = Content {
             namespace: app.namespace.clone(),
             application: app.name.clone(),
@@ -263,6 +279,33 @@ impl Hub {
             former: BTreeMap::new(),
         };
         Ok((delivery, app))
+    }
+
+    /// What an earlier hub made of the spec that is delivered; read once.
+    async fn kept(
+        &self,
+        key: &Key,
+        application: &ApplicationRef,
+        choice: &revisions::Choice,
+        spec: &Value,
+        recorded: &Rendered,
+    ) -> Result<Arc<(Rendered, Variants)>, PassError> {
+        let name = &choice.latest.name;
+        let record = self.cache.revisions(key);
+        let record = record.iter().find(|record| record.name_any() == *name);
+        let uid = record.and_then(|record| record.uid()).unwrap_or_default();
+        let known = self.earlier.lock().get(key).cloned();
+        if let Some((_, content)) = known.filter(|(of, _)| *of == uid) {
+            return Ok(content);
+        }
+        // Parts of the record that are lost are written again, as this hub has them.
+        let generation = record.map_or(0, |record| record.spec.generation);
+        let record =
+            revisions::ensure(&self.client, key, application, generation, choice, spec, recorded).await?;
+        let content = render::part_variants(revisions::read(&self.client, key, &record).await?);
+        let content = Arc::new(content);
+        self.earlier.lock().insert(key.clone(), (uid, content.clone()));
+        Ok(content)
     }
 
     async fn rounds(

@@ -32,10 +32,13 @@ pub(super) struct Choice {
     pub(super) hashes: BTreeMap<String, String>,
     /// Whether its object exists already.
     pub(super) exists: bool,
+    /// Whether its record is of a hub that made something else of the same spec.
+    pub(super) differs: bool,
 }
 
-/// Chooses the revision of a spec: an identical one is reused, the present one first; otherwise the next number. A
-/// component whose content is that of an earlier revision keeps that component revision. `rendered`: all that is recorded,
+/// Chooses the revision of a spec: the present one stays as long as the spec does, whatever another hub would make of it (what
+/// was approved and asked for is not done again because the hub is a newer one); another one that is identical is reused;
+/// otherwise the next number. A component whose content is that of an earlier revision keeps that component revision. `rendered`: all that is recorded,
 /// variants included.
 pub(super) fn choose(
     application: &ApplicationRef,
@@ -53,16 +56,13 @@ pub(super) fn choose(
             .any(|o| o.uid == application.uid)
             && revision.metadata.deletion_timestamp.is_none()
     };
+    let is_present =
+        |revision: &Arc<ApplicationRevision>| latest.is_some_and(|latest| latest.name == revision.name_any());
     let identical = existing
         .iter()
         .filter(own)
-        .filter(|r| r.spec.hash == hash && r.spec.component_hashes == hashes);
-    let present = |revision: &Arc<ApplicationRevision>| {
-        (
-            latest.is_some_and(|l| l.name == revision.name_any()),
-            revision.spec.revision,
-        )
-    };
+        .filter(|r| r.spec.hash == hash && (is_present(r) || r.spec.component_hashes == hashes));
+    let present = |revision: &Arc<ApplicationRevision>| (is_present(revision), revision.spec.revision);
     if let Some(revision) = identical.max_by_key(|revision| present(revision)) {
         return Choice {
             latest: LatestRevision {
@@ -71,6 +71,7 @@ pub(super) fn choose(
                 revision_hash: hash,
             },
             components: revision.spec.components.clone(),
+            differs: revision.spec.component_hashes != hashes,
             hashes,
             exists: true,
         };
@@ -104,6 +105,7 @@ pub(super) fn choose(
         },
         hashes,
         exists: false,
+        differs: false,
     }
 }
 

@@ -1,8 +1,12 @@
 //! What is lost while a run is under way, or after it, is made again and changes nothing else.
 
 use crate::agents::Script;
-use crate::world::{World, region, web};
-use kube::{Api, api::DeleteParams};
+use crate::world::{World, region, regions, web};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use roundhouse_api::application::{ApplicationPhase, StepPhase};
 use roundhouse_api::revision::ApplicationRevision;
 use roundhouse_hub::action::{Executor, Job, Outcome};
@@ -91,12 +95,60 @@ async fn a_record_that_is_lost_is_written_again_under_its_name() {
     assert_eq!(after.workflow, before.workflow);
     assert_eq!(after.latest_revision, before.latest_revision);
     assert_eq!(
-        revisions
-            .list(&kube::api::ListParams::default())
-            .await
-            .unwrap()
-            .items
-            .len(),
+        revisions.list(&ListParams::default()).await.unwrap().items.len(),
         1
     );
+}
+
+/// A hub that makes something else of the same spec, as another version of it may: what was approved is not asked again, and
+/// nothing is requested twice.
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_renders_otherwise_goes_on_with_what_is_recorded() {
+    let mut world = World::five().await;
+    world.apply("app", regions("nginx:1")).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.stop_hub().await;
+    let before = world.status("app").await.workflow.unwrap();
+    // What is recorded is of the other hub.
+    let revisions: Api<ApplicationRevision> = Api::namespaced(world.client.clone(), "default");
+    let hashes = json!({"spec": {"componentHashes": {"web": "other"}}});
+    revisions
+        .patch("app-v1", &PatchParams::default(), &Patch::Merge(hashes))
+        .await
+        .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), "default");
+    let mut record = maps.get("app-v1").await.unwrap();
+    let data = record.data.as_mut().unwrap();
+    let web = data.get_mut("web").unwrap();
+    *web = web.replace("nginx:1", "registry.example/nginx:1");
+    maps.delete("app-v1", &DeleteParams::default()).await.unwrap();
+    record.metadata.resource_version = None;
+    record.metadata.uid = None;
+    maps.create(&PostParams::default(), &record).await.unwrap();
+
+    world.start_hub();
+    world.rest().await;
+    let status = world.status("app").await;
+    assert_eq!(status.phase, Some(ApplicationPhase::WorkflowSuspending));
+    let run = status.workflow.unwrap();
+    assert_eq!(
+        (run.run, run.steps),
+        (before.run, before.steps),
+        "the run goes on"
+    );
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.images("app").await, ["registry.example/nginx:1"]);
+    let all = revisions.list(&ListParams::default()).await.unwrap();
+    assert_eq!(all.items.len(), 1);
+    // The next spec is this hub's.
+    world.apply("app", regions("nginx:2")).await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowSuspending)
+        .await;
+    world.resume("app").await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(world.images("app").await, ["nginx:2"]);
 }
