@@ -134,6 +134,31 @@ impl Decoded {
     }
 }
 
+impl Decoded {
+    /// Takes out the manifests with these ordinals: each means the object that the manifest with the other ordinal means.
+    pub(crate) fn refuse_repeated(&mut self, later: &BTreeMap<u32, u32>) {
+        if later.is_empty() {
+            return;
+        }
+        let manifests = std::mem::take(&mut self.manifests);
+        for manifest in manifests {
+            let Some(&first) = later.get(&manifest.ordinal) else {
+                self.manifests.push(manifest);
+                continue;
+            };
+            self.failed.push(Undecodable {
+                ordinal: manifest.ordinal,
+                identity: identity(&manifest.object),
+                error: DecodeError::Duplicate {
+                    key: manifest.key,
+                    first,
+                },
+            });
+        }
+        self.failed.sort_by_key(|failed| failed.ordinal);
+    }
+}
+
 /// Decodes the manifests of a bundle. Of two manifests for one object the first counts.
 pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
     decode_again(manifests, &Digests::new())

@@ -1,7 +1,7 @@
 //! The shell: reads the ledgers and the live objects of a member, and writes nothing.
 
 use crate::apply::decode::Manifest;
-use crate::apply::target::{no_kind, target};
+use crate::apply::target::{first_of_each, no_kind, target};
 use crate::apply::write::failed;
 use crate::error::{CallError, Fault};
 use crate::kinds::Kinds;
@@ -65,6 +65,9 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
         kinds: Kinds::new(member.clone(), TIMEOUT),
         member: Member::new(member, TIMEOUT),
     };
+    for part in &mut opened {
+        first_of_each(&mut part.decoded, &reader.kinds).await;
+    }
     let mut objects = Vec::new();
     for (at, part) in opened.iter().enumerate() {
         let looked = reader.manifests(part).await;

@@ -194,6 +194,55 @@ async fn of_two_manifests_for_one_object_the_first_counts() {
     agent.stop().await;
 }
 
+/// Given manifests of one object without a namespace that give it different ones, or none, when they are applied, then the
+/// first is what counts and the others are flagged, pass after pass, and taking them away takes nothing away.
+#[tokio::test(start_paused = true)]
+async fn of_manifests_that_only_give_a_cluster_scoped_object_other_namespaces_the_first_counts() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let role = |namespace: &str, wanted: &str| {
+        let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "reader", "labels": {"wanted": wanted}}, "rules": []});
+        if !namespace.is_empty() {
+            role["metadata"]["namespace"] = json!(namespace);
+        }
+        role
+    };
+    let mut elsewhere = config_map("reader", "1");
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    let manifests = [
+        config_map("reader", "1"),
+        role("default", "first"),
+        role("", "second"),
+        role("other", "third"),
+        elsewhere,
+    ];
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    let status = world.reported("plain", generation, Failed).await;
+    let flagged: Vec<(u32, String)> = failures(&status)
+        .into_iter()
+        .map(|(n, reason, _)| (n, reason))
+        .collect();
+    assert_eq!(
+        flagged,
+        [(2, "Duplicated".to_owned()), (3, "Duplicated".to_owned())]
+    );
+    pass_time(5).await;
+    let writes = world.writes();
+    pass_time(700).await;
+    assert_eq!(world.writes(), writes, "they do not take turns");
+    let label = async || {
+        let live = world.live(Side::Member, &role("", "")).await.unwrap();
+        live["metadata"]["labels"]["wanted"].clone()
+    };
+    assert_eq!(label().await, "first");
+    let generation = world.bundle("plain", spec(&manifests[..2])).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(60).await;
+    assert_eq!(label().await, "first");
+    agent.stop().await;
+}
+
 /// Given a manifest copied from a live object, when it is applied here, then what only a server may write is left out.
 #[tokio::test(start_paused = true)]
 async fn a_manifest_copied_from_another_cluster_is_applied_without_what_its_server_wrote() {
