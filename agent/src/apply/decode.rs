@@ -1,6 +1,7 @@
 //! Decode: which manifests are objects at all. Each one that is not fails alone, by ordinal.
 
 use crate::object::{ObjectKey, split_api_version};
+use crate::watch::delivered::MAX_MANIFEST_DEPTH;
 use k8s_openapi::ByteString;
 use roundhouse_api::bundle::MAX_MANIFEST_BYTES;
 use roundhouse_api::hash;
@@ -84,6 +85,9 @@ impl PartialIdentity {
 pub(crate) enum DecodeError {
     #[error("the manifest is {found}, not an object")]
     NotAnObject { found: &'static str },
+    /// As a watch delivers a manifest that is too deep; see [`MAX_MANIFEST_DEPTH`].
+    #[error("the manifest is null, or nested deeper than {MAX_MANIFEST_DEPTH} levels: write it flatter")]
+    Null,
     #[error("{field} is missing or no text: every manifest needs apiVersion, kind and metadata.name")]
     Missing { field: &'static str },
     #[error("apiVersion {api_version:?} is not `version` or `group/version`")]
@@ -105,6 +109,7 @@ impl DecodeError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             DecodeError::NotAnObject { .. }
+            | DecodeError::Null
             | DecodeError::Missing { .. }
             | DecodeError::StringData { .. }
             | DecodeError::ApiVersion { .. } => "DecodingFailed",
@@ -220,6 +225,9 @@ fn checked_digest(manifest: &Value) -> Result<String, DecodeError> {
 
 /// Which object a manifest names, and its API version.
 fn named(manifest: &Value) -> Result<(ObjectKey, String), DecodeError> {
+    if manifest.is_null() {
+        return Err(DecodeError::Null);
+    }
     let Value::Object(object) = manifest else {
         return Err(DecodeError::NotAnObject {
             found: type_name(manifest),

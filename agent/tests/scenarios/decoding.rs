@@ -1,9 +1,10 @@
 //! Manifests that are no objects: each fails alone, by its ordinal.
 
-use crate::world::{Side, World, config_map, eventually, pass_time, spec};
+use crate::world::{Pass, Side, World, config_map, eventually, pass_time, spec};
 use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
 use roundhouse_api::bundle::{BundleStatus, MAX_MANIFEST_BYTES};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ordinal, reason and message of every failure of a report.
 fn failures(status: &BundleStatus) -> Vec<(u32, String, String)> {
@@ -241,6 +242,46 @@ async fn of_manifests_that_only_give_a_cluster_scoped_object_other_namespaces_th
     pass_time(60).await;
     assert_eq!(label().await, "first");
     agent.stop().await;
+}
+
+/// Given a list of Bundles of which one has a manifest that is nested too deep, when an agent starts, then that manifest
+/// fails by its ordinal, and its bundle and all the others are read and applied.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_is_nested_too_deep_stops_no_bundle() {
+    let world = World::embedded().await;
+    let (beside, other) = (config_map("beside", "1"), config_map("other", "1"));
+    world
+        .bundle("deep", spec(&[beside.clone(), config_map("deep", "1")]))
+        .await;
+    world.bundle("other", spec(&[other.clone()])).await;
+    // The embedded hub refuses such a body; others do not.
+    let is_listed = AtomicBool::new(false);
+    let hub = world.gated(Side::Hub, move |method, path| {
+        let list = *method == http::Method::GET && path.ends_with("/bundles");
+        match list && !is_listed.swap(true, Ordering::AcqRel) {
+            true => Pass::Reworked(deepen),
+            false => Pass::Through,
+        }
+    });
+    let agent = world.agent_between(World::config(), hub, world.member_client.clone());
+    world.reported("other", 1, Ready).await;
+    let status = world.reported("deep", 1, Failed).await;
+    let failures = failures(&status);
+    assert_eq!(failures.len(), 1, "{failures:#?}");
+    assert_eq!((failures[0].0, failures[0].1.as_str()), (1, "DecodingFailed"));
+    assert!(failures[0].2.contains("nested deeper than"), "{failures:#?}");
+    for object in [&beside, &other] {
+        assert!(world.live(Side::Member, object).await.is_some());
+    }
+    agent.stop().await;
+}
+
+fn deepen(list: &mut Value) {
+    let of_bundles = list["items"].as_array_mut().unwrap().iter_mut();
+    for bundle in of_bundles.filter(|bundle| bundle["metadata"]["name"] == "deep") {
+        let nested = (0..125).fold(json!(1), |inner, _| json!([inner]));
+        bundle["spec"]["workload"]["manifests"][1]["data"] = nested;
+    }
 }
 
 /// Given a manifest copied from a live object, when it is applied here, then what only a server may write is left out.
