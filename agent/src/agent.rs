@@ -13,6 +13,7 @@ use crate::ledger;
 use crate::member::Member;
 use crate::restart::{Restart, restarting};
 use crate::watch::bundles::{Bundles, PAGE};
+use crate::watch::delivered::Delivered;
 use crate::watch::inbox::Inbox;
 use crate::watch::objects::Objects;
 use crate::watch::registry::Registry;
@@ -206,12 +207,8 @@ async fn serve(
     let start = |name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>| {
         workers.start(&shared, name, inbox, stored);
     };
-    let begin = || {
-        watcher(
-            shared.hub_bundles.clone(),
-            watcher::Config::default().page_size(PAGE),
-        )
-    };
+    let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
+    let begin = || watcher(delivered.clone(), watcher::Config::default().page_size(PAGE));
     let bundles = steady(policy(format!("bundles of {}", config.cluster)), begin, |event| {
         let change = bundles.take(event);
         for (name, presence) in change.presences {

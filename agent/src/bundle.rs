@@ -23,6 +23,8 @@ pub(crate) struct Held {
     pub(crate) application: Option<String>,
     /// The application revision.
     pub(crate) revision: Option<String>,
+    /// What all parts of the application on this cluster are together; see [`BundleSpec::parts_hash`].
+    pub(crate) parts: Option<String>,
     /// Fencing epoch of the hub that wrote it.
     pub(crate) epoch: Option<i64>,
     /// The status on the hub; `None` if there is none or it does not parse.
@@ -63,6 +65,7 @@ impl Held {
                 .filter(|_| !alone)
                 .map(str::to_owned),
             revision: crate::object::text(&spec, "/revision").map(str::to_owned),
+            parts: crate::object::text(&spec, "/partsHash").map(str::to_owned),
             epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
             fingerprint: fingerprint(&spec_bytes),

@@ -1,6 +1,7 @@
 //! What can go wrong: with an agent as a whole, and with one call to an API server.
 
 use crate::apply::immutable::refusals;
+use crate::object::ObjectKey;
 use kube::core::Status;
 use std::time::Duration;
 
@@ -40,13 +41,26 @@ pub(crate) enum CallError {
     Kube(#[from] kube::Error),
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// The objects of a kind cannot be seen, although its definition is there.
+    #[error(
+        "{kind} in group {group} has a definition, but no version of it is served: what there is of it is not known; serve one of its versions, or delete the definition"
+    )]
+    Unserved {
+        /// Group.
+        group: String,
+        /// Kind.
+        kind: String,
+    },
 }
 
 /// How a failed call is to be treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// 404.
+    /// 404 that names an object: there is no such object.
     NotFound,
+    /// Any other 404: nobody answers at this path, because the API version is no longer served or something in between
+    /// does not know the way. It says nothing about objects.
+    NotServed,
     /// 409: something changed meanwhile, or exists already.
     Conflict,
     /// 410: the history needed is gone.
@@ -60,14 +74,17 @@ pub(crate) enum Fault {
 impl CallError {
     /// Sorts the failure.
     pub(crate) fn fault(&self) -> Fault {
-        let CallError::Kube(error) = self else {
-            return Fault::Passing("Timeout");
+        let error = match self {
+            CallError::Kube(error) => error,
+            CallError::Timeout(_) => return Fault::Passing("Timeout"),
+            CallError::Unserved { .. } => return Fault::Passing("NotServed"),
         };
         let kube::Error::Api(status) = error else {
             return Fault::Passing("Unreachable");
         };
         match status.code {
-            404 => Fault::NotFound,
+            404 if missing(status).is_some() => Fault::NotFound,
+            404 => Fault::NotServed,
             409 => Fault::Conflict,
             410 => Fault::Gone,
             401 => Fault::Lasting("Unauthorized"),
@@ -80,6 +97,15 @@ impl CallError {
             500..=599 => Fault::Passing("ServerError"),
             _ => Fault::Lasting("Refused"),
         }
+    }
+
+    /// Whether the server says that this very object is missing, or its namespace.
+    pub(crate) fn says_missing(&self, key: &ObjectKey) -> bool {
+        let status = self.status().filter(|_| self.fault() == Fault::NotFound);
+        let Some((kind, name)) = status.and_then(missing) else {
+            return false;
+        };
+        name == key.name || kind == "namespaces" && name == key.namespace
     }
 
     /// The API server's own words, if it answered.
@@ -96,7 +122,7 @@ impl CallError {
         let mut text = self.message();
         let mut next = match self {
             CallError::Kube(error) => std::error::Error::source(error),
-            CallError::Timeout(_) => None,
+            CallError::Timeout(_) | CallError::Unserved { .. } => None,
         };
         while let Some(error) = next {
             let behind = error.to_string();
@@ -115,6 +141,15 @@ impl CallError {
             other => other.to_string(),
         }
     }
+}
+
+/// Resource and name of what a 404 is about. An API server says so of an object that it does not have
+/// (`errors.NewNotFound` of apimachinery), and nothing of the kind about a path that it does not serve, which it answers
+/// with a plain `404 page not found`.
+fn missing(status: &Status) -> Option<(&str, &str)> {
+    let details = status.details.as_ref().filter(|_| status.reason == "NotFound")?;
+    let is_named = !details.kind.is_empty() && !details.name.is_empty();
+    is_named.then_some((details.kind.as_str(), details.name.as_str()))
 }
 
 /// Whether a request was forbidden only because its namespace is on its way out (Kubernetes' `NamespaceLifecycle`
@@ -143,6 +178,44 @@ mod tests {
         );
     }
 
+    /// A path that is not served, as Kubernetes and others say it, is no word about an object.
+    #[test]
+    fn a_404_says_that_an_object_is_missing_only_if_it_names_it() {
+        let key = ObjectKey {
+            group: "example.com".into(),
+            kind: "Widget".into(),
+            namespace: "shop".into(),
+            name: "w".into(),
+        };
+        let named = |kind: &str, name: &str| {
+            let details = serde_json::json!({"group": "example.com", "kind": kind, "name": name});
+            serde_json::json!({"code": 404, "reason": "NotFound", "details": details})
+        };
+        for (status, fault, is_missing) in [
+            (named("widgets", "w"), Fault::NotFound, true),
+            (named("namespaces", "shop"), Fault::NotFound, true),
+            (named("widgets", "other"), Fault::NotFound, false),
+            (named("widgets", ""), Fault::NotServed, false),
+            (named("", "w"), Fault::NotServed, false),
+            (
+                serde_json::json!({"code": 404, "reason": "NotFound",
+                    "message": "the server could not find the requested resource"}),
+                Fault::NotServed,
+                false,
+            ),
+            (
+                serde_json::json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
+                Fault::NotServed,
+                false,
+            ),
+        ] {
+            let parsed: Status = serde_json::from_value(status.clone()).unwrap();
+            let error = CallError::Kube(kube::Error::Api(Box::new(parsed)));
+            assert_eq!(error.fault(), fault, "{status}");
+            assert_eq!(error.says_missing(&key), is_missing, "{status}");
+        }
+    }
+
     #[test]
     fn failures_are_sorted_by_code() {
         let fault = |code: u16, message: &str| {
@@ -154,7 +227,7 @@ mod tests {
             CallError::Kube(kube::Error::Api(Box::new(status))).fault()
         };
         for (code, message, expected) in [
-            (404, "", Fault::NotFound),
+            (404, "404 page not found", Fault::NotServed),
             (409, "", Fault::Conflict),
             (410, "", Fault::Gone),
             (

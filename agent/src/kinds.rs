@@ -2,9 +2,11 @@
 
 use crate::delay::backoff;
 use crate::error::{CallError, Fault};
-use crate::member::within;
-use kube::Client;
+use crate::member::{found, within};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,7 +82,11 @@ impl Kinds {
     }
 
     /// A kind at whatever version the member serves it, `version` first: for objects that were applied at a version
-    /// that is no longer served.
+    /// that is no longer served. `None`: it has no definition, and no object outlives that.
+    ///
+    /// # Errors
+    /// Whatever keeps the member from saying so, and [`CallError::Unserved`] while there is a definition of which no
+    /// version is served: its objects are there all the same.
     pub(crate) async fn resolve_any_version(
         &self,
         group: &str,
@@ -104,7 +110,35 @@ impl Kinds {
                 return Ok(Some(found));
             }
         }
+        if self.is_defined(group, kind).await? {
+            return Err(CallError::Unserved {
+                group: group.to_owned(),
+                kind: kind.to_owned(),
+            });
+        }
         Ok(None)
+    }
+
+    /// Whether a definition has the kind, served or not. One that was never established never had an object.
+    async fn is_defined(&self, group: &str, kind: &str) -> Result<bool, CallError> {
+        let all: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let list = within(self.timeout, all.list_metadata(&ListParams::default())).await?;
+        let names = list.items.into_iter().filter_map(|item| item.metadata.name);
+        // A definition is named `<plural>.<group>`.
+        let is_of_group = |name: &String| name.split_once('.').is_some_and(|(_, of)| of == group);
+        for name in names.filter(is_of_group) {
+            let definition = found(within(self.timeout, all.get(&name)).await)?;
+            if definition.is_some_and(|definition| has_objects_of(&definition, kind)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets one group version: nobody answers where it was served.
+    pub(crate) fn forget_version(&self, kind: &Kind) {
+        let key = (kind.resource.group.clone(), kind.resource.version.clone());
+        self.served.lock().remove(&key);
     }
 
     /// Forgets what was missing: a definition came or went.
@@ -136,7 +170,7 @@ impl Kinds {
         };
         let resources = match answer {
             Ok(list) => list.resources,
-            Err(error) if error.fault() == Fault::NotFound => Vec::new(),
+            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => Vec::new(),
             Err(error) => return Err(error),
         };
         // Sub-resources are listed beside their resource, as `deployments/status`.
@@ -157,4 +191,12 @@ impl Kinds {
             })
             .collect())
     }
+}
+
+/// Whether there may be objects of a kind by this definition.
+fn has_objects_of(definition: &CustomResourceDefinition, kind: &str) -> bool {
+    let status = definition.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_deref());
+    let mut conditions = conditions.unwrap_or_default().iter();
+    definition.spec.names.kind == kind && conditions.any(|c| c.type_ == "Established" && c.status == "True")
 }

@@ -87,10 +87,10 @@ impl Member {
         answer
     }
 
-    /// The live object; `None` if there is none.
+    /// The live object; `None` if there is none. A path that is not served is an error, and no word about the object.
     pub(crate) async fn get(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, CallError> {
         let request = Self::request(kind, key).get(&key.name, &GetParams::default());
-        found(self.call(kind, request).await)
+        found_or_missing(self.call(kind, request).await, key)
     }
 
     /// The live object, parsed only if the answer is not the known one.
@@ -101,7 +101,7 @@ impl Member {
         known: Option<Fingerprint>,
     ) -> Result<Sighting, CallError> {
         let request = Self::request(kind, key).get(&key.name, &GetParams::default());
-        let Some(text) = found(self.answer(kind, request).await)? else {
+        let Some(text) = found_or_missing(self.answer(kind, request).await, key)? else {
             return Ok(Sighting::Missing);
         };
         let answer = Fingerprint::of(&text);
@@ -215,6 +215,15 @@ pub(crate) async fn within<T>(
     match tokio::time::timeout(timeout, call).await {
         Ok(answer) => answer.map_err(CallError::Kube),
         Err(_) => Err(CallError::Timeout(timeout)),
+    }
+}
+
+/// As [`found`], only if the answer is about this object.
+fn found_or_missing<T>(answer: Result<T, CallError>, key: &ObjectKey) -> Result<Option<T>, CallError> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.says_missing(key) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Decode: which manifests are objects at all. Each one that is not fails alone, by ordinal.
 
 use crate::object::{ObjectKey, split_api_version};
+use crate::watch::delivered::MAX_MANIFEST_DEPTH;
 use k8s_openapi::ByteString;
 use roundhouse_api::bundle::MAX_MANIFEST_BYTES;
 use roundhouse_api::hash;
@@ -84,6 +85,9 @@ impl PartialIdentity {
 pub(crate) enum DecodeError {
     #[error("the manifest is {found}, not an object")]
     NotAnObject { found: &'static str },
+    /// As a watch delivers a manifest that is too deep; see [`MAX_MANIFEST_DEPTH`].
+    #[error("the manifest is null, or nested deeper than {MAX_MANIFEST_DEPTH} levels: write it flatter")]
+    Null,
     #[error("{field} is missing or no text: every manifest needs apiVersion, kind and metadata.name")]
     Missing { field: &'static str },
     #[error("apiVersion {api_version:?} is not `version` or `group/version`")]
@@ -94,6 +98,8 @@ pub(crate) enum DecodeError {
     GenerateName,
     #[error("{key} is already manifest {first} of this bundle: remove one of them")]
     Duplicate { key: ObjectKey, first: u32 },
+    #[error("{field} is {found}: stringData has texts by key; put them in quotes")]
+    StringData { field: String, found: &'static str },
     #[error("the manifest has {bytes} bytes, more than the limit of {MAX_MANIFEST_BYTES}")]
     TooLarge { bytes: usize },
 }
@@ -103,7 +109,9 @@ impl DecodeError {
     pub(crate) fn reason(&self) -> &'static str {
         match self {
             DecodeError::NotAnObject { .. }
+            | DecodeError::Null
             | DecodeError::Missing { .. }
+            | DecodeError::StringData { .. }
             | DecodeError::ApiVersion { .. } => "DecodingFailed",
             DecodeError::GenerateName => "FoundGenerateName",
             DecodeError::Duplicate { .. } => "Duplicated",
@@ -131,6 +139,31 @@ impl Decoded {
     }
 }
 
+impl Decoded {
+    /// Takes out the manifests with these ordinals: each means the object that the manifest with the other ordinal means.
+    pub(crate) fn refuse_repeated(&mut self, later: &BTreeMap<u32, u32>) {
+        if later.is_empty() {
+            return;
+        }
+        let manifests = std::mem::take(&mut self.manifests);
+        for manifest in manifests {
+            let Some(&first) = later.get(&manifest.ordinal) else {
+                self.manifests.push(manifest);
+                continue;
+            };
+            self.failed.push(Undecodable {
+                ordinal: manifest.ordinal,
+                identity: identity(&manifest.object),
+                error: DecodeError::Duplicate {
+                    key: manifest.key,
+                    first,
+                },
+            });
+        }
+        self.failed.sort_by_key(|failed| failed.ordinal);
+    }
+}
+
 /// Decodes the manifests of a bundle. Of two manifests for one object the first counts.
 pub(crate) fn decode(manifests: Vec<Value>) -> Decoded {
     decode_again(manifests, &Digests::new())
@@ -145,7 +178,11 @@ pub(crate) fn decode_again(manifests: Vec<Value>, known: &Digests) -> Decoded {
             Some(digest) => Ok(digest.clone()),
             None => checked_digest(&manifest),
         };
-        let read = read.and_then(|digest| Ok((digest, named(&manifest)?)));
+        let read = read.and_then(|digest| {
+            let named = named(&manifest)?;
+            check_string_data(&named.0, &manifest)?;
+            Ok((digest, named))
+        });
         let (digest, (key, version)) = match read {
             Ok(read) => read,
             Err(error) => {
@@ -188,6 +225,9 @@ fn checked_digest(manifest: &Value) -> Result<String, DecodeError> {
 
 /// Which object a manifest names, and its API version.
 fn named(manifest: &Value) -> Result<(ObjectKey, String), DecodeError> {
+    if manifest.is_null() {
+        return Err(DecodeError::Null);
+    }
     let Value::Object(object) = manifest else {
         return Err(DecodeError::NotAnObject {
             found: type_name(manifest),
@@ -265,6 +305,30 @@ fn drop_foreign_stamps(metadata: &mut Map<String, Value>) {
     }
 }
 
+/// The API server refuses a value of `stringData` that is no text; `null` is the empty one. The value is not repeated: it
+/// may be a secret.
+fn check_string_data(key: &ObjectKey, manifest: &Value) -> Result<(), DecodeError> {
+    let texts = manifest.get("stringData").filter(|_| key.is("", "Secret"));
+    match texts {
+        None | Some(Value::Null) => Ok(()),
+        Some(Value::Object(texts)) => {
+            let wrong = texts
+                .iter()
+                .find(|(_, text)| !matches!(text, Value::String(_) | Value::Null));
+            wrong.map_or(Ok(()), |(key, value)| {
+                Err(DecodeError::StringData {
+                    field: format!("stringData.{key}"),
+                    found: type_name(value),
+                })
+            })
+        }
+        Some(other) => Err(DecodeError::StringData {
+            field: "stringData".to_owned(),
+            found: type_name(other),
+        }),
+    }
+}
+
 /// `stringData` is write-only: the live object never shows it, so that every pass would find a difference. It is moved
 /// to `data`, as the API server does.
 fn encode_string_data(secret: &mut Map<String, Value>) {
@@ -277,9 +341,11 @@ fn encode_string_data(secret: &mut Map<String, Value>) {
     }
     let Some(data) = data.as_object_mut() else { return };
     for (key, text) in texts {
-        if let Value::String(text) = text
-            && let Ok(encoded) = serde_json::to_value(ByteString(text.into_bytes()))
-        {
+        let text = match text {
+            Value::String(text) => text,
+            _ => String::new(),
+        };
+        if let Ok(encoded) = serde_json::to_value(ByteString(text.into_bytes())) {
             data.insert(key, encoded);
         }
     }
@@ -407,6 +473,36 @@ mod tests {
             json!({"a": "dHdv", "b": "dGhyZWU="})
         );
         assert!(decoded.manifests[0].object.get("stringData").is_none());
+    }
+
+    #[test]
+    fn string_data_that_is_no_text_is_refused_by_its_key_and_never_repeated() {
+        let secret = |texts: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": texts});
+        for (texts, says) in [
+            (json!({"port": 54321}), "stringData.port is a number"),
+            (json!({"a": "one", "on": true}), "stringData.on is a boolean"),
+            (
+                json!({"nested": {"a": "hunter2"}}),
+                "stringData.nested is an object",
+            ),
+            (json!(["hunter2"]), "stringData is a list"),
+        ] {
+            let decoded = decode(vec![secret(texts.clone()), secret(json!({"a": "one"}))]);
+            assert_eq!(decoded.manifests.len(), 1, "{texts}");
+            let failed = &decoded.failed[0];
+            assert_eq!((failed.ordinal, failed.error.reason()), (0, "DecodingFailed"));
+            let message = failed.error.to_string();
+            assert!(message.starts_with(says), "{message}");
+            assert!(
+                !message.contains("hunter2") && !message.contains("54321"),
+                "{message}"
+            );
+        }
+        let decoded = decode(vec![secret(json!({"empty": null}))]);
+        assert_eq!(decoded.manifests[0].object["data"], json!({"empty": ""}));
+        // Of any other kind it is a field like others.
+        let custom = json!({"apiVersion": "x.io/v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": 1}});
+        assert_eq!(decode(vec![custom]).failed, []);
     }
 
     #[test]

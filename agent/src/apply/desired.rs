@@ -7,7 +7,7 @@ use crate::object;
 use roundhouse_api::hash;
 use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::annotation;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Kubernetes refuses annotations that weigh more than this together, in bytes of keys and values.
 pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
@@ -101,25 +101,20 @@ fn parse(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// What a Secret's last-applied copy needs in order to remove keys: which keys there were, without their values.
+/// What a Secret's last-applied copy needs in order to remove what the next manifest leaves out: every field that there
+/// was, and of what it keeps (and of annotations, which may repeat that) the keys without their values.
 fn secret_outline(secret: &Value) -> Value {
-    let keys = |pointer: &str| -> Map<String, Value> {
-        let map = secret.pointer(pointer).and_then(Value::as_object);
-        map.into_iter()
-            .flat_map(Map::keys)
-            .map(|key| (key.clone(), json!("")))
-            .collect()
-    };
-    json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": secret.pointer("/metadata/name"),
-            "annotations": keys("/metadata/annotations"),
-            "labels": keys("/metadata/labels"),
-        },
-        "data": keys("/data"),
-    })
+    let mut outline = outline(secret);
+    for map in ["/data", "/metadata/annotations", "/metadata/labels"] {
+        let Some(map) = outline.pointer_mut(map) else {
+            continue;
+        };
+        match map {
+            Value::Object(map) => map.values_mut().for_each(|value| *value = json!("")),
+            other => *other = Value::Null,
+        }
+    }
+    outline
 }
 
 /// A text longer than this is left out of a copy in the ledger, in bytes.
@@ -204,6 +199,26 @@ mod tests {
             ..LedgerEntry::default()
         };
         assert_eq!(last_applied(&manifest, &object, Some(&entry)), Some(outline));
+    }
+
+    #[test]
+    fn of_a_secret_every_field_is_remembered_and_no_value() {
+        let manifest = manifest(
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "immutable": true,
+            "metadata": {"name": "s", "namespace": "x", "finalizers": ["x.io/hold"], "labels": {"a": "one"},
+                "annotations": {"note": "hunter2"}},
+            "data": {"password": "aHVudGVyMg=="}}),
+        );
+        let (_, Copy::Ledger(outline)) = desired(&manifest, "h/b", 0) else {
+            panic!("not in the ledger")
+        };
+        assert_eq!(
+            outline,
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "immutable": true,
+            "metadata": {"name": "s", "namespace": "x", "finalizers": ["x.io/hold"], "labels": {"a": ""},
+                "annotations": {"note": ""}},
+            "data": {"password": ""}})
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub(crate) mod ignore;
 pub(crate) mod immutable;
 pub(crate) mod intent;
 pub(crate) mod keep;
+pub(crate) mod locate;
 pub(crate) mod once;
 pub(crate) mod order;
 pub(crate) mod outcome;

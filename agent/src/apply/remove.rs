@@ -4,9 +4,10 @@ use crate::apply::Engine;
 use crate::apply::busy::Busy;
 use crate::apply::decide::Terms;
 use crate::apply::keep::Rules;
+use crate::apply::locate::Located;
 use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
 use crate::report::Leaving;
@@ -291,15 +292,10 @@ impl Engine {
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> Result<Option<Look>, CallError> {
-        let kind = self
-            .kinds
-            .resolve_any_version(&key.group, &key.kind, &entry.version);
-        let Some(kind) = kind.await? else { return Ok(None) };
-        let target = as_named(key, &kind);
-        if farewell.wanted.contains(&target) {
+        let Some(Located { kind, target, live }) = self.locate(key, &entry.version).await? else {
             return Ok(None);
-        }
-        let Some(live) = self.member.get(&kind, &target).await? else {
+        };
+        let Some(live) = live.filter(|_| !farewell.wanted.contains(&target)) else {
             return Ok(None);
         };
         let refused = match farewell.removal(entry, Some(&live), &kind, &target) {
@@ -324,23 +320,20 @@ impl Engine {
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> (Option<Arc<Kind>>, Option<Stays>) {
-        let kind = match self
-            .kinds
-            .resolve_any_version(&key.group, &key.kind, &entry.version)
-            .await
-        {
-            Ok(Some(kind)) => kind,
+        let located = match self.locate(key, &entry.version).await {
+            Ok(Some(located)) => located,
             // No object outlives its definition.
             Ok(None) => return (None, None),
             Err(error) => return (None, Some(Stays::going(error.message()))),
         };
-        let target = as_named(key, &kind);
-        if farewell.wanted.contains(&target) {
+        let kind = Arc::clone(&located.kind);
+        if farewell.wanted.contains(&located.target) {
             return (Some(kind), None);
         }
-        let waiting = match self.take_away(&kind, &target, entry, farewell).await {
+        let target = located.target.clone();
+        let waiting = match self.take_away(located, entry, farewell).await {
             Ok(waiting) => waiting,
-            Err(error) if error.fault() == Fault::NotFound => None,
+            Err(error) if error.says_missing(&target) => None,
             Err(error) => Some(Stays::going(error.message())),
         };
         (Some(kind), waiting)
@@ -348,12 +341,11 @@ impl Engine {
 
     async fn take_away(
         &self,
-        kind: &Arc<Kind>,
-        target: &ObjectKey,
+        Located { kind, target, live }: Located,
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> Result<Option<Stays>, CallError> {
-        let live = self.member.get(kind, target).await?;
+        let (kind, target) = (&kind, &target);
         let until_changed = |stays: Stays, live: Option<&Value>| match live {
             Some(live) => stays.until_changed(Waited::of(target, kind, live)),
             None => stays,
@@ -417,15 +409,6 @@ fn held_by_refusals(looks: Vec<Look>) -> HeldBack {
         Some((look.key, (Some(look.kind), stays)))
     });
     stays.collect()
-}
-
-/// The object as the member names it.
-fn as_named(key: &ObjectKey, kind: &Kind) -> ObjectKey {
-    let mut target = key.clone();
-    if !kind.namespaced {
-        target.namespace.clear();
-    }
-    target
 }
 
 fn meta(key: &ObjectKey, entry: &LedgerEntry, kind: Option<&Kind>, ordinal: u32) -> ResourceMeta {

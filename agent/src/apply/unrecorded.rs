@@ -40,19 +40,8 @@ impl Engine {
 
     async fn ours(&self, manifest: &Manifest, marker: &str) -> Result<Option<LedgerEntry>, CallError> {
         let key = &manifest.key;
-        let kinds = &self.kinds;
-        let Some(kind) = kinds
-            .resolve_any_version(&key.group, &key.kind, &manifest.version)
-            .await?
-        else {
-            // No object outlives its definition.
-            return Ok(None);
-        };
-        let mut target = key.clone();
-        if !kind.namespaced {
-            target.namespace.clear();
-        }
-        let live = self.member.get(&kind, &target).await?;
+        let located = self.locate(key, &manifest.version).await?;
+        let live = located.and_then(|located| located.live);
         let ours = live.filter(|live| object::annotation(live, annotation::OWNED_BY) == Some(marker));
         Ok(ours.map(|live| LedgerEntry {
             group: key.group.clone(),

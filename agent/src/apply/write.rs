@@ -170,6 +170,9 @@ impl Engine {
                 Ok(Some(ended)) => return ended,
                 Ok(None) => {}
                 Err(error) if matches!(error.fault(), Fault::Conflict | Fault::NotFound) => {}
+                Err(error) if error.fault() == Fault::NotServed => {
+                    return Ended::with(self.kind_is_gone(target), None);
+                }
                 Err(error) => return Ended::with(failed(&error), None),
             }
         }
@@ -204,6 +207,10 @@ impl Engine {
             Ok(Sighting::Live(live, answer)) => (Some(live), Some(answer)),
             Ok(Sighting::Missing) => (None, None),
             Ok(Sighting::Known) => return Ok(None),
+            // Not the object is missing: whether it is there is not known.
+            Err(error) if error.fault() == Fault::NotServed => {
+                return Ok(Some(Ended::with(self.kind_is_gone(attempt.target), None)));
+            }
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
         };
@@ -337,6 +344,10 @@ pub(crate) fn failed(error: &CallError) -> Outcome {
         },
         Fault::NotFound | Fault::Gone => Outcome::Delayed {
             reason: "NotFound",
+            message,
+        },
+        Fault::NotServed => Outcome::Delayed {
+            reason: "NotServed",
             message,
         },
         Fault::Lasting(reason) => Outcome::Failed { reason, message },

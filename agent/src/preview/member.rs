@@ -1,11 +1,11 @@
 //! The shell: reads the ledgers and the live objects of a member, and writes nothing.
 
 use crate::apply::decode::Manifest;
-use crate::apply::target::{no_kind, target};
+use crate::apply::target::{first_of_each, no_kind, target};
 use crate::apply::write::failed;
-use crate::error::CallError;
+use crate::error::{CallError, Fault};
 use crate::kinds::Kinds;
-use crate::member::{Member, found, within};
+use crate::member::{Member, within};
 use crate::object::ObjectKey;
 use crate::preview::part::{Look, Looked, Opened, Remnant, open, others};
 use crate::preview::{Part, Preview, PreviewError, Setting};
@@ -34,7 +34,12 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
     let mut opened = Vec::with_capacity(parts.len());
     for part in parts {
         let name = ledger_name(&setting.hub_id, &part.name);
-        let ledger = found(within(TIMEOUT, ledgers.get(&name)).await).map_err(|error| unreadable(&error))?;
+        let ledger = match within(TIMEOUT, ledgers.get(&name)).await {
+            Ok(ledger) => Some(ledger),
+            // No agent was there yet, not even to define what a ledger is.
+            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => None,
+            Err(error) => return Err(unreadable(&error)),
+        };
         let ledger = match ledger {
             Some(ledger) if ledger.spec.bundle_uid != part.uid && part.applied => {
                 return Err(PreviewError::OtherBundle {
@@ -60,6 +65,9 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
         kinds: Kinds::new(member.clone(), TIMEOUT),
         member: Member::new(member, TIMEOUT),
     };
+    for part in &mut opened {
+        first_of_each(&mut part.decoded, &reader.kinds).await;
+    }
     let mut objects = Vec::new();
     for (at, part) in opened.iter().enumerate() {
         let looked = reader.manifests(part).await;

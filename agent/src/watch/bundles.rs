@@ -1,7 +1,7 @@
 //! The watch of the Bundles in the agent's namespace on the hub.
 
 use crate::bundle::{Held, Presence};
-use kube::core::DynamicObject;
+use crate::watch::delivered::Delivered;
 use kube::runtime::watcher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub(crate) struct Change {
 
 impl Bundles {
     /// Takes an event in.
-    pub(crate) fn take(&mut self, event: watcher::Event<DynamicObject>) -> Change {
+    pub(crate) fn take(&mut self, event: watcher::Event<Delivered>) -> Change {
         let mut change = Change::default();
         match event {
             watcher::Event::Init => self.listing = Some(BTreeSet::new()),
-            watcher::Event::InitApply(object) => {
+            watcher::Event::InitApply(Delivered(object)) => {
                 let held = Held::of(object);
                 if let Some(seen) = &mut self.listing {
                     seen.insert(held.name.clone());
@@ -63,8 +63,8 @@ impl Bundles {
                 }
                 change.listed = true;
             }
-            watcher::Event::Apply(object) => self.present(Held::of(object), &mut change),
-            watcher::Event::Delete(object) => {
+            watcher::Event::Apply(Delivered(object)) => self.present(Held::of(object), &mut change),
+            watcher::Event::Delete(Delivered(object)) => {
                 let held = Held::of(object);
                 // A late event about a predecessor says nothing about the Bundle that is there.
                 let current = self
@@ -115,7 +115,7 @@ mod tests {
     use serde_json::json;
     use watcher::Event;
 
-    fn object(name: &str, uid: &str, generation: i64) -> DynamicObject {
+    fn object(name: &str, uid: &str, generation: i64) -> Delivered {
         serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
             "metadata": {"name": name, "uid": uid, "generation": generation, "resourceVersion": "1"},
             "spec": {"workload": {"manifests": []}}}))
@@ -135,7 +135,7 @@ mod tests {
             .collect()
     }
 
-    fn listed(bundles: &mut Bundles, objects: &[DynamicObject]) -> Vec<String> {
+    fn listed(bundles: &mut Bundles, objects: &[Delivered]) -> Vec<String> {
         bundles.take(Event::Init);
         for object in objects {
             bundles.take(Event::InitApply(object.clone()));

@@ -1,6 +1,7 @@
 //! What wakes a bundle: its Bundle on the hub, its objects and its ledger in the member.
 
 pub(crate) mod bundles;
+pub(crate) mod delivered;
 pub(crate) mod inbox;
 pub(crate) mod ledgers;
 pub(crate) mod objects;

@@ -34,8 +34,23 @@ impl Seat {
 struct Part {
     application: String,
     revision: Option<String>,
+    /// All parts together, where the hub says so.
+    parts: Option<String>,
     content: Content,
     deleting: bool,
+}
+
+impl Part {
+    /// Whether both were written as parts of the same whole. One revision is divided anew when replicas or overrides
+    /// change, and an object may move from part to part then.
+    fn is_of_one_division(&self, other: &Part) -> bool {
+        let same = match (&self.parts, &other.parts) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            // Written by hand, or by an older hub.
+            _ => true,
+        };
+        same && self.revision == other.revision
+    }
 }
 
 /// A bundle's claim to an object, and the version of the object that it looked at last.
@@ -50,9 +65,9 @@ struct Claim {
 /// What the other parts of an application have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Siblings {
-    /// Every part was read at the same revision; these objects are theirs.
+    /// Every part was read at the same revision and division; these objects are theirs.
     Read(BTreeSet<ObjectKey>),
-    /// A part has another revision, or was not read yet: nothing may be pruned.
+    /// A part has another revision or division, or was not read yet: nothing may be pruned.
     NotYet,
 }
 
@@ -301,7 +316,8 @@ impl Registry {
     }
 }
 
-/// The other parts of a bundle's application; `None` while one of them is at another revision or was not read.
+/// The other parts of a bundle's application; `None` while one of them is at another revision or division, or
+/// was not read.
 fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Option<BTreeSet<String>> {
     let Some(mine) = seats.get(bundle).and_then(|seat| seat.part.as_ref()) else {
         return Some(BTreeSet::new());
@@ -311,7 +327,7 @@ fn parts_beside(seats: &BTreeMap<String, Seat>, bundle: &str) -> Option<BTreeSet
     let siblings = parts.filter(|(_, _, part)| part.application == mine.application);
     siblings
         .map(|(name, seat, part)| {
-            let read = seat.is_read() && part.revision == mine.revision;
+            let read = seat.is_read() && part.is_of_one_division(mine);
             read.then(|| name.clone())
         })
         .collect()
@@ -380,6 +396,7 @@ fn part(held: &Held) -> Option<Part> {
     Some(Part {
         application: held.application.clone()?,
         revision: held.revision.clone(),
+        parts: held.parts.clone(),
         content: held.content(),
         deleting: held.deleting,
     })
@@ -537,6 +554,39 @@ mod tests {
             registry.tell("a", Presence::Missing).is_some(),
             "a new worker is needed"
         );
+    }
+
+    #[test]
+    fn parts_of_different_divisions_of_one_revision_are_not_pruned() {
+        let of = |name: &str, generation: i64, parts: Option<&str>| {
+            let spec = json!({"applicationRef": {"uid": "app"}, "revision": "v1", "partsHash": parts});
+            let object: DynamicObject = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1",
+                "kind": "Bundle", "metadata": {"name": name, "uid": name, "generation": generation}, "spec": spec}))
+            .unwrap();
+            Arc::new(Held::of(object))
+        };
+        for (mine, theirs, read) in [
+            (Some("new"), Some("new"), true),
+            (Some("new"), Some("old"), false),
+            (Some("new"), None, true),
+            (None, Some("old"), true),
+            (None, None, true),
+        ] {
+            let registry = Registry::default();
+            let (one, two) = (of("d.a", 1, theirs), of("d.a.2", 1, mine));
+            join(&registry, &one);
+            let inbox = join(&registry, &two);
+            registry.declare("d.a", &one, &BTreeSet::new());
+            registry.declare("d.a.2", &two, &BTreeSet::new());
+            let found = registry.siblings("d.a.2");
+            assert_eq!(found != Siblings::NotYet, read, "{mine:?} {theirs:?}");
+            let next = of("d.a", 2, mine);
+            registry.tell("d.a", Presence::Present(Arc::clone(&next)));
+            registry.declare("d.a", &next, &BTreeSet::from([key("moved")]));
+            assert_eq!(inbox.take().1.parts, !read, "woken if it waits");
+            let moved = Siblings::Read(BTreeSet::from([key("moved")]));
+            assert_eq!(registry.siblings("d.a.2"), moved);
+        }
     }
 
     #[test]

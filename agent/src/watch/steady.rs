@@ -45,6 +45,9 @@ pub(crate) async fn steady<K, S>(
                     let delay = backoff(failures, policy.min, policy.max);
                     tracing::debug!(watch = policy.what, %error, ?delay, "watch failed, trying again");
                     failures = failures.saturating_add(1);
+                    if failures == ANEW_AFTER {
+                        tracing::warn!(watch = policy.what, %error, "this watch keeps failing, and what it watches is not seen; check that the API server answers and what it says here");
+                    }
                     here += 1;
                     tokio::time::sleep(spread(delay, 0.5, policy.jitter.unit())).await;
                     if here >= ANEW_AFTER {

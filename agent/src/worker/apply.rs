@@ -7,6 +7,7 @@ use crate::apply::fence::check_hash;
 use crate::apply::outcome::Outcome;
 use crate::apply::prune::{Fate, Inventory, fate};
 use crate::apply::remove::{Farewell, Guard};
+use crate::apply::target::first_of_each;
 use crate::apply::{Done, Engine, Observation, Order, Task, undecodable};
 use crate::bundle::{Content, Held};
 use crate::drift::fight;
@@ -75,11 +76,12 @@ impl Worker {
         if anew || !self.rules.are_compiled() {
             self.rules = Arc::new(observe::Rules::compile(&spec.manifest_configs));
         }
-        let decoded = if anew {
+        let mut decoded = if anew {
             decode(manifests)
         } else {
             decode_again(manifests, &self.digests)
         };
+        first_of_each(&mut decoded, &self.shared.engine.kinds).await;
         let keys: BTreeSet<ObjectKey> = decoded
             .manifests
             .iter()

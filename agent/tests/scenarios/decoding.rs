@@ -1,9 +1,10 @@
 //! Manifests that are no objects: each fails alone, by its ordinal.
 
-use crate::world::{Side, World, config_map, eventually, pass_time, spec};
+use crate::world::{Pass, Side, World, config_map, eventually, pass_time, spec};
 use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
 use roundhouse_api::bundle::{BundleStatus, MAX_MANIFEST_BYTES};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ordinal, reason and message of every failure of a report.
 fn failures(status: &BundleStatus) -> Vec<(u32, String, String)> {
@@ -192,6 +193,95 @@ async fn of_two_manifests_for_one_object_the_first_counts() {
         5
     );
     agent.stop().await;
+}
+
+/// Given manifests of one object without a namespace that give it different ones, or none, when they are applied, then the
+/// first is what counts and the others are flagged, pass after pass, and taking them away takes nothing away.
+#[tokio::test(start_paused = true)]
+async fn of_manifests_that_only_give_a_cluster_scoped_object_other_namespaces_the_first_counts() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let role = |namespace: &str, wanted: &str| {
+        let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "reader", "labels": {"wanted": wanted}}, "rules": []});
+        if !namespace.is_empty() {
+            role["metadata"]["namespace"] = json!(namespace);
+        }
+        role
+    };
+    let mut elsewhere = config_map("reader", "1");
+    elsewhere["metadata"]["namespace"] = json!("kube-system");
+    let manifests = [
+        config_map("reader", "1"),
+        role("default", "first"),
+        role("", "second"),
+        role("other", "third"),
+        elsewhere,
+    ];
+    let generation = world.bundle("plain", spec(&manifests)).await;
+    let status = world.reported("plain", generation, Failed).await;
+    let flagged: Vec<(u32, String)> = failures(&status)
+        .into_iter()
+        .map(|(n, reason, _)| (n, reason))
+        .collect();
+    assert_eq!(
+        flagged,
+        [(2, "Duplicated".to_owned()), (3, "Duplicated".to_owned())]
+    );
+    pass_time(5).await;
+    let writes = world.writes();
+    pass_time(700).await;
+    assert_eq!(world.writes(), writes, "they do not take turns");
+    let label = async || {
+        let live = world.live(Side::Member, &role("", "")).await.unwrap();
+        live["metadata"]["labels"]["wanted"].clone()
+    };
+    assert_eq!(label().await, "first");
+    let generation = world.bundle("plain", spec(&manifests[..2])).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(60).await;
+    assert_eq!(label().await, "first");
+    agent.stop().await;
+}
+
+/// Given a list of Bundles of which one has a manifest that is nested too deep, when an agent starts, then that manifest
+/// fails by its ordinal, and its bundle and all the others are read and applied.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_is_nested_too_deep_stops_no_bundle() {
+    let world = World::embedded().await;
+    let (beside, other) = (config_map("beside", "1"), config_map("other", "1"));
+    world
+        .bundle("deep", spec(&[beside.clone(), config_map("deep", "1")]))
+        .await;
+    world.bundle("other", spec(&[other.clone()])).await;
+    // The embedded hub refuses such a body; others do not.
+    let is_listed = AtomicBool::new(false);
+    let hub = world.gated(Side::Hub, move |method, path| {
+        let list = *method == http::Method::GET && path.ends_with("/bundles");
+        match list && !is_listed.swap(true, Ordering::AcqRel) {
+            true => Pass::Reworked(deepen),
+            false => Pass::Through,
+        }
+    });
+    let agent = world.agent_between(World::config(), hub, world.member_client.clone());
+    world.reported("other", 1, Ready).await;
+    let status = world.reported("deep", 1, Failed).await;
+    let failures = failures(&status);
+    assert_eq!(failures.len(), 1, "{failures:#?}");
+    assert_eq!((failures[0].0, failures[0].1.as_str()), (1, "DecodingFailed"));
+    assert!(failures[0].2.contains("nested deeper than"), "{failures:#?}");
+    for object in [&beside, &other] {
+        assert!(world.live(Side::Member, object).await.is_some());
+    }
+    agent.stop().await;
+}
+
+fn deepen(list: &mut Value) {
+    let of_bundles = list["items"].as_array_mut().unwrap().iter_mut();
+    for bundle in of_bundles.filter(|bundle| bundle["metadata"]["name"] == "deep") {
+        let nested = (0..125).fold(json!(1), |inner, _| json!([inner]));
+        bundle["spec"]["workload"]["manifests"][1]["data"] = nested;
+    }
 }
 
 /// Given a manifest copied from a live object, when it is applied here, then what only a server may write is left out.

@@ -309,3 +309,25 @@ async fn values_that_rules_keep_share_the_room_of_a_ledger_and_what_finds_none_s
     }
     agent.stop().await;
 }
+
+/// Given a Secret whose copy lives in the ledger, when its manifest leaves out a field that is neither data nor a label nor
+/// an annotation, then the live one loses it too.
+#[tokio::test(start_paused = true)]
+async fn a_field_that_a_secret_leaves_out_is_removed() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let mut secret = json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default", "finalizers": ["example.com/hold"]},
+        "stringData": {"a": "b"}});
+    let first = world.bundle("plain", spec(&[secret.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let theirs = json!({"metadata": {"finalizers": ["example.com/hold", "example.com/theirs"]}});
+    world.merge(Side::Member, &secret, theirs).await;
+    secret["metadata"]["finalizers"] = json!([]);
+    let second = world.bundle("plain", spec(&[secret.clone()])).await;
+    world.reported("plain", second, Ready).await;
+    let live = world.live(Side::Member, &secret).await.unwrap();
+    assert_eq!(live["metadata"]["finalizers"], json!(["example.com/theirs"]));
+    assert_eq!(live["data"], json!({"a": "Yg=="}));
+    agent.stop().await;
+}

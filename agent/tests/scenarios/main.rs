@@ -34,6 +34,7 @@ mod rows;
 mod sharing;
 mod staying;
 mod strategies;
+mod unserved;
 mod watching;
 mod waves;
 mod world;

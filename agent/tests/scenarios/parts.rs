@@ -133,6 +133,48 @@ async fn nothing_is_pruned_until_every_part_is_at_the_same_revision() {
     agent.stop().await;
 }
 
+/// Given two parts of one revision that are divided anew, as an override does it, and an object that moves from the later
+/// part to the earlier one, when the later one is there and the earlier one is not for an hour, then the object stays, and
+/// with it what neither part has; when both are there, only the latter goes.
+#[tokio::test(start_paused = true)]
+async fn what_moves_to_an_earlier_part_of_the_same_revision_stays() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let of = |manifests: &[Value], parts: &str| {
+        let mut content = dispatched(manifests, "app-v1", 1);
+        content["partsHash"] = json!(parts);
+        content
+    };
+    let [first, moves, goes, stays] = ["first", "moves", "goes", "stays"].map(|name| config_map(name, "1"));
+    let one = world.bundle("default.app", of(&[first.clone()], "before")).await;
+    let two = world
+        .bundle(
+            "default.app.2",
+            of(&[moves.clone(), goes.clone(), stays.clone()], "before"),
+        )
+        .await;
+    world.reported("default.app", one, Ready).await;
+    world.reported("default.app.2", two, Ready).await;
+    let before = uid(&world, &moves).await.unwrap();
+
+    let two = world.bundle("default.app.2", of(&[stays.clone()], "after")).await;
+    world.reported("default.app.2", two, Ready).await;
+    pass_time(3600).await;
+    assert_eq!(uid(&world, &moves).await.as_ref(), Some(&before));
+    assert!(uid(&world, &goes).await.is_some(), "the other part may get it");
+
+    let one = world
+        .bundle("default.app", of(&[first.clone(), moves.clone()], "after"))
+        .await;
+    world.reported("default.app", one, Ready).await;
+    eventually("what neither part has goes", || async {
+        uid(&world, &goes).await.is_none()
+    })
+    .await;
+    assert_eq!(uid(&world, &moves).await, Some(before), "it was never deleted");
+    agent.stop().await;
+}
+
 /// Given an application in two parts, when an object is in one of them, then its marker names the application's first
 /// part, whichever part has it.
 #[tokio::test(start_paused = true)]

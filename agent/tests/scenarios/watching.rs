@@ -63,6 +63,36 @@ async fn what_happens_to_a_cluster_scoped_object_while_a_pass_runs_is_not_lost()
     agent.stop().await;
 }
 
+/// Given an object whose label somebody took off, which the bundle lets be, when it is deleted, then it is made again by
+/// that event alone: the next resync is hours away.
+#[tokio::test(start_paused = true)]
+async fn an_object_without_its_label_is_watched_all_the_same() {
+    let world = World::new().await;
+    let mut config = World::config();
+    config.resync = Duration::from_secs(36000);
+    let agent = world.agent_with(config);
+    let mut map = config_map("a", "1");
+    map["metadata"]["labels"] = json!({"app.oam.dev/name": "app"});
+    let mut content = spec(&[map.clone()]);
+    content["drift"] = json!("Ignore");
+    let generation = world.bundle("plain", content).await;
+    world.reported("plain", generation, Ready).await;
+    pass_time(5).await;
+    let stripped = json!({"metadata": {"labels": {"app.oam.dev/name": null}}});
+    world.merge(Side::Member, &map, stripped).await;
+    pass_time(60).await;
+    let live = world.live(Side::Member, &map).await.unwrap();
+    assert_eq!(live["metadata"].get("labels"), None, "it is let be");
+    world.delete(Side::Member, &map).await;
+    eventually_with(
+        "it is made again",
+        || world.live(Side::Member, &map),
+        Option::is_some,
+    )
+    .await;
+    agent.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn bundles_of_all_namespaces_share_one_watch_of_a_kind() {
     let world = World::embedded().await;

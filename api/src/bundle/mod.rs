@@ -101,6 +101,11 @@ pub struct BundleSpec {
     /// applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
+    /// Hex sha256 over the hashes of all parts that the application has on this cluster, in their order; absent where
+    /// there is one part. What leaves a part is removed only when the others say the same here: it may be about to move
+    /// to one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts_hash: Option<String>,
     /// Fencing epoch of the hub that wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::epoch")]

@@ -7,7 +7,7 @@ use roundhouse_api::{
     decision::WorkloadRef,
     hash,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -175,6 +175,12 @@ impl Divided {
     /// Whether there is no manifest in any part.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.manifests.is_empty())
+    }
+
+    /// What all parts are together, for each of them to say so; `None` where there is but one.
+    pub(super) fn parts_hash(&self) -> Option<String> {
+        let hashes: Vec<&str> = self.parts.iter().map(|part| part.hash.as_str()).collect();
+        (hashes.len() > 1).then(|| hash::of_value(&json!(hashes)))
     }
 
     fn nothing() -> Divided {

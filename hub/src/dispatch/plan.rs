@@ -272,6 +272,7 @@ fn bundles(
         return Target::Nothing;
     }
     let application = request.application;
+    let parts_hash = divided.parts_hash();
     let mut wanted: Vec<Wanted> = (0..divided.parts.len())
         .map(|part| {
             let spec = BundleSpec {
@@ -279,6 +280,7 @@ fn bundles(
                 application_ref: Some(application.clone()),
                 revision: Some(revision.to_owned()),
                 hash: divided.parts.get(part).map(|p| p.hash.clone()),
+                parts_hash: parts_hash.clone(),
                 epoch: Some(request.epoch),
                 apply_once: request.apply_once,
                 apply_once_rules: request.apply_once_rules.to_vec(),
@@ -300,7 +302,8 @@ fn bundles(
             wanted
         })
         .collect();
-    // The parts of an application are pruned together, at one revision: when one is written, all are.
+    // The parts of an application are pruned together, at one revision and division: when one is written, all are. A new
+    // division has another `partsHash` in each of them.
     if wanted.len() > 1
         && wanted
             .iter()

@@ -192,6 +192,7 @@ fn a_bundle_is_written_once_and_holds_what_the_cluster_gets() {
     assert_eq!(bundle.spec.workload.manifests[0]["spec"]["replicas"], 3);
     let hash = roundhouse_api::hash::of_manifests(&bundle.spec.workload.manifests);
     assert_eq!(bundle.spec.hash.as_deref(), Some(hash.as_str()));
+    assert_eq!(bundle.spec.parts_hash, None, "it is the only one");
     let labels = bundle.metadata.labels.clone().unwrap();
     assert_eq!(labels[label::APP_NAME], "app");
     assert_eq!(labels[label::CLUSTER], "c1");
@@ -356,6 +357,22 @@ fn large_applications_are_split_and_too_large_manifests_refused_by_name() {
             .all(|b| b.spec.revision.as_deref() == Some("app-v2"))
     );
     assert_eq!(store.writes, 6);
+
+    // One manifest that is overridden, at the same revision: all parts say that they are of another division.
+    let division = |store: &Store| {
+        let all = store.bundles.values().map(|b| b.spec.parts_hash.clone());
+        let mut all: Vec<_> = all.collect();
+        all.dedup();
+        all
+    };
+    let before = division(&store);
+    assert!(matches!(before.as_slice(), [Some(_)]), "{before:?}");
+    changed.rendered.components[0].manifests[2_400]["data"] = json!({"a": "b"});
+    store.dispatch(&changed, &[("c1", share(3, true))]);
+    assert_eq!(store.writes, 9);
+    let after = division(&store);
+    assert!(matches!(after.as_slice(), [Some(_)]), "{after:?}");
+    assert_ne!(after, before);
 
     big.rendered.components[0].manifests = vec![json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "big", "namespace": "default"}, "data": {"a": "x".repeat(1_100_000)}})];

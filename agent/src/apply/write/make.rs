@@ -61,7 +61,7 @@ impl Engine {
                 // Nothing was there that could be kept.
                 Ok(Some(ended.copied(copy).keeping(Some(BTreeMap::new()))))
             }
-            // Not the object is missing, it is about to be made: its namespace is, or its kind.
+            // Not the object is missing, it is about to be made: its namespace is.
             Err(error) if error.fault() == Fault::NotFound => Ok(self
                 .make_room(kind, target, order)
                 .await?
@@ -112,7 +112,8 @@ impl Engine {
         }
     }
 
-    fn kind_is_gone(&self, target: &ObjectKey) -> Outcome {
+    /// The outcome where nobody answers about the kind. Discovery is asked anew by the next try.
+    pub(super) fn kind_is_gone(&self, target: &ObjectKey) -> Outcome {
         self.kinds.forget();
         Outcome::NoKind {
             message: format!("the cluster no longer serves the kind of {target}"),

@@ -56,7 +56,7 @@ pub(super) fn done(
         },
         target: Some(target.unwrap_or_else(|| key.clone())),
         kind,
-        labelled: object::label(&manifest.object, label::APP_NAME).is_some(),
+        labelled: is_labelled(ended.live.as_ref().unwrap_or(&manifest.object)),
         outcome,
         no_kind_since,
         readiness: sight.readiness,
@@ -80,6 +80,12 @@ pub(super) fn done(
         observation,
         settled,
     }
+}
+
+/// Whether the shared watch of the kind shows it. The manifest tells only while there is no object: what somebody took the
+/// label off is seen by that watch no more, and may stay so (apply-once, drift that is only reported).
+fn is_labelled(object: &Value) -> bool {
+    object::label(object, label::APP_NAME).is_some()
 }
 
 /// A kind that is missing is a failure only after a while; a Bundle that was written anew waits anew.
