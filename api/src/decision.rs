@@ -270,6 +270,10 @@ pub struct Assignment {
     /// Whether the rule gives every cluster the full count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// Of a Job, which is divided once: replicas that had been given of it when these were. Its completions are divided in
+    /// that order, so a cluster's part stays the same when another one goes. Absent: those of the rows before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
 }
 
 impl Assignment {

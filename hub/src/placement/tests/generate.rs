@@ -311,6 +311,7 @@ pub(super) fn under_way() -> impl Strategy<Value = UnderWay> {
         |(mut case, other, jobs, decided, passed)| {
             for (workload, _) in case.workloads.iter_mut().zip(jobs).filter(|(_, job)| *job) {
                 workload.key.kind = "Job".to_owned();
+                workload.once = true;
             }
             let mut before = case.clone();
             before.clusters = other.clusters;
