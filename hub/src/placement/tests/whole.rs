@@ -1,9 +1,9 @@
 //! Properties of whole decisions.
 
 use super::{
-    definition::{Left, Placed, by_definition, usable_clusters},
+    definition::{Left, Placed, by_definition, spread_clusters},
     fixture::Case,
-    generate::{ALL, Scope, UnderWay, any_case, under_way},
+    generate::{ALL, Scope, UnderWay, any_case, lost_contact, under_way},
     runs,
 };
 use crate::{
@@ -356,7 +356,7 @@ proptest! {
                 facts.labels.get(&spread.topology_key).cloned()
             };
             // A value of which no cluster is chosen counts too.
-            let mut counts: BTreeMap<String, u32> = usable_clusters(&case, step)
+            let mut counts: BTreeMap<String, u32> = spread_clusters(&case, step)
                 .filter_map(|cluster| Some((cluster.labels.get(&spread.topology_key)?.clone(), 0)))
                 .collect();
             for name in &chosen {
@@ -423,7 +423,7 @@ proptest! {
 
     /// Contact lost, or a cordon, after a decision: the same clusters keep the same replicas.
     #[test]
-    fn losing_contact_moves_nothing(case in any_case(Scope { max_clusters: false, ..ALL }), lost in 0..64usize, cordon: bool) {
+    fn losing_contact_moves_nothing(case in any_case(ALL), lost in 0..64usize, cordon: bool) {
         let first = case.place();
         let mut after = case.following(&first);
         for (index, cluster) in after.clusters.iter_mut().enumerate() {
@@ -434,6 +434,7 @@ proptest! {
                     });
                 } else {
                     cluster.reachable = false;
+                    cluster.taints.push(lost_contact());
                 }
             }
         }
@@ -442,6 +443,16 @@ proptest! {
         for (key, count) in replicas(&first) {
             prop_assert_eq!(second.get(&key).copied().unwrap_or(0), count, "{:?}", key);
         }
+    }
+
+    /// The hub taints what it has lost contact with: that says nothing that the lost contact does not say.
+    #[test]
+    fn the_taint_of_lost_contact_changes_nothing(case in any_case(ALL)) {
+        let mut without = case.clone();
+        for cluster in &mut without.clusters {
+            cluster.taints.retain(|taint| *taint != lost_contact());
+        }
+        prop_assert_eq!(case.place(), without.place());
     }
 
     #[test]
