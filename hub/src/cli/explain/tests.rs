@@ -3,6 +3,7 @@
 mod flips;
 mod hands;
 mod holds;
+mod passed;
 mod random;
 
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
