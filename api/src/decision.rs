@@ -197,6 +197,17 @@ pub struct WorkloadDecision {
     /// One entry per (cluster, rule), zeros included, sorted by cluster, then rule.
     #[serde(default)]
     pub clusters: Vec<Assignment>,
+    /// Whether the rules of all steps claim more than `replicas`, so that rules of this step get less than their seats.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overcommitted: bool,
+}
+
+impl WorkloadDecision {
+    /// The rules that get less than their seats because all of them claim too much together.
+    pub fn shrunk(&self) -> impl Iterator<Item = &RuleTotal> {
+        let rules = self.rules.iter().filter(|_| self.overcommitted);
+        rules.filter(|total| total.rule.is_some() && total.total < total.seats)
+    }
 }
 
 /// Names a workload of the revision.

@@ -33,7 +33,7 @@ pub(super) struct Placing<'a> {
 /// Decides every placing step; one decision per step, in order.
 ///
 /// Total for every input, and the same bytes for the same input in whatever order its clusters and labels come. With
-/// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
+/// percentages above 100 in sum, which validation refuses, rules shrink in their order and the decision is overcommitted.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
     let history = History::new(request.previous, &fleet);
@@ -350,6 +350,11 @@ impl Engine<'_> {
             .filter(|(_, fixed)| **fixed)
             .map(|(step, _)| step.name)
             .collect();
+        let open = self.steps.iter_mut().zip(fixed).filter(|(_, fixed)| !**fixed);
+        for decision in open.filter_map(|(draft, _)| draft.workloads.last_mut()) {
+            let is_shrunk = |rule: &RuleTotal| rule.total < rule.seats;
+            decision.overcommitted = totals.overcommitted && decision.rules.iter().any(is_shrunk);
+        }
         let Some(draft) = self.steps.get_mut(last) else {
             return;
         };

@@ -107,6 +107,16 @@ fn the_arithmetic() {
 }
 
 #[test]
+fn rules_that_claim_too_much_are_marked() {
+    let marked = |count: u32| {
+        let steps = json!([{"type": "deploy", "properties": {"placement": [{"replicas": count}]}}]);
+        let subject = subject(&application(4, &steps), &[facts("a", &[])]);
+        structured::arithmetic(&subject)["steps"][0]["workloads"][0]["overcommitted"].clone()
+    };
+    assert_eq!((marked(5), marked(4)), (json!(true), json!(false)));
+}
+
+#[test]
 fn one_cluster() {
     let subject = regions();
     insta::assert_snapshot!("not-matched", shown(&subject, "w3", Format::Table));
