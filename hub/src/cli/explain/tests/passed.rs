@@ -67,7 +67,7 @@ fn a_step_that_the_run_has_passed_is_explained_as_it_stands() {
     // What would have it placed is a run that begins anew.
     let ways = &passed.explained("e2")[0]["flips"]["ways"];
     assert!(ways.as_array().is_some_and(|ways| !ways.is_empty()), "{ways:#}");
-    let mut taken = passed.clone().take("e2", &ways[0]);
+    let mut taken = passed.take("e2", &ways[0]);
     taken.workflow = None;
     assert_eq!(east(&taken, "e2")[0], "Placed", "{ways:#}");
     // A step at work follows the fleet, and all do when the run has succeeded.
