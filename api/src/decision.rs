@@ -197,6 +197,17 @@ pub struct WorkloadDecision {
     /// One entry per (cluster, rule), zeros included, sorted by cluster, then rule.
     #[serde(default)]
     pub clusters: Vec<Assignment>,
+    /// Whether the rules of all steps claim more than `replicas`, so that rules of this step get less than their seats.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overcommitted: bool,
+}
+
+impl WorkloadDecision {
+    /// The rules that get less than their seats because all of them claim too much together.
+    pub fn shrunk(&self) -> impl Iterator<Item = &RuleTotal> {
+        let rules = self.rules.iter().filter(|_| self.overcommitted);
+        rules.filter(|total| total.rule.is_some() && total.total < total.seats)
+    }
 }
 
 /// Names a workload of the revision.
@@ -270,6 +281,10 @@ pub struct Assignment {
     /// Whether the rule gives every cluster the full count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// Of a Job, which is divided once: replicas that had been given of it when these were. Its completions are divided in
+    /// that order, so a cluster's part stays the same when another one goes. Absent: those of the rows before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u32>,
 }
 
 impl Assignment {

@@ -6,6 +6,17 @@ pub fn units(text: &str) -> Option<u64> {
     scaled(text, 0)
 }
 
+/// The whole units of the quantity: rounded down, 0 if it is negative, 2^64-1 at most; `None` if it is no quantity.
+pub fn whole(text: &str) -> Option<u64> {
+    let (negative, text) = match text.strip_prefix('-') {
+        Some(magnitude) if !magnitude.starts_with('+') => (true, magnitude),
+        Some(_) => return None,
+        None => (false, text),
+    };
+    let magnitude = Decimal::parse(text)?;
+    Some(if negative { 0 } else { magnitude.floor() })
+}
+
 /// The quantity in thousandths (millicores), rounded up as Kubernetes' `MilliValue()` does; `None` as for [`units`].
 pub fn thousandths(text: &str) -> Option<u64> {
     scaled(text, 3)
@@ -13,26 +24,17 @@ pub fn thousandths(text: &str) -> Option<u64> {
 
 /// The quantity times `10^decimals`, rounded up.
 fn scaled(text: &str, decimals: i32) -> Option<u64> {
-    let text = text.strip_prefix('+').unwrap_or(text);
-    let end = text
-        .bytes()
-        .position(|b| !(b.is_ascii_digit() || b == b'.'))
-        .unwrap_or(text.len());
-    let (number, suffix) = text.split_at_checked(end)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
-        return None;
-    }
-    let fraction = fraction.trim_end_matches('0');
-    let digits = format!("{whole}{fraction}");
-    let digits = digits.trim_start_matches('0');
+    let Decimal {
+        digits,
+        tens,
+        doublings,
+    } = Decimal::parse(text)?;
     if digits.is_empty() {
-        return suffix_scale(suffix).map(|_| 0);
+        return Some(0);
     }
     let mantissa: u128 = digits.parse().ok()?;
-    let (tens, doublings) = suffix_scale(suffix)?;
-    let tens = tens + decimals - i32::try_from(fraction.len()).ok()?;
     let doubled = mantissa.checked_mul(1_u128 << doublings)?;
+    let tens = tens + decimals;
     let value = match u32::try_from(tens) {
         Ok(up) => doubled.checked_mul(10_u128.checked_pow(up)?)?,
         Err(_) => match 10_u128.checked_pow(tens.unsigned_abs()) {
@@ -42,6 +44,63 @@ fn scaled(text: &str, decimals: i32) -> Option<u64> {
         },
     };
     u64::try_from(value).ok()
+}
+
+/// Digits without leading zeros, times powers of ten and of two.
+struct Decimal {
+    digits: String,
+    tens: i32,
+    doublings: u32,
+}
+
+impl Decimal {
+    /// Reads a quantity without a minus.
+    fn parse(text: &str) -> Option<Decimal> {
+        let text = text.strip_prefix('+').unwrap_or(text);
+        let end = text
+            .bytes()
+            .position(|b| !(b.is_ascii_digit() || b == b'.'))
+            .unwrap_or(text.len());
+        let (number, suffix) = text.split_at_checked(end)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
+            return None;
+        }
+        let fraction = fraction.trim_end_matches('0');
+        let digits = format!("{whole}{fraction}");
+        let (tens, doublings) = suffix_scale(suffix)?;
+        Some(Decimal {
+            digits: digits.trim_start_matches('0').to_owned(),
+            tens: tens.checked_sub(i32::try_from(fraction.len()).ok()?)?,
+            doublings,
+        })
+    }
+
+    /// Rounded down, `u64::MAX` at most.
+    fn floor(&self) -> u64 {
+        /// As many as 2^64 has; times 2^60 they fit into 128 bits.
+        const DIGITS: usize = 20;
+        let kept = self.digits.get(..DIGITS).unwrap_or(&self.digits);
+        let cut = i32::try_from(self.digits.len() - kept.len()).unwrap_or(i32::MAX);
+        let tens = self.tens.saturating_add(cut);
+        let doubled = kept.parse::<u128>().unwrap_or(0) << self.doublings;
+        let value = match u32::try_from(tens) {
+            Ok(up) => 10_u128
+                .checked_pow(up)
+                .and_then(|scale| doubled.checked_mul(scale)),
+            Err(_) => Some(match 10_u128.checked_pow(tens.unsigned_abs()) {
+                Some(divisor) => doubled / divisor,
+                None => 0,
+            }),
+        };
+        match value {
+            // Zero times what cannot be counted.
+            None if doubled == 0 => 0,
+            value => value
+                .and_then(|value| u64::try_from(value).ok())
+                .unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// Powers of ten and of two that a suffix stands for.
@@ -104,6 +163,36 @@ mod tests {
         assert_eq!(units("1E"), Some(1_000_000_000_000_000_000));
         assert_eq!(units("15Ei"), Some(15 << 60));
         assert_eq!(units("18446744073709551615"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn whole_units_are_rounded_down_and_bounded() {
+        for (text, expected) in [
+            ("4", 4),
+            ("10.0", 10),
+            ("10.9", 10),
+            ("9999m", 9),
+            ("0.9999", 0),
+            ("100n", 0),
+            ("1e-999", 0),
+            ("0e999", 0),
+            ("1k", 1000),
+            ("1e3", 1000),
+            ("0.5Ki", 512),
+            ("2.999999999999999999999999999999999999999999", 2),
+            ("18446744073709551615", u64::MAX),
+            ("18446744073709551616", u64::MAX),
+            ("16Ei", u64::MAX),
+            ("1e999", u64::MAX),
+            ("99999999999999999999999999999999999999999", u64::MAX),
+            ("-1", 0),
+            ("-1e999", 0),
+        ] {
+            assert_eq!(whole(text), Some(expected), "{text}");
+        }
+        for text in ["", "x", "-", "--1", "-+1", "+-1", "1K", "1e"] {
+            assert_eq!(whole(text), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -171,6 +171,7 @@ fn named(cluster: &str) -> PlacementSpec {
 
 fn web(replicas: u32) -> Workload {
     Workload {
+        once: false,
         key: WorkloadRef {
             kind: "Deployment".to_owned(),
             namespace: "default".to_owned(),

@@ -15,6 +15,10 @@ pub const PLACED: &str = "Placed";
 /// Condition type: everything placed is ready.
 pub const DELIVERED: &str = "Delivered";
 
+/// Condition type: rules claim more replicas than their workload asks for, and some get fewer than they say. Absent until
+/// that has once been so.
+pub const OVERCOMMITTED: &str = "Overcommitted";
+
 /// Condition type: removals wait for a confirmation. `False` once the removals of the present spec were judged, `Unknown`
 /// before.
 pub const DELETES_HELD: &str = "DeletesHeld";
@@ -37,7 +41,7 @@ pub struct ApplicationStatus {
     /// Phase (KubeVela's values). Setting it to `runningWorkflow` with an empty `workflow` restarts the workflow (seed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<ApplicationPhase>,
-    /// `Accepted`, `Placed`, `Delivered`.
+    /// `Accepted`, `Placed`, `Delivered`, and where there is reason to, `Overcommitted`, `DeletesHeld`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// The newest revision.

@@ -276,29 +276,68 @@ mod tests {
 
     #[test]
     fn bad_selectors_are_named() {
-        for (selector, part) in [
-            (json!([]), "map"),
-            (json!({"a": 1}), "\"a\""),
-            (json!({"matchLabels": {"a": "b"}, "region": "east"}), "\"region\""),
+        let of = |list: Value| json!({"matchExpressions": list});
+        let one = |requirement: Value| of(json!([{"key": "a", "operator": "Exists"}, requirement]));
+        for (selector, message) in [
             (
-                json!({"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}),
-                "\"in\"",
+                json!([]),
+                "expected a map of label: value, or matchLabels and matchExpressions",
             ),
             (
-                json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
-                "needs values",
+                json!({"matchLabels": ["a"]}),
+                "expected a map of label: value, or matchLabels and matchExpressions",
             ),
             (
-                json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
-                "no values",
+                json!({"a": 1}),
+                "label \"a\" must have a string value: put numbers and booleans in quotes",
             ),
             (
-                json!({"matchExpressions": [{"key": "a", "operator": "Exists", "vals": []}]}),
-                "\"vals\"",
+                json!({"matchLabels": {"a": true}}),
+                "label \"a\" must have a string value: put numbers and booleans in quotes",
+            ),
+            (
+                json!({"matchLabels": {"a": "b"}, "region": "east"}),
+                "unknown field \"region\" beside matchLabels and matchExpressions: put labels under matchLabels",
+            ),
+            (
+                of(json!({})),
+                "matchExpressions[0]: matchExpressions must be a list",
+            ),
+            (
+                one(json!("a")),
+                "matchExpressions[1]: expected {key, operator, values}",
+            ),
+            (
+                one(json!({"key": "a", "operator": "Exists", "vals": []})),
+                "matchExpressions[1]: unknown field \"vals\"",
+            ),
+            (
+                one(json!({"key": "", "operator": "Exists"})),
+                "matchExpressions[1]: key is empty: name a label",
+            ),
+            (
+                one(json!({"key": "a", "operator": "In"})),
+                "matchExpressions[1]: operator In needs values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "NotIn", "values": []})),
+                "matchExpressions[1]: operator NotIn needs values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "Exists", "values": ["b"]})),
+                "matchExpressions[1]: operator Exists takes no values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "DoesNotExist", "values": ["b"]})),
+                "matchExpressions[1]: operator DoesNotExist takes no values",
+            ),
+            (
+                one(json!({"key": "a", "operator": "in", "values": ["b"]})),
+                "matchExpressions[1]: unknown operator \"in\": use In, NotIn, Exists or DoesNotExist",
             ),
         ] {
             let error = ClusterSelector::from_value(&selector).unwrap_err().to_string();
-            assert!(error.contains(part), "{selector}: {error}");
+            assert_eq!(error, message, "{selector}");
         }
     }
 

@@ -1,13 +1,10 @@
 //! Every state that the hub stores of the Decisions and Bundles of 01-seed, and whether replicas are conserved in each.
 
-use anyhow::{Result, ensure};
-use futures::StreamExt;
+use anyhow::{Result, bail, ensure};
+use futures::{Stream, StreamExt};
 use kube::{
     Api, Client, Resource, ResourceExt,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{self, Event, watcher},
 };
 use parking_lot::Mutex;
 use roundhouse_api::{bundle::Bundle, decision::Decision};
@@ -28,33 +25,62 @@ enum State {
     Gone(String),
 }
 
-/// All of them by resourceVersion: the embedded API server numbers all writes in one row.
-type Log = Arc<Mutex<BTreeMap<u64, State>>>;
+/// What was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    /// All states by resourceVersion: the embedded API server numbers all writes in one row.
+    states: BTreeMap<u64, State>,
+    /// Why there may be states that were not seen.
+    broken: Option<String>,
+}
+
+type Log = Arc<Mutex<Seen>>;
 
 /// Watches from its start on.
 pub(crate) struct Conserved {
     log: Log,
 }
 
+/// Records until the watch breaks: a list that is read anew shows where things have come to, and not what was between.
 fn follow<K>(api: Api<K>, log: Log, state: fn(&K, bool) -> Option<State>)
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     tokio::spawn(async move {
-        let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
-        while let Some(event) = events.next().await {
-            let (object, there) = match event {
-                Ok(Event::Apply(object) | Event::InitApply(object)) => (object, true),
-                Ok(Event::Delete(object)) => (object, false),
-                // It begins anew by itself.
-                Ok(Event::Init | Event::InitDone) | Err(_) => continue,
-            };
-            let version = object.resource_version().and_then(|version| version.parse().ok());
-            if let (Some(version), Some(state)) = (version, state(&object, there)) {
-                log.lock().insert(version, state);
-            }
-        }
+        let events = watcher(api, watcher::Config::default()).boxed();
+        let why = record(events, &log, state).await;
+        let kind = K::kind(&());
+        log.lock()
+            .broken
+            .get_or_insert(format!("the watch of {kind} objects {why}"));
     });
+}
+
+/// Records what comes; returns why nothing more does.
+async fn record<K: Resource>(
+    mut events: impl Stream<Item = watcher::Result<Event<K>>> + Unpin,
+    log: &Log,
+    state: fn(&K, bool) -> Option<State>,
+) -> String {
+    let mut begun = false;
+    while let Some(event) = events.next().await {
+        let (object, there) = match event {
+            Ok(Event::Apply(object) | Event::InitApply(object)) => (object, true),
+            Ok(Event::Delete(object)) => (object, false),
+            Ok(Event::Init) if begun => return "began anew".to_owned(),
+            Ok(Event::Init) => {
+                begun = true;
+                continue;
+            }
+            Ok(Event::InitDone) => continue,
+            Err(error) => return format!("failed: {error}"),
+        };
+        let version = object.resource_version().and_then(|version| version.parse().ok());
+        if let (Some(version), Some(state)) = (version, state(&object, there)) {
+            log.lock().states.insert(version, state);
+        }
+    }
+    "ended".to_owned()
 }
 
 fn of_decision(decision: &Decision, there: bool) -> Option<State> {
@@ -91,8 +117,16 @@ impl Conserved {
         Conserved { log }
     }
 
-    fn states(&self) -> BTreeMap<u64, State> {
-        self.log.lock().clone()
+    /// What was seen so far.
+    ///
+    /// # Errors
+    /// A watch broke: then states may be missing, and nothing that is checked means anything.
+    fn states(&self) -> Result<BTreeMap<u64, State>> {
+        let seen = self.log.lock();
+        match &seen.broken {
+            None => Ok(seen.states.clone()),
+            Some(why) => bail!("not every state was seen: {why}"),
+        }
     }
 
     /// Waits until the Bundles ask for exactly this, and checks every state up to then:
@@ -104,25 +138,30 @@ impl Conserved {
     /// - a cluster that is no member any more is given nothing more, and what such clusters still have stays within what
     ///   leaves now and one placement before it.
     ///
-    /// Returns how many states there were.
-    pub(crate) async fn settle(&self, total: u64, at: &[(&str, u64)]) -> Result<usize> {
-        self.settle_from(&[total], at).await
+    /// There have to be at least `least` states, so that moves that nobody saw are no success.
+    pub(crate) async fn settle(&self, total: u64, at: &[(&str, u64)], least: usize) -> Result<()> {
+        self.settle_from(&[total], at, least).await
     }
 
     /// The same where other numbers of replicas were asked for before: `totals`, in their order.
-    pub(crate) async fn settle_from(&self, totals: &[u64], at: &[(&str, u64)]) -> Result<usize> {
+    pub(crate) async fn settle_from(&self, totals: &[u64], at: &[(&str, u64)], least: usize) -> Result<()> {
         let at: Counts = at
             .iter()
             .map(|(name, count)| ((*name).to_owned(), *count))
             .collect();
         soon(&format!("the Bundles to ask for {at:?}"), async || {
-            let bundles = bundles(self.states().values());
+            let bundles = bundles(self.states()?.values());
             Ok(if bundles == at { Ok(()) } else { Err(bundles) })
         })
         .await?;
-        let states = self.states();
+        let states = self.states()?;
         check(&states, totals)?;
-        Ok(states.len())
+        let seen = states.len();
+        ensure!(
+            seen >= least,
+            "only {seen} states were seen where there are at least {least}"
+        );
+        Ok(())
     }
 }
 
@@ -218,6 +257,45 @@ fn check(states: &BTreeMap<u64, State>, totals: &[u64]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_watch_that_breaks_is_seen() {
+    let decision = |version: &str| {
+        let mut decision = Decision::new("web", Default::default());
+        decision.metadata.resource_version = Some(version.to_owned());
+        decision.spec.workloads = vec![Default::default()];
+        decision
+    };
+    let begin = || {
+        vec![
+            Ok(Event::Init),
+            Ok(Event::InitApply(decision("1"))),
+            Ok(Event::InitDone),
+        ]
+    };
+    let and = async |more: Vec<watcher::Result<Event<Decision>>>| {
+        let log = Log::default();
+        let events = futures::stream::iter(begin().into_iter().chain(more));
+        let why = record(events, &log, of_decision).await;
+        let states = log.lock().states.len();
+        (states, why)
+    };
+    let next = |version: &str| Ok(Event::Apply(decision(version)));
+    assert_eq!(and(vec![next("2"), next("3")]).await, (3, "ended".to_owned()));
+    assert_eq!(
+        and(vec![next("2"), Ok(Event::Init), next("9")]).await,
+        (2, "began anew".to_owned())
+    );
+    let (states, why) = and(vec![Err(watcher::Error::NoResourceVersion), next("9")]).await;
+    assert!(states == 1 && why.starts_with("failed: "), "{states} {why}");
+    let log = Log::default();
+    log.lock().broken = Some("the watch of Bundle objects ended".to_owned());
+    let broken = Conserved { log }.states().unwrap_err().to_string();
+    assert_eq!(
+        broken,
+        "not every state was seen: the watch of Bundle objects ended"
+    );
 }
 
 #[test]

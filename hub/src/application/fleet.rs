@@ -8,6 +8,7 @@ use roundhouse_api::{
     condition,
     names::label,
     placement::Taint,
+    quantity,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -47,12 +48,18 @@ impl Member {
                 joined: condition::is_true(&status.conditions, cluster::JOINED),
                 accepted: cluster.spec.accepted && cluster.metadata.deletion_timestamp.is_none(),
                 reachable,
-                capacity: status.capacity.get("replicas").and_then(|n| n.parse().ok()),
+                capacity: status.capacity.get("replicas").and_then(|text| replicas(text)),
                 allocatable: status.allocatable,
             }),
             unreachable,
         }
     }
+}
+
+/// Replicas that fit into a capacity: whole ones, and at most as many as can be counted. `None` if it is no quantity.
+fn replicas(capacity: &str) -> Option<u32> {
+    let whole = quantity::whole(capacity)?;
+    Some(u32::try_from(whole).unwrap_or(u32::MAX))
 }
 
 /// All clusters.
@@ -118,5 +125,37 @@ impl Fleet {
             before: Some(before),
             after: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::cluster::ClusterStatus;
+
+    #[test]
+    fn capacity_is_any_quantity_rounded_down() {
+        for (text, expected) in [
+            ("12", Some(12)),
+            ("1k", Some(1000)),
+            ("1e3", Some(1000)),
+            ("10.0", Some(10)),
+            ("10.9", Some(10)),
+            ("9999m", Some(9)),
+            ("0.9999", Some(0)),
+            ("-1", Some(0)),
+            ("5G", Some(u32::MAX)),
+            ("1e30", Some(u32::MAX)),
+            ("many", None),
+            ("", None),
+        ] {
+            let mut cluster = Cluster::new("c1", Default::default());
+            let capacity = BTreeMap::from([("replicas".to_owned(), text.to_owned())]);
+            cluster.status = Some(ClusterStatus {
+                capacity,
+                ..ClusterStatus::default()
+            });
+            assert_eq!(Member::of(&cluster).facts.capacity, expected, "{text:?}");
+        }
     }
 }

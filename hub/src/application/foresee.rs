@@ -4,6 +4,7 @@ use super::{
     Key,
     cache::{Cache, Stored},
     feedback,
+    fleet::Fleet,
     objects::Objects,
     placing, removing, revisions,
     view::{Delivery, foreign, override_faults},
@@ -21,7 +22,7 @@ use roundhouse_api::{
     application::{Found, Unresolved, ValidApplication, Violation, references, resolve, validate},
     bundle::{ApplicationRef, Bundle},
     cluster::Cluster,
-    decision::{Decision, DecisionSpec},
+    decision::{Decision, DecisionSpec, OverrideError},
     definition::ComponentDefinition,
     revision::ApplicationRevision,
 };
@@ -144,6 +145,8 @@ pub struct Foreseen {
     pub replica_paths: ReplicaPaths,
     /// What stops the application, by step: nothing of such a step is carried out.
     pub refused: BTreeMap<String, String>,
+    /// The steps that a run of the proposal, if one is under way, has passed: what they placed stands until it has ended.
+    pub passed: Vec<String>,
 }
 
 /// What one placing step decides.
@@ -245,6 +248,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         now,
     };
     let (placed, plan) = request.look();
+    let passed = request.passed(&workflow::reach(&delivery.spec, workflow));
     let judged = stored.as_ref().map(|stored| {
         let objects = Objects::default();
         removing::judge(
@@ -261,6 +265,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         .filter_map(|placed| Some((placed.step.clone(), foreign(cache, &delivery, &placed.step)?)));
     Ok(Foreseen {
         refused: refused.collect(),
+        passed,
         replica_paths,
         former: latest.map(|latest| latest.name.clone()),
         revision: delivery.content.revision.clone(),
@@ -324,24 +329,10 @@ impl Request<'_> {
     /// Every placing step as it is decided when the run reaches it, and the Bundles of all of them. The steps are placed
     /// jointly, and feeding a decision back changes nothing: so this is what they store one after the other.
     fn look(&self) -> (Vec<placing::Placed>, Plan) {
-        let delivery = self.delivery;
-        let reach = delivery.valid.placing().map(|_| Some(Reach::Live));
+        let reach = self.delivery.valid.placing().map(|_| Some(Reach::Live));
         let (reach, fleet) = (reach.collect::<Vec<_>>(), self.cache.fleet());
-        let request = placing::Request {
-            key: delivery.key,
-            application: &delivery.application,
-            revision: &delivery.spec.revision,
-            epoch: self.cache.highest_epoch(),
-            valid: &delivery.valid,
-            reach: &reach,
-            workloads: &delivery.workloads,
-            rendered: &delivery.content.rendered,
-            faults: &BTreeMap::new(),
-            patches: &self.patches,
-            fleet: &fleet,
-            stored: self.decisions,
-            now: self.now,
-        };
+        let faults = BTreeMap::new();
+        let request = self.placing(&reach, &fleet, &faults);
         let fresh = placing::place(&request);
         let placed = placing::decide(&request, &fresh);
         let (shares, plan) = self.plan(&placed);
@@ -357,6 +348,37 @@ impl Request<'_> {
         let placed = placing::decide(&request, &fresh);
         let (_, plan) = self.plan(&placed);
         (placed, plan)
+    }
+
+    /// The steps that a run with this reach has passed.
+    fn passed(&self, reach: &[Option<Reach>]) -> Vec<String> {
+        let (fleet, faults) = (self.cache.fleet(), BTreeMap::new());
+        let request = self.placing(reach, &fleet, &faults);
+        placing::passed(&request).map(str::to_owned).collect()
+    }
+
+    fn placing<'a>(
+        &'a self,
+        reach: &'a [Option<Reach>],
+        fleet: &'a Fleet,
+        faults: &'a BTreeMap<String, Vec<OverrideError>>,
+    ) -> placing::Request<'a> {
+        let delivery = self.delivery;
+        placing::Request {
+            key: delivery.key,
+            application: &delivery.application,
+            revision: &delivery.spec.revision,
+            epoch: self.cache.highest_epoch(),
+            valid: &delivery.valid,
+            reach,
+            workloads: &delivery.workloads,
+            rendered: &delivery.content.rendered,
+            faults,
+            patches: &self.patches,
+            fleet,
+            stored: self.decisions,
+            now: self.now,
+        }
     }
 
     fn plan(&self, placed: &[placing::Placed]) -> (BTreeMap<String, Share>, Plan) {

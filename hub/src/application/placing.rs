@@ -152,8 +152,7 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let application = format!("{}/{}", request.key.0, request.key.1);
     let stored = request.stored.values().map(|decision| &decision.spec);
     // What the run has passed stays as it is until the run has ended.
-    let passed = placing(request).filter(|(.., reach)| *reach == Reach::Placed);
-    let passed = passed.filter_map(|(_, step, _)| Some(&request.stored.get(&step.name)?.spec));
+    let passed = passed(request).filter_map(|step| Some(&request.stored.get(step)?.spec));
     let previous = Previous::from_decisions_at(request.revision, stored).passing(passed);
     let only: Vec<Option<&str>> = request
         .valid
@@ -182,6 +181,12 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         }
     }
     decisions
+}
+
+/// The steps that the run has passed, with what they placed.
+pub(super) fn passed<'a>(request: &Request<'a>) -> impl Iterator<Item = &'a str> {
+    let passed = placing(request).filter(|(.., reach)| *reach == Reach::Placed);
+    passed.map(|(_, step, _)| step.name.as_str())
 }
 
 /// What was decided before, with what is wrong now: a decision whose overrides cannot be applied is not carried out, not

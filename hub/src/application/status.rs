@@ -13,8 +13,8 @@ use crate::{
 use jiff::Timestamp;
 use roundhouse_api::{
     application::{
-        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, PLACED, StepPhase,
-        Unresolved, Violation, WAITS_FOR_CLUSTERS,
+        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, OVERCOMMITTED,
+        PLACED, StepPhase, Unresolved, Violation, WAITS_FOR_CLUSTERS,
     },
     condition::{self, Verdict},
 };
@@ -240,7 +240,48 @@ pub(super) fn accepted(
     condition::set(&mut status.conditions, verdict, Some(generation), now);
 }
 
-/// Sets `Placed` and `Delivered`.
+/// Sets `Overcommitted` where rules that the run has reached claim more than there is, and takes it back where it was said.
+fn overcommitted(status: &mut ApplicationStatus, placed: &[Placed], generation: i64, now: Timestamp) {
+    let workloads = placed.iter().filter(|p| p.reached).flat_map(|p| {
+        let workloads = p.decision.workloads.iter();
+        workloads.flat_map(move |workload| {
+            workload
+                .shrunk()
+                .map(move |rule| (&p.step, &workload.workload, rule))
+        })
+    });
+    let shrunk: Vec<String> = workloads
+        .map(|(step, workload, rule)| {
+            format!(
+                "rule {step}/{} gets {} of {} replicas of {} {}/{}",
+                rule.rule.as_deref().unwrap_or_default(),
+                rule.total,
+                rule.seats,
+                workload.kind,
+                workload.namespace,
+                workload.name
+            )
+        })
+        .collect();
+    let verdict = match shrunk.is_empty() {
+        true if condition::get(&status.conditions, OVERCOMMITTED).is_none() => return,
+        true => Verdict {
+            type_: OVERCOMMITTED,
+            status: condition::Status::False,
+            reason: "WithinReplicas",
+            message: String::new(),
+        },
+        false => Verdict {
+            type_: OVERCOMMITTED,
+            status: condition::Status::True,
+            reason: "RulesClaimMore",
+            message: cut(format!("lower counts or percentages: {}", shrunk.join("; "))),
+        },
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `Placed`, `Overcommitted` and `Delivered`.
 pub(super) fn progress(
     status: &mut ApplicationStatus,
     placed: &[Placed],
@@ -282,6 +323,8 @@ pub(super) fn progress(
         message: cut(message),
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);
+
+    overcommitted(status, placed, generation, now);
 
     let ready = status
         .delivery

@@ -9,6 +9,7 @@ use kube::{CustomResourceExt, Resource, ResourceExt};
 use roundhouse_api::{
     cluster::{AVAILABLE, Cluster, ClusterStatus, JOINED},
     names::ClusterName,
+    quantity,
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, path::Path};
@@ -20,8 +21,8 @@ use std::{collections::BTreeMap, path::Path};
 /// accepted unless it says `accepted: false`; one with conditions is what it says.
 ///
 /// # Errors
-/// The file cannot be read; an entry is no Cluster, has a field that Clusters do not have, a name that cannot be one, or
-/// the name of another one. The message names the entry and its place.
+/// The file cannot be read; an entry is no Cluster, has a field that Clusters do not have, a name that cannot be one or is
+/// that of another one, or a capacity that is no quantity. The message names the entry and its place.
 pub(super) fn read(path: &Path) -> Result<Vec<Cluster>, Failure> {
     clusters(documents::read_list(path)?)
 }
@@ -71,12 +72,13 @@ fn cluster(mut value: Value) -> Result<Cluster, String> {
     if map.get("status").is_some_and(Value::is_null) {
         map.remove("status");
     }
-    for quantities in ["/status/capacity", "/status/allocatable"] {
-        if let Some(Value::Object(quantities)) = value.pointer_mut(quantities) {
+    for (_, pointer) in QUANTITIES {
+        if let Some(Value::Object(quantities)) = value.pointer_mut(pointer) {
             quantities.values_mut().for_each(as_quantity);
         }
     }
     labels_are_texts(&value)?;
+    quantities_are_read(&value)?;
     let mut cluster: Cluster = serde_json::from_value(value).map_err(|error| error.to_string())?;
     match &cluster.metadata.name {
         Some(name) => ClusterName::new(name).map_err(|error| error.to_string())?,
@@ -88,6 +90,31 @@ fn cluster(mut value: Value) -> Result<Cluster, String> {
         cluster.spec.accepted |= !says_accepted;
     }
     Ok(cluster)
+}
+
+/// Where a Cluster has quantities, as people write it and as a JSON pointer.
+const QUANTITIES: [(&str, &str); 2] = [
+    ("status.capacity", "/status/capacity"),
+    ("status.allocatable", "/status/allocatable"),
+];
+
+/// A capacity that does not read would bound nothing, and a weight that does not read is 0.
+fn quantities_are_read(value: &Value) -> Result<(), String> {
+    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    for (path, pointer) in QUANTITIES {
+        let entries = value.pointer(pointer).and_then(Value::as_object);
+        let reads = |text: &str| !text.starts_with('-') && quantity::whole(text).is_some();
+        let mut texts = entries.into_iter().flatten();
+        // What is no text at all is refused by its type.
+        let wrong = texts.find(|(_, value)| value.as_str().is_some_and(|text| !reads(text)));
+        if let Some((key, value)) = wrong {
+            let name = name.unwrap_or("without a name");
+            return Err(format!(
+                "cluster {name}: {path}.{key} is {value}, not a quantity of 0 or more: write a number such as 10, 1k or 2500m"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// YAML reads `1`, `true` and an empty value as something else than a text.
@@ -231,6 +258,18 @@ mod tests {
                 "cluster b: annotation checked is true, not a text: put it in quotes\n",
             ),
             ("east", "it is no object"),
+            (
+                "{metadata: {name: b}, status: {capacity: {replicas: many}}}",
+                "cluster b: status.capacity.replicas is \"many\", not a quantity of 0 or more: write a number such as 10, 1k or 2500m\n",
+            ),
+            (
+                "{metadata: {name: b}, status: {capacity: {replicas: -1}}}",
+                "cluster b: status.capacity.replicas is \"-1\", not a quantity of 0 or more: write a number such as 10, 1k or 2500m\n",
+            ),
+            (
+                "{metadata: {name: b}, status: {allocatable: {cpu: '4', memory: 1GB}}}",
+                "cluster b: status.allocatable.memory is \"1GB\", not a quantity of 0 or more: write a number such as 10, 1k or 2500m\n",
+            ),
         ] {
             let failure = of(&format!("- metadata: {{name: a}}\n- {entry}\n")).unwrap_err();
             let start = format!("{place}{cause}");

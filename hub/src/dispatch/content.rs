@@ -1,7 +1,10 @@
 //! Which manifests a cluster gets: divided, overridden, stamped, in parts, hashed.
 
 use super::overrides::{self, Applied, Fault};
-use crate::render::{self, JobShare, Rendered, Stamps, Variants};
+use crate::{
+    placement::Workload,
+    render::{self, JobShare, Rendered, Stamps, Variants},
+};
 use roundhouse_api::{
     bundle::{MAX_BUNDLE_BYTES, MAX_BUNDLE_OBJECTS, MAX_MANIFEST_BYTES},
     decision::WorkloadRef,
@@ -110,17 +113,16 @@ pub(super) struct Piece<'a> {
 pub struct Divider<'a> {
     content: &'a Content,
     done: HashMap<Key<'a>, Result<Arc<Divided>, Refusal>>,
-    workloads: Vec<WorkloadRef>,
+    workloads: Vec<Workload>,
 }
 
 impl<'a> Divider<'a> {
     /// Starts with nothing divided.
     pub fn new(content: &'a Content) -> Divider<'a> {
-        let workloads = render::workloads(&content.rendered);
         Divider {
             content,
             done: HashMap::new(),
-            workloads: workloads.into_iter().map(|w| w.key).collect(),
+            workloads: render::workloads(&content.rendered),
         }
     }
 
@@ -136,9 +138,9 @@ impl<'a> Divider<'a> {
         overrides: &[Arc<Applied>],
     ) -> Result<Arc<Divided>, Refusal> {
         // Where a cluster stands among the others matters to Jobs only.
-        let count = |workload: &WorkloadRef| {
-            let share = replicas.get(workload)?;
-            let before = if workload.kind == "Job" { share.before } else { 0 };
+        let count = |workload: &Workload| {
+            let share = replicas.get(&workload.key)?;
+            let before = if workload.once { share.before } else { 0 };
             Some((before, share.replicas, share.of_total))
         };
         let counts: Vec<_> = self.workloads.iter().map(count).collect();
@@ -230,7 +232,7 @@ pub(super) fn divide(
                 && let Some(share) = replicas.get(&workload)
             {
                 // A Job without a share is left out: a Job of parallelism 0 would never finish.
-                if share.replicas == 0 && workload.kind == "Job" {
+                if share.replicas == 0 && render::is_divided_once(&manifest) {
                     continue;
                 }
                 render::set_share(&mut manifest, share, &content.rendered.replica_paths);

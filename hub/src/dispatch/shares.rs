@@ -137,16 +137,18 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
             }
         }
         for workload in layer.workloads {
-            let mut of_step: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+            // Divided, full count, and what was given before the divided ones where that is remembered.
+            let mut of_step: BTreeMap<&str, (u32, u32, Option<u32>)> = BTreeMap::new();
             for assignment in &workload.clusters {
-                let (parted, full) = of_step.entry(&assignment.name).or_default();
+                let (parted, full, first) = of_step.entry(&assignment.name).or_default();
                 match assignment.duplicate {
                     true => *full = (*full).max(assignment.replicas),
                     false => *parted = parted.saturating_add(assignment.replicas),
                 }
+                *first = first.or(assignment.before);
             }
             for cluster in layer.clusters {
-                let (parted, full) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
+                let (parted, full, first) = of_step.get(cluster.as_str()).copied().unwrap_or_default();
                 let before = placed.entry(&workload.workload).or_default();
                 if let Some(share) = shares.get_mut(cluster) {
                     let had = share.replicas.contains_key(&workload.workload);
@@ -159,7 +161,7 @@ pub fn shares<'a>(layers: &[Layer<'a>]) -> BTreeMap<String, Share> {
                         continue;
                     }
                     let part = JobShare {
-                        before: if full > 0 { 0 } else { *before },
+                        before: if full > 0 { 0 } else { first.unwrap_or(*before) },
                         replicas: parted.max(full),
                         of_total: workload.replicas,
                     };

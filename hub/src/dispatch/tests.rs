@@ -1,6 +1,6 @@
 //! The plan and the evidence rule against a model of one cluster's agent.
 
-use super::*;
+use super::{content::Divider, *};
 use crate::{
     render::{JobShare, Rendered, RenderedComponent},
     workflow::ClusterState,
@@ -288,6 +288,53 @@ fn clusters_without_a_share() {
         plan.surplus,
         [("cluster-c1".to_owned(), "default.app".to_owned())]
     );
+}
+
+/// A Job without a share is left out, since it would never finish. What another group calls so is scaled to nothing.
+#[test]
+fn a_kind_named_job_of_another_group_is_no_job() {
+    let object = |api_version: &str, field: &str| {
+        let spec = json!({field: 4});
+        json!({"apiVersion": api_version, "kind": "Job", "metadata": {"name": "sum", "namespace": "default"}, "spec": spec})
+    };
+    let definition = json!({"workload": {"definition": {"apiVersion": "example.org/v1", "kind": "Job"}}, "replicasPath": "spec.size"});
+    let definition = serde_json::from_value(definition).unwrap();
+    let name = ("default".to_owned(), "sum".to_owned());
+    let given = |manifest: serde_json::Value, before: u32, replicas: u32| {
+        let mut content = content(1, "a");
+        content.rendered.replica_paths = crate::render::ReplicaPaths::of("default", [(&name, &definition)]);
+        let key = crate::render::workload_ref(&manifest).unwrap();
+        content.rendered.components[0].manifests = vec![manifest];
+        let share = JobShare {
+            before,
+            replicas,
+            of_total: 4,
+        };
+        let mut divider = Divider::new(&content);
+        let divided = divider.divide("east", &BTreeMap::from([(key.clone(), share)]), &[]);
+        let other = JobShare {
+            before: before + 1,
+            ..share
+        };
+        let other = divider.divide("east", &BTreeMap::from([(key, other)]), &[]);
+        let (divided, other) = (divided.unwrap(), other.unwrap());
+        let counts = divided.parts[0].manifests.iter();
+        let counts: Vec<_> = counts
+            .filter_map(|m| {
+                m.pointer("/spec/size")
+                    .or(m.pointer("/spec/parallelism"))?
+                    .as_u64()
+            })
+            .collect();
+        (counts, std::sync::Arc::ptr_eq(&divided, &other))
+    };
+    let job = || object("batch/v1", "parallelism");
+    let other = || object("example.org/v1", "size");
+    assert_eq!(given(job(), 0, 0).0, [0; 0]);
+    assert_eq!(given(other(), 0, 0).0, [0]);
+    // What comes before matters to a Job, whose completions are divided, and else nobody does the work twice.
+    assert_eq!(given(job(), 1, 2), (vec![2], false));
+    assert_eq!(given(other(), 1, 2), (vec![2], true));
 }
 
 #[test]

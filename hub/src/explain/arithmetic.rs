@@ -24,6 +24,8 @@ pub struct Arithmetic {
     pub rules: Vec<RuleArithmetic>,
     /// What the remainder holds, with the last placing step.
     pub held: Option<u32>,
+    /// Whether all rules together claim more than there is, so that some of these get less than their seats.
+    pub overcommitted: bool,
 }
 
 /// What one rule makes of its share.
@@ -96,6 +98,7 @@ pub fn arithmetic(setting: &Setting, decision: &StepDecision) -> Vec<Arithmetic>
             .iter()
             .find(|total| total.rule.is_none())
             .map(|total| total.total),
+        overcommitted: workload.overcommitted,
     };
     decision.workloads.iter().map(of_workload).collect()
 }

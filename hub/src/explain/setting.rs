@@ -145,10 +145,11 @@ pub fn in_force(answers: Vec<StepDecision>, stored: &BTreeMap<String, Arc<Decisi
 
 impl Setting {
     /// The setting of an application, `<namespace>/<name>`, that was understood, its Placements put in: with the
-    /// revision that it is at, what it renders to, the fleet, and its stored Decisions.
+    /// revision that it is at and the steps of it that a run under way has passed, what it renders to, the fleet, and its
+    /// stored Decisions.
     pub fn of(
         application: String,
-        revision: &str,
+        (revision, passed): (&str, &[String]),
         valid: &ValidApplication,
         rendered: &Rendered,
         fleet: Vec<Arc<ClusterFacts>>,
@@ -171,7 +172,8 @@ impl Setting {
             referred,
             workloads: render::workloads(rendered),
             inventory: fleet.into_iter().collect(),
-            previous: Previous::from_decisions_at(revision, stored.values().map(|decision| &decision.spec)),
+            previous: Previous::from_decisions_at(revision, stored.values().map(|decision| &decision.spec))
+                .passing(passed.iter().filter_map(|step| Some(&stored.get(step)?.spec))),
             now,
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Placing<'a> {
 /// Decides every placing step; one decision per step, in order.
 ///
 /// Total for every input, and the same bytes for the same input in whatever order its clusters and labels come. With
-/// percentages above 100 in sum, which validation refuses, rules shrink in their order and a reason says `Overcommitted`.
+/// percentages above 100 in sum, which validation refuses, rules shrink in their order and the decision is overcommitted.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
     let fleet = Fleet::new(request);
     let history = History::new(request.previous, &fleet);
@@ -62,6 +62,9 @@ pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
         reasons::of_choice(&mut draft.reasons, step, selection);
     }
     let mut room = Room::new(&fleet);
+    for workload in request.workloads {
+        engine.charge_standing(workload, &mut room);
+    }
     for workload in request.workloads {
         engine.divide(workload, &mut room);
     }
@@ -118,6 +121,30 @@ struct Engine<'a> {
 }
 
 impl Engine<'_> {
+    /// Takes the room of what stands, before any workload is divided: one that comes earlier must not be given it.
+    fn charge_standing(&self, workload: &Workload, room: &mut Room) {
+        for (step, selection) in self.request.steps.iter().zip(self.selections) {
+            let Some(before) = self.request.previous.standing(step.name, workload) else {
+                continue;
+            };
+            // Divided, full count: the larger runs.
+            let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+            for row in &before.clusters {
+                let Some(cluster) = usable(&row.name, selection, self.fleet) else {
+                    continue;
+                };
+                let (divided, full) = taken.entry(cluster).or_default();
+                match row.duplicate {
+                    true => *full = row.replicas.max(*full),
+                    false => *divided = divided.saturating_add(row.replicas),
+                }
+            }
+            for (cluster, (divided, full)) in taken {
+                room.take(cluster, divided.max(full));
+            }
+        }
+    }
+
     /// Divides one workload over the rules of all steps.
     fn divide(&mut self, workload: &Workload, room: &mut Room) {
         let mut fixed = Vec::new();
@@ -127,13 +154,11 @@ impl Engine<'_> {
             .iter_mut()
             .zip(self.request.steps.iter().zip(self.selections));
         for (draft, (step, selection)) in steps {
-            let key = (step.name.to_owned(), workload.key.clone());
-            let before = self.request.previous.fixed.get(&key);
-            let before = before.filter(|before| before.replicas == workload.replicas);
+            let before = self.request.previous.standing(step.name, workload);
             fixed.push(before.is_some());
             held = held.saturating_add(before.map_or(0, claimed));
             match before {
-                Some(before) => draft.keep(before, selection, self.fleet, room),
+                Some(before) => draft.keep(before, workload.once, selection, self.fleet),
                 None => draft.workloads.push(WorkloadDecision {
                     workload: workload.key.clone(),
                     replicas: workload.replicas,
@@ -173,6 +198,9 @@ impl Engine<'_> {
             reasons::of_both(&mut draft.reasons, workload, &both, self.fleet);
             draft.enter(&names, divisions, self.fleet);
         }
+        if workload.once {
+            self.order(&fixed);
+        }
         for decision in self
             .steps
             .iter_mut()
@@ -184,6 +212,23 @@ impl Engine<'_> {
         let last = self.rules.iter().rfind(|placing| placing.rule.replicas.is_some());
         if let Some(last) = last.map(|placing| placing.step) {
             self.remainder(workload, &totals, &fixed, last);
+        }
+    }
+
+    /// Says of a workload that is divided once what was given before each cluster's part. First comes what steps that are
+    /// `fixed` have given, what was lost of it included: nothing is given twice.
+    fn order(&mut self, fixed: &[bool]) {
+        let standing = self.steps.iter().zip(fixed).filter(|(_, fixed)| **fixed);
+        let standing = || standing.clone().filter_map(|(draft, _)| draft.workloads.last());
+        let sum = standing().map(given).fold(0, u32::saturating_add);
+        let mut before = standing().map(end).fold(sum, u32::max);
+        let open = self.steps.iter_mut().zip(fixed).filter(|(_, fixed)| !**fixed);
+        let rows = open.filter_map(|(draft, _)| draft.workloads.last_mut());
+        for row in rows.flat_map(|decision| &mut decision.clusters) {
+            if !row.duplicate && row.replicas > 0 {
+                row.before = Some(before);
+                before = before.saturating_add(row.replicas);
+            }
         }
     }
 
@@ -305,6 +350,11 @@ impl Engine<'_> {
             .filter(|(_, fixed)| **fixed)
             .map(|(step, _)| step.name)
             .collect();
+        let open = self.steps.iter_mut().zip(fixed).filter(|(_, fixed)| !**fixed);
+        for decision in open.filter_map(|(draft, _)| draft.workloads.last_mut()) {
+            let is_shrunk = |rule: &RuleTotal| rule.total < rule.seats;
+            decision.overcommitted = totals.overcommitted && decision.rules.iter().any(is_shrunk);
+        }
         let Some(draft) = self.steps.get_mut(last) else {
             return;
         };
@@ -350,16 +400,10 @@ impl Engine<'_> {
 }
 
 impl Draft {
-    /// Enters what was divided once and for all. What a cluster had that the rules may no longer use is unplaced.
-    fn keep(&mut self, before: &WorkloadDecision, selection: &Selection, fleet: &Fleet<'_>, room: &mut Room) {
+    /// Enters what was divided before and stands, for a Job (`once`) or while a run lasts. What a cluster had that the
+    /// rules may no longer use is unplaced.
+    fn keep(&mut self, before: &WorkloadDecision, once: bool, selection: &Selection, fleet: &Fleet<'_>) {
         let mut decision = before.clone();
-        let usable = |name: &str| {
-            let cluster = fleet.find(name)?;
-            let mut rules = selection.rules.iter();
-            rules
-                .any(|rule| rule.clusters.binary_search(&cluster).is_ok())
-                .then_some(cluster)
-        };
         // What it lost before counts on.
         let mut lost: BTreeMap<String, u32> = BTreeMap::new();
         decision.unplaced.retain(
@@ -373,11 +417,10 @@ impl Draft {
             },
         );
         let mut gone = 0u32;
-        let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
         decision.clusters.retain_mut(|row| {
             row.previous = Some(row.replicas);
             row.tie = None;
-            let Some(cluster) = usable(&row.name) else {
+            let Some(cluster) = usable(&row.name, selection, fleet) else {
                 if !row.duplicate && row.replicas > 0 {
                     let sum = lost.entry(row.rule.clone()).or_default();
                     *sum = sum.saturating_add(row.replicas);
@@ -388,18 +431,8 @@ impl Draft {
             if row.replicas > 0 {
                 self.placed.insert(cluster);
             }
-            if row.duplicate {
-                let full = taken.entry(cluster).or_default();
-                full.1 = row.replicas.max(full.1);
-            } else {
-                let divided = taken.entry(cluster).or_default();
-                divided.0 = divided.0.saturating_add(row.replicas);
-            }
             true
         });
-        for (cluster, (divided, full)) in taken {
-            room.take(cluster, divided.max(full));
-        }
         // Stable: rules of one name, which validation refuses, stay in their order.
         decision
             .clusters
@@ -408,17 +441,17 @@ impl Draft {
         self.satisfied &= reasons::of_kept_full(&mut self.reasons, &decision);
         let of_rule = |total: &&RuleTotal| total.rule.is_some() && total.total < total.seats;
         for total in decision.rules.iter().filter(of_rule) {
-            reasons::of_taken(&mut self.reasons, &decision, total);
+            reasons::of_taken(&mut self.reasons, &decision, total, once);
         }
         for unplaced in decision
             .unplaced
             .iter()
             .filter(|unplaced| unplaced.rule.is_some())
         {
-            reasons::of_kept(&mut self.reasons, &decision, unplaced);
+            reasons::of_kept(&mut self.reasons, &decision, unplaced, once);
         }
         for (rule, count) in lost {
-            reasons::of_lost(&mut self.reasons, &decision, &rule, count);
+            reasons::of_lost(&mut self.reasons, &decision, &rule, count, once);
             decision.unplaced.push(Unplaced {
                 rule: Some(rule),
                 count,
@@ -515,11 +548,37 @@ impl Draft {
                 previous,
                 tie: tie.map(Cow::Borrowed),
                 duplicate: *duplicate,
+                before: None,
             })
         };
         decision.clusters.reserve_exact(order.len());
         decision.clusters.extend(order.into_iter().filter_map(row));
     }
+}
+
+/// What a step has ever given of a workload that is divided once.
+fn given(decision: &WorkloadDecision) -> u32 {
+    let lost = decision
+        .unplaced
+        .iter()
+        .filter(|none| none.reason == DIVIDED_ONCE);
+    lost.fold(decision.placed, |sum, none| sum.saturating_add(none.count))
+}
+
+/// Where the last part ends that a step still has of it.
+fn end(decision: &WorkloadDecision) -> u32 {
+    let ends = decision.clusters.iter();
+    let ends = ends.filter_map(|row| Some(row.before?.saturating_add(row.replicas)));
+    ends.max().unwrap_or(0)
+}
+
+/// The cluster of this name, if a rule may use it.
+fn usable(name: &str, selection: &Selection, fleet: &Fleet<'_>) -> Option<usize> {
+    let cluster = fleet.find(name)?;
+    let mut rules = selection.rules.iter();
+    rules
+        .any(|rule| rule.clusters.binary_search(&cluster).is_ok())
+        .then_some(cluster)
 }
 
 /// What a step that is divided already claims of a workload: what it placed, and what its rules could not place.

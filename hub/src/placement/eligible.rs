@@ -104,6 +104,14 @@ pub fn eligibility(
     }
 }
 
+/// Whether nothing keeps a cluster from having replicas: it may be cordoned or out of reach.
+fn is_there(cluster: &ClusterFacts, tolerations: &[Toleration], now: Timestamp) -> bool {
+    !matches!(
+        eligibility(cluster, tolerations, true, now),
+        Eligibility::Barred(_)
+    )
+}
+
 /// The clusters of one step.
 #[derive(Debug)]
 pub(super) struct Selection {
@@ -212,9 +220,15 @@ fn select_step(
     let Matched { rules: matched, any } = matched;
     let mut verdicts = vec![Some(NotChosen::NotMatched); fleet.len()];
     let mut no_additional = ClusterSet::none(fleet.len());
+    let before = match step.spec.max_clusters {
+        Some(_) => history.chosen(step.name, fleet),
+        None => Vec::new(),
+    };
+    let was_chosen = |cluster: usize| before.get(cluster).copied().flatten().is_some();
     let clusters = fleet.clusters.iter().zip(&mut verdicts).enumerate();
     for (cluster, (facts, verdict)) in clusters.filter(|(cluster, _)| any.contains(*cluster)) {
-        let holds = holders.contains(cluster);
+        // A place among the chosen is held as replicas are: given up for a lost contact, it would move what others have.
+        let holds = holders.contains(cluster) || was_chosen(cluster);
         *verdict = match eligibility(facts, &step.spec.tolerations, holds, request.now) {
             Eligibility::Barred(reason) => Some(reason),
             Eligibility::Open => None,
@@ -236,10 +250,14 @@ fn select_step(
         .collect();
     let mut order = Vec::new();
     let choice = step.spec.max_clusters.map(|limit| {
-        let candidates = preferred(step, history, fleet, &weighed, &verdicts);
+        let candidates = preferred(step, &before, fleet, &weighed, &verdicts);
         order.extend(candidates.iter().map(|candidate| candidate.cluster));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        choose(&candidates, limit, step.spec.spread.as_ref(), fleet)
+        let counts = |cluster: usize| {
+            let facts = fleet.clusters.get(cluster).filter(|_| any.contains(cluster));
+            facts.is_some_and(|facts| is_there(facts, &step.spec.tolerations, request.now))
+        };
+        choose(&candidates, limit, step.spec.spread.as_ref(), fleet, counts)
     });
     if let Some(choice) = &choice {
         let lists = [
@@ -308,10 +326,10 @@ impl RuleClusters {
 
 /// The usable clusters as `maxClusters` takes them: by weight (the largest that a rule gives), then previous replicas,
 /// then whether they were chosen before, then the stable hash. Under `rebalance: Never` what was chosen before comes
-/// first.
+/// first. `before` is [`History::chosen`].
 fn preferred(
     step: &PlacingStep<'_>,
-    history: &History<'_>,
+    before: &[Option<u64>],
     fleet: &Fleet<'_>,
     weighed: &[(Vec<usize>, Weights)],
     verdicts: &[Option<NotChosen>],
@@ -325,17 +343,6 @@ fn preferred(
             *largest = (*largest).max(*weight);
         }
     }
-    let mut before: Vec<Option<u64>> = vec![None; fleet.len()];
-    let mut add = |cluster: usize, count: u32| {
-        if let Some(sum) = before.get_mut(cluster) {
-            *sum = Some(sum.unwrap_or(0) + u64::from(count));
-        }
-    };
-    history.members(step.name).for_each(|cluster| add(cluster, 0));
-    let of_step = history.assignments().filter(|(key, _)| key.0 == step.name);
-    of_step
-        .flat_map(|(_, counts)| counts)
-        .for_each(|(cluster, count)| add(cluster, count));
     let never = step.spec.rebalance == Rebalance::Never;
     let ranks = largest.into_iter().zip(before).zip(verdicts).enumerate();
     let mut order: Vec<_> = ranks
@@ -345,7 +352,7 @@ fn preferred(
             (
                 Reverse(kept),
                 Reverse(weight),
-                Reverse(before),
+                Reverse(*before),
                 fleet.hash(cluster),
                 cluster,
             )

@@ -50,6 +50,23 @@ impl<'a> History<'a> {
         places.filter_map(|place| self.present.get(*place).copied().flatten())
     }
 
+    /// What each cluster had from a step in all; `None` where the step had not chosen it: a chosen one has a row, if only
+    /// of 0, or a bundle.
+    pub(super) fn chosen(&self, step: &str, fleet: &Fleet<'_>) -> Vec<Option<u64>> {
+        let mut before = vec![None; fleet.len()];
+        let mut add = |cluster: usize, count: u32| {
+            if let Some(sum) = before.get_mut(cluster) {
+                *sum = Some(sum.unwrap_or(0) + u64::from(count));
+            }
+        };
+        self.members(step).for_each(|cluster| add(cluster, 0));
+        let of_step = self.assignments().filter(|(key, _)| key.0 == step);
+        of_step
+            .flat_map(|(_, counts)| counts)
+            .for_each(|(cluster, count)| add(cluster, count));
+        before
+    }
+
     fn here(&self, counts: &'a [(usize, u32)]) -> impl Iterator<Item = (usize, u32)> {
         let here =
             |(place, count): &(usize, u32)| Some((self.present.get(*place).copied().flatten()?, *count));

@@ -99,6 +99,8 @@ pub struct Workload {
     pub key: WorkloadRef,
     /// Replicas to divide.
     pub replicas: u32,
+    /// Whether it is divided once per revision, as a Job is: what runs of it cannot be moved.
+    pub once: bool,
 }
 
 /// What placement knows of a cluster.

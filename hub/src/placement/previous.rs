@@ -1,11 +1,11 @@
 //! What was decided before, read from earlier decisions.
 
-use super::StepDecision;
+use super::{StepDecision, Workload};
 use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision, WorkloadRef};
 use std::collections::BTreeMap;
 
-/// The kind that is divided once per revision.
-pub(super) const JOB: &str = "Job";
+/// The kind that is divided once per revision, as far as a decision tells: it names no group.
+const JOB: &str = "Job";
 
 /// Why what a cluster lost of a workload that is divided once has no other place.
 pub(super) const DIVIDED_ONCE: &str = "DividedOnce";
@@ -29,12 +29,30 @@ pub struct Previous {
     pub(super) totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
     /// (step, rule) -> weights that were frozen.
     pub(super) frozen: BTreeMap<(String, String), FrozenWeights>,
-    /// (step, workload) -> its division, where that stands: Jobs, which are divided once per revision, and what a run has
-    /// passed.
-    pub(crate) fixed: BTreeMap<(String, WorkloadRef), WorkloadDecision>,
+    /// (step, workload) -> its division, where that stands: what may be a Job, which is divided once per revision, and what
+    /// a run has passed.
+    pub(crate) fixed: BTreeMap<(String, WorkloadRef), Fixed>,
+}
+
+/// A division that stands.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Fixed {
+    /// What was divided.
+    pub(super) division: WorkloadDecision,
+    /// The run has passed the step, so it stands whatever the workload is. Otherwise it does if the workload is divided
+    /// once.
+    pub(super) passed: bool,
 }
 
 impl Previous {
+    /// How a step divided this workload, if that stands.
+    pub(super) fn standing(&self, step: &str, workload: &Workload) -> Option<&WorkloadDecision> {
+        let fixed = self.fixed.get(&(step.to_owned(), workload.key.clone()))?;
+        let stands = fixed.passed || workload.once;
+        // Other replicas are another division.
+        (stands && fixed.division.replicas == workload.replicas).then_some(&fixed.division)
+    }
+
     /// Reads the decisions of an application's placing steps: assignments settle ties and say what a cluster out of
     /// reach keeps; members keep their bundles.
     pub fn from_decisions<'a>(decisions: impl IntoIterator<Item = &'a DecisionSpec>) -> Self {
@@ -55,7 +73,14 @@ impl Previous {
             let jobs = decision.workloads.iter().filter(|w| w.workload.kind == JOB);
             for workload in jobs.filter(divided) {
                 let key = (decision.step.clone(), workload.workload.clone());
-                previous.fixed.insert(key, workload.clone());
+                let division = workload.clone();
+                previous.fixed.insert(
+                    key,
+                    Fixed {
+                        division,
+                        passed: false,
+                    },
+                );
             }
         }
         previous
@@ -67,7 +92,11 @@ impl Previous {
         for decision in decisions {
             for workload in &decision.workloads {
                 let key = (decision.step.clone(), workload.workload.clone());
-                self.fixed.entry(key).or_insert_with(|| workload.clone());
+                let fixed = self.fixed.entry(key).or_insert_with(|| Fixed {
+                    division: workload.clone(),
+                    passed: true,
+                });
+                fixed.passed = true;
             }
         }
         self

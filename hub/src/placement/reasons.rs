@@ -6,7 +6,6 @@ use super::{
     eligible::{NotChosen, RuleClusters, Selection},
     fleet::Fleet,
     overrides::{Overridden, error_line},
-    previous::JOB,
     rule::RuleDivision,
     totals::{Total, Totals},
 };
@@ -343,15 +342,30 @@ pub(super) fn of_division(
     }
 }
 
-/// Replicas of a Job on clusters that the rule may no longer use.
-pub(super) fn of_lost(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &str, count: u32) {
+/// When what stands is divided anew.
+fn until(once: bool) -> &'static str {
+    match once {
+        true => "a Job is divided once per revision: change the Job to divide it anew",
+        false => "all steps are divided anew when the run has succeeded",
+    }
+}
+
+/// Replicas of a division that stands, on clusters that the rule may no longer use. `once` here and below: it is a Job.
+pub(super) fn of_lost(
+    reasons: &mut Reasons,
+    workload: &WorkloadDecision,
+    rule: &str,
+    count: u32,
+    once: bool,
+) {
     let key = &workload.workload;
     reasons.push(format!(
-        "{} of {} {}/{} lost the clusters that rule {rule} gave them to, and a Job is divided once per revision: change the Job to divide it anew",
+        "{} of {} {}/{} lost the clusters that rule {rule} gave them to, and {}",
         replicas(u64::from(count)),
         key.kind,
         key.namespace,
-        key.name
+        key.name,
+        until(once)
     ));
 }
 
@@ -381,31 +395,33 @@ pub(super) fn of_kept_full(reasons: &mut Reasons, workload: &WorkloadDecision) -
     room
 }
 
-/// What a rule of a Job did not get when it was divided.
-pub(super) fn of_taken(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &RuleTotal) {
+/// What a rule did not get when it was divided.
+pub(super) fn of_taken(reasons: &mut Reasons, workload: &WorkloadDecision, rule: &RuleTotal, once: bool) {
     let key = &workload.workload;
     reasons.push(format!(
-        "rule {} got {} of its {} replicas of {} {}/{}: the others were taken when it was divided, and a Job is divided once per revision: change the Job to divide it anew",
+        "rule {} got {} of its {} replicas of {} {}/{}: the others were taken when it was divided, and {}",
         rule.rule.as_deref().unwrap_or(""),
         rule.total,
         rule.seats,
         key.kind,
         key.namespace,
         key.name,
+        until(once)
     ));
 }
 
-/// What a rule of a Job could not place when it was divided.
-pub(super) fn of_kept(reasons: &mut Reasons, workload: &WorkloadDecision, unplaced: &Unplaced) {
+/// What a rule could not place when it was divided.
+pub(super) fn of_kept(reasons: &mut Reasons, workload: &WorkloadDecision, unplaced: &Unplaced, once: bool) {
     let key = &workload.workload;
     reasons.push(format!(
-        "{} of {} {}/{} could not be placed when rule {} was divided ({}), and a Job is divided once per revision: change the Job to divide it anew",
+        "{} of {} {}/{} could not be placed when rule {} was divided ({}), and {}",
         replicas(u64::from(unplaced.count)),
         key.kind,
         key.namespace,
         key.name,
         unplaced.rule.as_deref().unwrap_or(""),
-        unplaced.reason
+        unplaced.reason,
+        until(once)
     ));
 }
 
@@ -434,10 +450,7 @@ pub(super) fn of_totals(
             workload.replicas
         )
     };
-    let until = match workload.key.kind.as_str() {
-        JOB => "a Job is divided once per revision: change the Job to divide it anew",
-        _ => "all steps are divided anew when the run has succeeded",
-    };
+    let until = until(workload.once);
     if !list.is_empty() && !totals.overcommitted {
         reasons.push(format!("{}: {list}; {until}", before()));
     }

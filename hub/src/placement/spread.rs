@@ -39,7 +39,9 @@ impl Choice {
 /// Chooses at most `limit` clusters, the preferred ones first.
 ///
 /// With a spread, the next to be chosen is always the most preferred cluster whose value would then have at most
-/// `maxSkew` more than the value with the fewest. The values are those of the usable clusters. When none is left,
+/// `maxSkew` more than the value with the fewest. The values are those of the clusters that `counts`, which have nothing
+/// worse than a cordon or lost contact (as `nodeTaintsPolicy: Ignore` there): else losing contact with a cluster that is
+/// not chosen would let others in. When none is left,
 /// `DoNotSchedule` ends; `ScheduleAnyway` goes on with the value that has the fewest, and takes clusters without the label
 /// last, which `DoNotSchedule` never takes (Kubernetes' pod topology spread does both with nodes).
 pub(super) fn choose(
@@ -47,6 +49,7 @@ pub(super) fn choose(
     limit: usize,
     spread: Option<&Spread>,
     fleet: &Fleet<'_>,
+    counts: impl Fn(usize) -> bool,
 ) -> Choice {
     let mut choice = Choice::default();
     let Some(spread) = spread else {
@@ -62,7 +65,7 @@ pub(super) fn choose(
                 *slot = Some(groups.len());
             }
         }
-        groups.push(Group::of(value));
+        groups.push(Group::of(value, clusters.iter().copied().any(&counts)));
     }
     let mut unlabelled = Vec::new();
     let mut chosen = vec![false; candidates.len()];
@@ -81,8 +84,7 @@ pub(super) fn choose(
             }
         }
     }
-    // The values are those of the usable clusters.
-    groups.retain(|group| !group.ranks.is_empty());
+    groups.retain(|group| group.counts);
     let mut left = limit - chosen.iter().filter(|chosen| **chosen).count();
     let mut queue = Queue::new(spread.max_skew, &groups);
     while left > 0 {
@@ -134,6 +136,8 @@ pub(super) fn choose(
 struct Group<'a> {
     /// The value.
     value: &'a str,
+    /// Whether it is a value of clusters that count.
+    counts: bool,
     /// Their ranks, ascending: only the first that is not chosen can be the next.
     ranks: Vec<usize>,
     /// How many of them, from the front, are chosen.
@@ -141,9 +145,10 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(value: &'a str) -> Self {
+    fn of(value: &'a str, counts: bool) -> Self {
         Group {
             value,
+            counts,
             ranks: Vec::new(),
             chosen: 0,
         }

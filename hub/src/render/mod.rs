@@ -23,8 +23,8 @@ mod variants;
 pub use record::{MAX_PART_BYTES, RecordError, from_config_map_data, split_secrets, to_config_map_data};
 pub use replica_paths::ReplicaPaths;
 pub use replicas::{
-    JobShare, component_workloads, count_paths, replica_count, replicas_of, set_share, workload_ref,
-    workloads,
+    JobShare, component_workloads, count_paths, is_divided_once, replica_count, replicas_of, set_share,
+    workload_ref, workloads,
 };
 pub use stamps::{Stamps, component_hash, stamp};
 pub use variants::{Variants, component_hashes, part_variants, variants, with_variants};

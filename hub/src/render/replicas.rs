@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 /// A cluster's part of a Job, so that the parts of all clusters add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobShare {
-    /// Replicas of the clusters before this one, in the order of the Decision.
+    /// Replicas that were given before these: to the clusters before this one, in the order of the Decision, or as the
+    /// Decision says.
     pub before: u32,
     /// Replicas of this cluster.
     pub replicas: u32,
@@ -93,6 +94,11 @@ pub fn replicas_of(manifests: &[Value]) -> u64 {
     counts.map(u64::from).sum()
 }
 
+/// Whether this is a Job, which is divided once per revision.
+pub fn is_divided_once(manifest: &Value) -> bool {
+    metadata::group_kind(manifest) == Some(("batch", "Job"))
+}
+
 /// Names a manifest as decisions do; `None` without kind or name (`generateName` alone does not name an object).
 pub fn workload_ref(manifest: &Value) -> Option<WorkloadRef> {
     let (_, kind) = metadata::group_kind(manifest)?;
@@ -118,6 +124,7 @@ pub fn workloads(rendered: &Rendered) -> Vec<Workload> {
             let workload = Workload {
                 replicas: replica_count(manifest, &rendered.replica_paths)?,
                 key: workload_ref(manifest)?,
+                once: is_divided_once(manifest),
             };
             seen.insert(workload.key.clone()).then_some(workload)
         })
@@ -311,12 +318,16 @@ mod tests {
             .iter()
             .map(|w| {
                 format!(
-                    "{}/{}/{}: {}",
-                    w.key.kind, w.key.namespace, w.key.name, w.replicas
+                    "{}/{}/{}: {}{}",
+                    w.key.kind,
+                    w.key.namespace,
+                    w.key.name,
+                    w.replicas,
+                    if w.once { " once" } else { "" }
                 )
             })
             .collect();
-        assert_eq!(found, ["Job/ns/x: 2", "Deployment/ns/x: 3"]);
+        assert_eq!(found, ["Job/ns/x: 2 once", "Deployment/ns/x: 3"]);
     }
 
     #[test]

@@ -6,7 +6,11 @@ use crate::{
     world::{World, seed, web},
 };
 use kube::{Api, api::DeleteParams};
-use roundhouse_api::{application::ApplicationPhase, cluster::Cluster};
+use roundhouse_api::{
+    application::{ApplicationPhase, OVERCOMMITTED},
+    cluster::Cluster,
+    condition,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -95,6 +99,45 @@ async fn a_label_that_no_rule_reads_moves_nothing() {
     world.label_cluster("c3", json!({"rack": "12"})).await;
     assert_eq!(world.rest().await - before, 1, "the label and nothing else");
     recorder.check_conserved(10, seen(1, 10));
+}
+
+/// The condition comes with the rules that claim too much, and is taken back when they do not any more.
+#[tokio::test(start_paused = true)]
+async fn rules_that_claim_too_much_are_a_condition() {
+    let world = World::five().await;
+    let spec = |count: u32| {
+        let placement = json!([
+            {"name": "east", "clusterSelector": {"region": "east"}, "replicas": count},
+            {"name": "west", "clusterSelector": {"region": "west"}, "replicas": "20%"}]);
+        let step = json!({"name": "all", "type": "deploy", "properties": {"placement": placement}});
+        json!({"components": web("nginx:1"), "workflow": {"steps": [step]}})
+    };
+    let said = async |world: &World| {
+        let status = world.status("app").await;
+        let said = condition::get(&status.conditions, OVERCOMMITTED)?;
+        Some((said.status.clone(), said.reason.clone(), said.message.clone()))
+    };
+    world.apply("app", spec(8)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(said(&world).await, None, "not before there is reason to");
+    world.apply("app", spec(9)).await;
+    let told = world
+        .until("app", "the condition to be said", async |world: &World| {
+            said(world).await
+        })
+        .await;
+    let message = "lower counts or percentages: rule all/west gets 1 of 2 replicas of Deployment default/web";
+    assert_eq!(
+        told,
+        ("True".to_owned(), "RulesClaimMore".to_owned(), message.to_owned())
+    );
+    world.apply("app", spec(8)).await;
+    let within = ("False".to_owned(), "WithinReplicas".to_owned(), String::new());
+    world
+        .until("app", "it to be taken back", async |world: &World| {
+            (said(world).await? == within).then_some(())
+        })
+        .await;
 }
 
 /// The division is what it was, and its explanation is not: the stored Decision tells the new one, once.

@@ -1,6 +1,8 @@
 //! `roundhouse apply`: sends Applications and Placements to a hub, as written or as a saved plan has them.
 
 mod send;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Failure, documents, hub,
@@ -11,7 +13,7 @@ use super::{
 };
 use kube::Client;
 use roundhouse_api::clock::{Clock, SystemClock};
-use send::{Guard, Sender};
+use send::{Applied, Guard, Sender};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -66,13 +68,15 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         client: &client,
         dry_run: args.dry_run,
     };
-    for one in &proposed {
-        let guard = plan.as_ref().map(|(file, plan)| Guard {
+    let guard = |one: &Proposed| {
+        let (file, plan) = plan.as_ref()?;
+        Some(Guard {
             before: plan.input(&one.title()),
             file: file.as_path(),
-        });
-        sender.send(one, guard).await?;
-    }
+        })
+    };
+    let guarded: Vec<_> = proposed.iter().map(|one| (one, guard(one))).collect();
+    sender.send_all(&guarded).await?;
     if let Some((_, plan)) = &plan {
         let summary = plan.summary;
         eprintln!(
@@ -126,16 +130,16 @@ async fn check(
     if moved.is_empty() {
         return Ok(());
     }
-    let failure = stale(file);
+    let failure = stale(file, Applied::none(proposed.len()));
     Err(moved.into_iter().fold(failure, Failure::because))
 }
 
-/// The plan does not hold any more.
-fn stale(file: &Path) -> Failure {
+/// The plan does not hold any more, after so many of its objects.
+fn stale(file: &Path, applied: Applied) -> Failure {
     let file = file.display();
     Failure::new(
         "E-STALE",
-        format!("the plan {file} does not hold any more; nothing was applied"),
+        format!("the plan {file} does not hold any more; {applied}"),
     )
     .advise(format!(
         "roundhouse plan again, with --out {file}, and look at what is different"

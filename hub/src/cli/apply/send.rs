@@ -10,7 +10,7 @@ use crate::cli::{
 };
 use kube::{Api, Client, Error, ResourceExt, api::PostParams, core::DynamicObject};
 use serde_json::Value;
-use std::path::Path;
+use std::{fmt, path::Path};
 
 /// Field manager of what users apply.
 const FIELD_MANAGER: &str = "roundhouse";
@@ -33,28 +33,105 @@ pub(super) struct Guard<'a> {
     pub(super) file: &'a Path,
 }
 
+/// How far it came.
+#[derive(Clone, Copy)]
+pub(super) struct Applied {
+    done: usize,
+    of: usize,
+}
+
+impl Guard<'_> {
+    /// Whether the object is what the plan was made for.
+    fn holds(
+        self,
+        proposed: &Proposed,
+        now: Option<&DynamicObject>,
+        applied: Applied,
+    ) -> Result<(), Failure> {
+        let now = now.map_or_else(|| ABSENT.to_owned(), state_of);
+        if now == self.before {
+            return Ok(());
+        }
+        let moved = format!("{} has changed", proposed.title());
+        Err(stale(self.file, applied).because(moved))
+    }
+}
+
+impl Applied {
+    /// Nothing of so many objects.
+    pub(super) fn none(of: usize) -> Applied {
+        Applied { done: 0, of }
+    }
+
+    /// The failure that ends it, with what was applied before.
+    fn told(self, failure: Failure) -> Failure {
+        match self.done {
+            0 => failure,
+            _ => failure.because(self.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.done, self.of) {
+            (0, _) => f.write_str("nothing was applied"),
+            (1, of) => write!(f, "1 of {of} objects was applied"),
+            (done, of) => write!(f, "{done} of {of} objects were applied"),
+        }
+    }
+}
+
 impl Sender<'_> {
-    /// Applies one object and prints what became of it.
+    /// Applies objects one after the other and prints what became of each. The guards of all of them are looked at right
+    /// before the first is written, so that a plan that does not hold any more is applied in part only if an object
+    /// changes while it is.
     ///
     /// # Errors
-    /// The hub refuses it or cannot be reached; the object is not what the guard says any more.
-    pub(super) async fn send(self, proposed: &Proposed, guard: Option<Guard<'_>>) -> Result<(), Failure> {
+    /// The hub refuses one or cannot be reached; an object is not what its guard says any more. The failure says how many
+    /// were applied.
+    pub(super) async fn send_all(self, objects: &[(&Proposed, Option<Guard<'_>>)]) -> Result<(), Failure> {
+        let mut applied = Applied::none(objects.len());
+        for (proposed, guard) in objects {
+            let Some(guard) = guard else { continue };
+            let before = self.read(proposed).await?;
+            guard.holds(proposed, before.as_ref(), applied)?;
+        }
+        for (proposed, guard) in objects {
+            self.send(proposed, *guard, applied).await?;
+            applied.done += 1;
+        }
+        Ok(())
+    }
+
+    fn api(self, proposed: &Proposed) -> Api<DynamicObject> {
         let resource = proposed.kind.resource();
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &proposed.namespace, &resource);
+        Api::namespaced_with(self.client.clone(), &proposed.namespace, &resource)
+    }
+
+    async fn read(self, proposed: &Proposed) -> Result<Option<DynamicObject>, Failure> {
+        let before = self.api(proposed).get_opt(&proposed.name).await;
+        before.map_err(|error| unreadable(&proposed.title(), error))
+    }
+
+    async fn send(
+        self,
+        proposed: &Proposed,
+        guard: Option<Guard<'_>>,
+        applied: Applied,
+    ) -> Result<(), Failure> {
+        let api = self.api(proposed);
         let wanted: DynamicObject = serde_json::from_value(proposed.object.clone()).map_err(|error| {
             Failure::new("E-INPUT", format!("{} does not read", proposed.place)).because(error)
         })?;
         let mut tries = 0;
         loop {
-            let before = api.get_opt(&proposed.name).await;
-            let before = before.map_err(|error| unreadable(&proposed.title(), error))?;
+            let before = self
+                .read(proposed)
+                .await
+                .map_err(|failure| applied.told(failure))?;
             if let Some(guard) = guard {
-                let now = before.as_ref().map_or_else(|| ABSENT.to_owned(), state_of);
-                if now != guard.before {
-                    let moved = format!("{} has changed", proposed.title());
-                    return Err(stale(guard.file).because(moved));
-                }
+                guard.holds(proposed, before.as_ref(), applied)?;
             }
             let answer = match &before {
                 None => api.create(&self.params(), &wanted).await.map(|_| "created"),
@@ -71,7 +148,7 @@ impl Sender<'_> {
             tries += 1;
             match answer {
                 Err(Error::Api(status)) if status.code == 409 && tries < TRIES => {}
-                Err(error) => return Err(refused(proposed, error)),
+                Err(error) => return Err(applied.told(refused(proposed, error))),
                 Ok(done) => return self.print(proposed, done),
             }
         }
@@ -126,9 +203,7 @@ fn refused(proposed: &Proposed, error: Error) -> Failure {
                 "kubectl create namespace {namespace}, if it is missing; roundhouse crds, if no hub has run there"
             ))
         }
-        Error::Api(status) => failure
-            .because(status.message)
-            .advise("what the hub names; objects that were printed before are applied"),
+        Error::Api(status) => failure.because(status.message).advise("what the hub names"),
         error => failure
             .because(error)
             .advise("the same again when the hub answers: what was applied is unchanged then"),

@@ -106,6 +106,7 @@ fn kept_in_words(kept: &Kept) -> String {
 fn zero_in_words(code: &str) -> &str {
     match code {
         "NothingAsked" => "no workload asks for a replica",
+        "DividedBefore" => "what is divided stands until a run begins anew, and it came later",
         "RuleGetsNothing" => "its rules have nothing to divide",
         "NoAdditional" => "it keeps what it has and gets nothing more, and it has nothing",
         "Capacity" => "it has no capacity left",

@@ -113,7 +113,7 @@ pub(super) fn of(args: &Args, spec: &Value, snapshot: &Snapshot, now: Timestamp)
     rendered.replica_paths = foreseen.replica_paths;
     let setting = Setting::of(
         format!("{namespace}/{name}"),
-        &foreseen.revision,
+        (&foreseen.revision, &foreseen.passed),
         &valid,
         &rendered,
         snapshot.fleet(),
@@ -169,7 +169,7 @@ fn waiting(
     let title = format!("{namespace}/{name}");
     let mut setting = Setting::of(
         title,
-        "",
+        ("", &[]),
         &valid,
         &Rendered::default(),
         snapshot.fleet(),

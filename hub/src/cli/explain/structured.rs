@@ -44,6 +44,7 @@ fn workload(workload: &Arithmetic) -> Value {
         "placed": workload.placed,
         "unplaced": workload.unplaced,
         "unclaimed": workload.held,
+        "overcommitted": workload.overcommitted,
         "rules": workload.rules.iter().map(rule).collect::<Vec<_>>(),
     })
 }

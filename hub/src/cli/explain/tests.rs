@@ -3,6 +3,7 @@
 mod flips;
 mod hands;
 mod holds;
+mod passed;
 mod random;
 
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
@@ -103,6 +104,16 @@ fn the_arithmetic() {
     insta::assert_snapshot!("arithmetic-tree", arithmetic::draw(&subject, Format::Tree));
     let value = structured::arithmetic(&subject);
     insta::assert_snapshot!("arithmetic-json", serde_json::to_string_pretty(&value).unwrap());
+}
+
+#[test]
+fn rules_that_claim_too_much_are_marked() {
+    let marked = |count: u32| {
+        let steps = json!([{"type": "deploy", "properties": {"placement": [{"replicas": count}]}}]);
+        let subject = subject(&application(4, &steps), &[facts("a", &[])]);
+        structured::arithmetic(&subject)["steps"][0]["workloads"][0]["overcommitted"].clone()
+    };
+    assert_eq!((marked(5), marked(4)), (json!(true), json!(false)));
 }
 
 #[test]

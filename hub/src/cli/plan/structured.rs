@@ -38,7 +38,7 @@ pub(super) fn yaml(drawn: &Drawn) -> Result<(), Failure> {
     })
 }
 
-struct Document<'a>(&'a Drawn);
+pub(super) struct Document<'a>(pub(super) &'a Drawn);
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -100,6 +100,8 @@ struct Decision<'a> {
     replicas: u32,
     placed: u32,
     unplaced: &'a [Unplaced],
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    overcommitted: bool,
     clusters: Vec<Cluster<'a>>,
 }
 
@@ -126,6 +128,7 @@ impl<'a> Decision<'a> {
             replicas: workload.replicas,
             placed: workload.placed,
             unplaced: &workload.unplaced,
+            overcommitted: workload.overcommitted,
             clusters: clusters.collect(),
         }
     }

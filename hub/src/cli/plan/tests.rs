@@ -423,6 +423,21 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
+fn rules_that_claim_too_much_are_marked() {
+    let marks = |count: u32| {
+        let app = format!(
+            "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {{name: w}}\nspec:\n  \
+             components: [{{name: w, type: worker, properties: {{image: a, replicas: 4}}}}]\n  \
+             workflow: {{steps: [{{type: deploy, properties: {{placement: [{{replicas: {count}}}]}}}}]}}\n"
+        );
+        let drawn = planned(&app, "- metadata: {name: a}\n");
+        let document = serde_json::to_value(structured::Document(&drawn)).unwrap();
+        document["decisions"][0]["overcommitted"].clone()
+    };
+    assert_eq!((marks(5), marks(4)), (json!(true), Value::Null));
+}
+
+#[test]
 fn a_missing_placement_is_named() {
     let text = SEED.split("    - type:").next().unwrap().to_owned()
         + "    - {type: deploy, properties: {placementRef: {name: halves}}}\n";

@@ -285,9 +285,13 @@ pub(super) fn compare(case: &Case, actual: &Actual) -> Option<String> {
                 // What is advised is no reason.
                 let said = message.split("\ntry: ").next().unwrap_or(message);
                 let missing = parts.iter().filter(|part| !said.contains(part.as_str()));
-                let lines: Vec<String> = missing.map(|part| format!("- {part}\n")).collect();
-                return (!lines.is_empty())
-                    .then(|| format!("{}the plan was refused with:\n{message}\n", lines.concat()));
+                text.extend(missing.map(|part| format!("- {part}\n")));
+                // Nothing is placed, so whatever else is expected is missing.
+                let expected = lines(&case.expect);
+                if !text.is_empty() || !expected.is_empty() {
+                    text.push_str(&format!("the plan was refused with:\n{message}\n"));
+                }
+                (expected, BTreeMap::new())
             }
         },
         Actual::Planned(found) => {

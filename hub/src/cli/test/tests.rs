@@ -104,6 +104,32 @@ fn a_refusal_is_compared_with_its_message() {
         other.starts_with("- 120%\nthe plan was refused with:\nerror: "),
         "{other}"
     );
+    // What else is expected cannot be: of a plan that is refused nothing is there.
+    assert_eq!(
+        of("expect: {errors: [\"110%\"], placements: [], unplaced: [], bundles: {}}"),
+        None
+    );
+    for (expect, difference) in [
+        (
+            "placements: [{step: s, workload: Deployment default/w, clusters: {a: 1, b: 1}}]",
+            "step s, Deployment default/w\n  - a  1\n  - b  1\n",
+        ),
+        (
+            "unplaced: [{step: s, workload: Deployment default/w, count: 2, reason: Unclaimed}]",
+            "step s, Deployment default/w\n  - unplaced  2 of no rule: Unclaimed\n",
+        ),
+        (
+            "bundles: {a: [Deployment default/w]}",
+            "bundles\n  - a  Deployment default/w\n",
+        ),
+    ] {
+        let text = of(&format!("expect: {{errors: [\"110%\"], {expect}}}"));
+        let text = text.unwrap_or_else(|| panic!("{expect} passed"));
+        assert!(
+            text.starts_with("the plan was refused with:\nerror: ") && text.ends_with(difference),
+            "{text}"
+        );
+    }
     let unexpected = of("expect: {unplaced: []}").unwrap();
     assert!(
         unexpected.starts_with("the plan was refused:\nerror: "),

@@ -40,6 +40,8 @@ impl Asked<'_> {
         let divides = self.shares.iter().any(|share| share.total > 0);
         Reason::ZeroShare(match () {
             () if decision.workloads.iter().all(|workload| workload.replicas == 0) => "NothingAsked",
+            // Whatever is divided now has a row for each of its clusters.
+            () if self.shares.is_empty() => "DividedBefore",
             () if !divides => "RuleGetsNothing",
             () if bound("NoAdditional") => "NoAdditional",
             () if bound("Capacity") => "Capacity",
@@ -280,7 +282,10 @@ impl Asked<'_> {
                 found: in_words(share),
             });
         }
-        if self.shares.is_empty() && reason != Reason::Member {
+        if zero == Some("DividedBefore") {
+            let found = "what is divided stands, and it came later";
+            list.add("share", Some(false), true, "a replica", found);
+        } else if self.shares.is_empty() && reason != Reason::Member {
             list.add("share", None, false, "a replica", "");
         }
     }

@@ -53,8 +53,8 @@ pub enum Reason {
     /// The step does not choose it.
     NotChosen(NotChosen),
     /// The step chooses it, and its share is 0, for this reason: a bound of the decision's rows (`Capacity`, `Max`,
-    /// `ZeroWeight`, `NoAdditional`), `NothingAsked` (the workload asks for no replica), `RuleGetsNothing` (the rule's
-    /// total is 0), or `Arithmetic` (every seat went to a larger claim).
+    /// `ZeroWeight`, `NoAdditional`), `NothingAsked` (the workload asks for no replica), `DividedBefore` (what was divided
+    /// when it was not there stands: a Job, or a step that the run has passed), `RuleGetsNothing` (the rule's total is 0), or `Arithmetic` (every seat went to a larger claim).
     ZeroShare(&'static str),
 }
 

@@ -138,7 +138,7 @@ fn what_a_placement_says_is_changed_there() {
     resolve(&mut valid, |_| Found::Valid(&gold)).unwrap();
     let setting = Setting::of(
         "shop/web".to_owned(),
-        "web-v1",
+        ("web-v1", &[]),
         &valid,
         &Rendered::default(),
         vec![cluster("c1", "").into()],

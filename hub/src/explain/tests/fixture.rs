@@ -45,7 +45,11 @@ pub(super) fn setting(
                 only: None,
             })
             .collect(),
-        workloads: vec![Workload { key: web(), replicas }],
+        workloads: vec![Workload {
+            key: web(),
+            replicas,
+            once: false,
+        }],
         inventory: clusters.into_iter().collect(),
         ..Setting::default()
     }

@@ -1,6 +1,6 @@
 //! `maxClusters`, `spread` and taints that are tolerated for a time.
 
-use super::fixture::{Case, cluster, numbers};
+use super::fixture::{Case, cluster, counts, numbers};
 use crate::placement::{ClusterFacts, Inventory, PlacingStep, StepDecision, next_change};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -127,6 +127,64 @@ fn what_was_chosen_stays_chosen() {
     // Under Never nothing that was chosen is given up for it.
     more.steps[0].1.rebalance = roundhouse_api::placement::Rebalance::Never;
     assert_eq!(more.place()[0].clusters, ["a1", "a2", "b1", "b2"]);
+}
+
+/// Maximum two clusters of skew 1, the heavier ones in the east.
+fn two_regions(replicas: u32) -> Case {
+    let weights = json!({"e1": 10, "e2": 9, "w1": 1});
+    let spec = json!({"placement": [{"name": "r", "replicas": "100%", "weights": weights}], "maxClusters": 2,
+        "spread": {"topologyKey": "region", "maxSkew": 1}});
+    Case::new(spec, replicas, fleet(&["e1", "e2", "w1"]))
+}
+
+fn row(name: &str, replicas: u32) -> (String, u32) {
+    (name.to_owned(), replicas)
+}
+
+#[test]
+fn a_chosen_cluster_without_replicas_keeps_its_place_when_it_falls_silent() {
+    let mut case = two_regions(2);
+    let first = case.place();
+    assert_eq!(counts(&first), [row("e1", 2), row("w1", 0)]);
+    case = case.following(&first);
+    case.clusters[2].reachable = false;
+    let silent = case.place();
+    assert_eq!(counts(&silent), counts(&first));
+    assert_eq!(shown(&silent).1, "1 MaxClusters");
+    case = case.following(&silent);
+    // It gets nothing more, and is as before when it is back.
+    case.workloads[0].replicas = 22;
+    assert_eq!(counts(&case.place()), [row("e1", 22), row("w1", 0)]);
+    case.clusters[2].reachable = true;
+    assert_eq!(counts(&case.place()), [row("e1", 20), row("w1", 2)]);
+    // So with a cordon.
+    case = two_regions(2).following(&first);
+    case.clusters[2]
+        .taints
+        .push(taint("cordoned", TaintEffect::NoSchedule, None));
+    assert_eq!(counts(&case.place()), counts(&first));
+    // What takes replicas away takes the place away too, and nobody holds one who never had it.
+    case.clusters[2].taints[0].effect = TaintEffect::NoExecute;
+    assert_eq!(counts(&case.place()), [row("e1", 1), row("e2", 1)]);
+}
+
+#[test]
+fn a_region_out_of_reach_counts_for_the_skew() {
+    let mut case = two_regions(2);
+    case.clusters[2].reachable = false;
+    let fresh = case.place();
+    assert_eq!(counts(&fresh), [row("e1", 2)]);
+    assert_eq!(shown(&fresh).1, "1 Skewed, 1 Unreachable");
+    assert_eq!(
+        fresh[0].reasons,
+        [
+            "spread: 1 clusters are chosen where maxClusters is 2: one more would exceed maxSkew 1 over region (region=w 0 of 0, \
+          region=e 1 of 2); label clusters, raise maxSkew, or use ScheduleAnyway"
+        ]
+    );
+    // Without a spread the place goes to another.
+    case.steps[0].1.spread = None;
+    assert_eq!(counts(&case.place()), [row("e1", 1), row("e2", 1)]);
 }
 
 #[test]

@@ -274,7 +274,7 @@ fn chosen_names(
         return Some(candidates.iter().take(limit).map(|c| c.name.clone()).collect());
     };
     let value = |c: &ClusterFacts| c.labels.get(&spread.topology_key).cloned();
-    let mut values: Vec<String> = candidates.iter().filter_map(|c| value(c)).collect();
+    let mut values: Vec<String> = spread_clusters(case, step).filter_map(value).collect();
     values.sort();
     values.dedup();
     let mut chosen: Vec<&ClusterFacts> = candidates
@@ -331,6 +331,11 @@ fn is_tolerated(case: &Case, spec: &PlacementSpec, taint: &Taint) -> bool {
 fn strongest(case: &Case, spec: &PlacementSpec, cluster: &ClusterFacts) -> Option<TaintEffect> {
     let mut effects: Vec<TaintEffect> = Vec::new();
     for taint in &cluster.taints {
+        // That a cluster is unreachable says all of it: it keeps what it has and gets nothing more.
+        let is_contact = taint.key == "roundhouse.dev/unreachable" && taint.effect == TaintEffect::NoSchedule;
+        if !cluster.reachable && is_contact {
+            continue;
+        }
         if !is_tolerated(case, spec, taint) {
             effects.push(taint.effect);
         }
@@ -349,14 +354,15 @@ fn selects(rule: &Rule, cluster: &ClusterFacts) -> bool {
             .is_none_or(|names| names.contains(&cluster.name))
 }
 
-/// The clusters that a step may use before `maxClusters` and `spread` choose.
-pub(super) fn usable_clusters(case: &Case, step: usize) -> impl Iterator<Item = &ClusterFacts> {
+/// The clusters whose labels are the values of a spread: all that a rule selects, cordoned and unreachable ones too,
+/// since neither moves what others have. One that replicas are taken from counts no more.
+pub(super) fn spread_clusters(case: &Case, step: usize) -> impl Iterator<Item = &ClusterFacts> {
     let spec = &case.steps[step].1;
-    let usable = move |cluster: &&ClusterFacts| {
-        let mut rules = spec.placement.iter();
-        rules.any(|rule| usable(case, step, spec, rule, cluster))
+    let selected = move |cluster: &&ClusterFacts| spec.placement.iter().any(|rule| selects(rule, cluster));
+    let there = move |cluster: &&ClusterFacts| {
+        cluster.accepted && cluster.joined && strongest(case, spec, cluster) != Some(TaintEffect::NoExecute)
     };
-    case.clusters.iter().filter(usable)
+    case.clusters.iter().filter(selected).filter(there)
 }
 
 fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: &ClusterFacts) -> bool {
@@ -369,8 +375,13 @@ fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: 
     let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
     let mut held = history.iter().filter(|((holder, ..), _)| counts(holder));
     let mut members = enrolled.iter().filter(|(holder, _)| counts(holder));
+    // A place among `maxClusters` is something to hold too: who has it has a row, if only of 0.
+    let mut own = history
+        .iter()
+        .filter(|((holder, ..), _)| *holder == case.steps[step].0);
     let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
-        || members.any(|(_, names)| names.contains(&cluster.name));
+        || members.any(|(_, names)| names.contains(&cluster.name))
+        || spec.max_clusters.is_some() && own.any(|(_, counts)| counts.contains_key(&cluster.name));
     let effect = strongest(case, spec, cluster);
     let open = cluster.reachable && effect.is_none();
     selects(rule, cluster)

@@ -31,6 +31,7 @@ pub(super) fn workload(name: &str, replicas: u32) -> Workload {
             name: name.to_owned(),
         },
         replicas,
+        once: false,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::placement::{ClusterFacts, Previous, StepDecision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
+use roundhouse_api::cluster::TAINT_UNREACHABLE;
 use roundhouse_api::decision::DecisionSpec;
 use roundhouse_api::placement::{
     Bounds, ClusterSelector, Override, PlacementSpec, Rebalance, Remainder, ReplicaShare, Rule, Spread,
@@ -56,6 +57,16 @@ fn taint() -> impl Strategy<Value = Taint> {
     })
 }
 
+/// What the hub puts on a cluster that it has lost contact with (`cluster/judge.rs`).
+pub(super) fn lost_contact() -> Taint {
+    Taint {
+        key: TAINT_UNREACHABLE.to_owned(),
+        value: None,
+        effect: TaintEffect::NoSchedule,
+        time_added: Some(Time(Timestamp::UNIX_EPOCH)),
+    }
+}
+
 fn facts(scope: Scope) -> impl Strategy<Value = ClusterFacts> {
     let labels = prop::sample::select(vec![
         "region=east",
@@ -76,6 +87,10 @@ fn facts(scope: Scope) -> impl Strategy<Value = ClusterFacts> {
     let facts = (labels, flags, capacity, taints, cpu);
     facts.prop_map(|(labels, (joined, accepted, reachable), capacity, taints, cpu)| {
         let cpu = cpu.map(|cpu| ("cpu".to_owned(), cpu.to_owned()));
+        let mut taints = taints;
+        if !reachable {
+            taints.push(lost_contact());
+        }
         ClusterFacts {
             allocatable: cpu.into_iter().collect(),
             joined,
@@ -311,6 +326,7 @@ pub(super) fn under_way() -> impl Strategy<Value = UnderWay> {
         |(mut case, other, jobs, decided, passed)| {
             for (workload, _) in case.workloads.iter_mut().zip(jobs).filter(|(_, job)| *job) {
                 workload.key.kind = "Job".to_owned();
+                workload.once = true;
             }
             let mut before = case.clone();
             before.clusters = other.clusters;

@@ -1,14 +1,19 @@
 //! Jobs are divided once per revision.
 
-use super::fixture::{Case, cluster, numbers, unplaced};
-use crate::placement::{Previous, StepDecision, decision_hash};
+use super::fixture::{Case, cluster, counts, numbers, unplaced, workload};
+use crate::{
+    dispatch::{Layer, shares},
+    placement::{Previous, StepDecision, decision_hash},
+    render::{ReplicaPaths, set_share},
+};
 use roundhouse_api::decision::DecisionSpec;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn job(replicas: u32, names: &[&str]) -> Case {
     let spec = json!({"placement": [{"name": "r", "replicas": "90%"}]});
     let mut case = Case::new(spec, replicas, names.iter().map(|name| cluster(name, "")));
     case.workloads[0].key.kind = "Job".to_owned();
+    case.workloads[0].once = true;
     case
 }
 
@@ -54,6 +59,27 @@ fn a_job_is_divided_once_per_revision() {
     );
     deployment.previous = Previous::from_decisions_at("app-v1", &stored);
     assert_eq!(numbers(&deployment.place()), [3, 3, 3]);
+}
+
+/// A decision names no group: what the workload is says the workload.
+#[test]
+fn a_kind_of_that_name_in_another_group_is_divided_anew() {
+    let mut first = job(10, &["a", "b"]);
+    first.workloads[0].once = false;
+    let stored = stored(&first);
+    assert!(
+        stored[0].workloads[0]
+            .clusters
+            .iter()
+            .all(|row| row.before.is_none())
+    );
+    let mut grown = job(10, &["a", "b", "c"]);
+    grown.workloads[0].once = false;
+    grown.previous = Previous::from_decisions_at("app-v1", &stored);
+    assert_eq!(numbers(&grown.place()), [3, 3, 3]);
+    // It stands like anything else while the run that has passed it lasts.
+    grown.previous = grown.previous.passing(&stored);
+    assert_eq!(numbers(&grown.place()), numbers(&first.place()));
 }
 
 #[test]
@@ -160,6 +186,7 @@ fn two_steps(kind: &str, east: &str, west: &str) -> Case {
         .clusters(["a", "b"].map(|name| cluster(name, "")))
         .web(10);
     case.workloads[0].key.kind = kind.to_owned();
+    case.workloads[0].once = kind == "Job";
     case
 }
 
@@ -249,4 +276,117 @@ fn a_job_that_no_cluster_got_is_divided_when_one_comes() {
     let mut joined = job(10, &["a", "b", "c"]);
     joined.previous = Previous::from_decisions_at("app-v1", &stored);
     assert_eq!(numbers(&joined.place()), [3, 3, 3]);
+}
+
+/// Cluster -> completions, of `of` in all, as they are dispatched.
+fn completions(decisions: &[DecisionSpec], parallelism: u32, of: u32) -> Vec<(String, u64)> {
+    let layers: Vec<_> = decisions.iter().map(|spec| Layer::of(true, spec)).collect();
+    let shares = shares(&layers).into_iter();
+    let parts = shares.flat_map(|(cluster, share)| {
+        share
+            .replicas
+            .into_values()
+            .map(move |part| (cluster.clone(), part))
+    });
+    let completed = |(cluster, part)| {
+        let spec = json!({"parallelism": parallelism, "completions": of});
+        let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
+        set_share(&mut job, &part, &ReplicaPaths::default());
+        (
+            cluster,
+            job.pointer("/spec/completions").and_then(Value::as_u64).unwrap(),
+        )
+    };
+    parts
+        .filter(|(_, part)| part.replicas > 0)
+        .map(completed)
+        .collect()
+}
+
+/// What is stored after these clusters have gone.
+fn stored_without(case: &mut Case, stored: &[DecisionSpec], gone: &[&str]) -> Vec<DecisionSpec> {
+    case.clusters
+        .retain(|cluster| !gone.contains(&cluster.name.as_str()));
+    case.previous = Previous::from_decisions_at("app-v1", stored);
+    stored_of(case.place())
+}
+
+#[test]
+fn completions_stay_when_another_cluster_goes() {
+    let mut case = job(3, &["a", "b", "c"]);
+    case.steps[0].1 = serde_json::from_value(json!({"placement": [{"replicas": "100%"}]})).unwrap();
+    let first = stored(&case);
+    let part = |cluster: &str, completions: u64| (cluster.to_owned(), completions);
+    assert_eq!(
+        completions(&first, 3, 10),
+        [part("a", 3), part("b", 3), part("c", 4)]
+    );
+    let second = stored_without(&mut case, &first, &["a"]);
+    assert_eq!(completions(&second, 3, 10), [part("b", 3), part("c", 4)]);
+    let third = stored_without(&mut case, &second, &["b"]);
+    assert_eq!(completions(&third, 3, 10), [part("c", 4)]);
+    // One that was stored before this was remembered is what it was.
+    let mut old = first;
+    let rows = old
+        .iter_mut()
+        .flat_map(|spec| &mut spec.workloads)
+        .flat_map(|w| &mut w.clusters);
+    rows.for_each(|row| row.before = None);
+    assert_eq!(
+        completions(&old, 3, 10),
+        [part("a", 3), part("b", 3), part("c", 4)]
+    );
+}
+
+#[test]
+fn completions_of_a_later_step_stay_and_no_step_does_again_what_was_lost() {
+    let mut case = two_steps("Job", "7", "3");
+    let first = stored(&case);
+    let part = |cluster: &str, completions: u64| (cluster.to_owned(), completions);
+    // 3.5 each would be 70 % and 30 % of 5.
+    assert_eq!(completions(&first, 10, 5), [part("a", 3), part("b", 2)]);
+    let second = stored_without(&mut case, &first, &["a"]);
+    assert_eq!(completions(&second, 10, 5), [part("b", 2)]);
+    // The second step is divided when the first has lost everything: it gets its own part, not the lost one.
+    let mut case = two_steps("Job", "7", "3");
+    let late = stored_without(&mut case, &first[..1], &["a"]);
+    assert_eq!(completions(&late, 10, 5), [part("b", 2)]);
+    // And the first when the second is divided already: what is left.
+    let mut case = two_steps("Job", "7", "3");
+    case.previous = Previous::from_decisions_at("app-v1", &first[1..]);
+    let early = stored_of(case.place());
+    assert_eq!(completions(&early, 10, 5), [part("a", 3), part("b", 2)]);
+    let mut alone = two_steps("Job", "7", "3");
+    alone.clusters.remove(0);
+    let only = stored(&alone);
+    assert_eq!(completions(&only, 10, 5), [part("b", 1)]);
+    let mut joined = two_steps("Job", "7", "3");
+    joined.previous = Previous::from_decisions_at("app-v1", &only);
+    let both = stored_of(joined.place());
+    assert_eq!(completions(&both, 10, 5), [part("a", 4), part("b", 1)]);
+}
+
+#[test]
+fn what_stands_takes_its_room_before_anything_is_divided() {
+    let spec = json!({"placement": [{"name": "r", "replicas": "100%"}]});
+    let mut case = Case::new(spec, 8, ["a", "b"].map(|name| cluster(name, "")));
+    case.clusters
+        .iter_mut()
+        .for_each(|cluster| cluster.capacity = Some(10));
+    case.workloads.push(workload("j", 12));
+    case.workloads[1].key.kind = "Job".to_owned();
+    case.workloads[1].once = true;
+    let first = stored(&case);
+    let on_a = |decisions: &[DecisionSpec]| -> Vec<u32> {
+        let rows = decisions[0].workloads.iter().flat_map(|w| &w.clusters);
+        rows.filter(|row| row.name == "a")
+            .map(|row| row.replicas)
+            .collect()
+    };
+    assert_eq!(on_a(&first), [4, 6]);
+    let second = stored_without(&mut case, &first, &["b"]);
+    assert_eq!(on_a(&second), [4, 6], "10 of 10");
+    let decisions = case.place();
+    assert_eq!(counts(&decisions), [("a".to_owned(), 4)]);
+    assert_eq!(unplaced(&decisions), [(Some("r"), 4, "AtCapacity")]);
 }

@@ -1,6 +1,6 @@
 //! What people read: the exact messages.
 
-use super::fixture::{Case, cluster, numbers};
+use super::fixture::{Case, cluster, numbers, unplaced};
 use crate::placement::ClusterFacts;
 use serde_json::{Value, json};
 
@@ -110,6 +110,46 @@ fn reasons_say_what_to_do() {
     );
 }
 
+/// However long the reasons are.
+#[test]
+fn what_claims_too_much_is_marked_where_it_shrinks() {
+    let counts: Vec<Value> = (0..40)
+        .map(|n| json!({"name": format!("r{n}"), "replicas": 1, "clusterSelector": {"x": n.to_string()}}))
+        .collect();
+    let case = Case::default()
+        .step(
+            "first",
+            json!({"placement": [{"name": "half", "replicas": "50%"}]}),
+        )
+        .step("second", json!({"placement": counts}))
+        .step("third", json!({"placement": [{"name": "rest", "replicas": 3}]}))
+        .clusters(fleet(&["a"]))
+        .web(40);
+    let decisions = case.place();
+    let shrunk: Vec<Vec<(&str, u32, u32)>> = decisions
+        .iter()
+        .map(|decision| {
+            let rules = decision.workloads[0].shrunk();
+            rules
+                .map(|rule| (rule.rule.as_deref().unwrap(), rule.total, rule.seats))
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        shrunk,
+        [
+            vec![("half", 0, 20)],
+            vec![("r0", 0, 1), ("r1", 0, 1), ("r2", 0, 1)],
+            vec![]
+        ]
+    );
+    let marked: Vec<bool> = decisions.iter().map(|d| d.workloads[0].overcommitted).collect();
+    assert_eq!(marked, [true, true, false]);
+    let mut enough = case;
+    enough.workloads[0].replicas = 86;
+    assert!(enough.place().iter().all(|d| !d.workloads[0].overcommitted));
+}
+
 #[test]
 fn a_total_outside_its_quota_is_named() {
     let rules = |shares: &[&str]| {
@@ -123,6 +163,54 @@ fn a_total_outside_its_quota_is_named() {
           that one replica more never takes one from a rule"
         ]
     );
+}
+
+/// The code and the sentence of each bound that leaves replicas without a place.
+#[test]
+fn what_finds_no_place_is_named_with_its_bound() {
+    let with = |change: fn(&mut ClusterFacts)| {
+        let mut facts = cluster("a", "");
+        change(&mut facts);
+        facts
+    };
+    let spec = || json!({"placement": [{"name": "r", "replicas": "100%"}]});
+    for (facts, before, code, told) in [
+        (
+            with(|facts| facts.capacity = Some(2)),
+            0,
+            (3, "AtCapacity"),
+            vec![
+                "3 replicas of Deployment default/web cannot be placed: the clusters of rule r take no more (a: Capacity 2)",
+            ],
+        ),
+        (
+            with(|facts| facts.reachable = false),
+            2,
+            (3, "NoAdditional"),
+            vec![
+                "3 replicas of Deployment default/web cannot be placed: the clusters of rule r take no more (a: NoAdditional 2)",
+            ],
+        ),
+        (
+            with(|facts| facts.accepted = false),
+            0,
+            (5, "NoClusterEligible"),
+            vec![
+                "rule r matches clusters but may use none of them: 1 NotAccepted (accept them)",
+                "5 replicas of Deployment default/web cannot be placed: rule r has no cluster",
+            ],
+        ),
+    ] {
+        let mut case = Case::new(spec(), 5, vec![facts]);
+        if before > 0 {
+            let key = ("deploy", &case.workloads[0].key.clone(), "r");
+            case.previous = std::mem::take(&mut case.previous).assigning(key, [("a", before)]);
+        }
+        let decisions = case.place();
+        assert_eq!(unplaced(&decisions), [(Some("r"), code.0, code.1)]);
+        assert_eq!(decisions[0].reasons, told);
+        assert!(!decisions[0].satisfied);
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Properties of whole decisions.
 
 use super::{
-    definition::{Left, Placed, by_definition, usable_clusters},
+    definition::{Left, Placed, by_definition, spread_clusters},
     fixture::Case,
-    generate::{ALL, Scope, UnderWay, any_case, under_way},
+    generate::{ALL, Scope, UnderWay, any_case, lost_contact, under_way},
     runs,
 };
 use crate::{
@@ -51,6 +51,23 @@ fn replicas(decisions: &[StepDecision]) -> BTreeMap<(usize, usize, &str, &str), 
         .into_iter()
         .map(|(key, row)| (key, row.replicas))
         .collect()
+}
+
+/// Cluster -> what it runs: of each step and workload what is divided or the full count, whichever is more.
+fn taken(decisions: &[StepDecision]) -> BTreeMap<&str, u32> {
+    let mut given: BTreeMap<(&str, usize, usize), (u32, u32)> = BTreeMap::new();
+    for ((step, workload, name, _), row) in rows(decisions) {
+        let (divided, full) = given.entry((name, step, workload)).or_default();
+        match row.duplicate {
+            true => *full = row.replicas.max(*full),
+            false => *divided += row.replicas,
+        }
+    }
+    let mut taken = BTreeMap::new();
+    for ((name, ..), (divided, full)) in given {
+        *taken.entry(name).or_default() += divided.max(full);
+    }
+    taken
 }
 
 fn divides(case: &Case) -> bool {
@@ -115,7 +132,7 @@ proptest! {
             let at = case.steps.iter().position(|(name, _)| name == step).unwrap();
             let index = case.workloads.iter().position(|workload| workload.key == *key).unwrap();
             for row in &case.place()[at].workloads[index].clusters {
-                let held = before.clusters.iter().find(|held| (&held.name, &held.rule) == (&row.name, &row.rule));
+                let held = before.division.clusters.iter().find(|held| (&held.name, &held.rule) == (&row.name, &row.rule));
                 prop_assert_eq!(held.map(|held| held.replicas), Some(row.replicas));
             }
         }
@@ -192,22 +209,14 @@ proptest! {
     #[test]
     fn bounds_and_capacities_hold(case in any_case(ALL)) {
         let decisions = case.place();
-        // (cluster, step, workload) -> divided, full count: the larger is what runs.
-        let mut taken: BTreeMap<(&str, usize, usize), (u32, u32)> = BTreeMap::new();
-        for ((step, workload, name, rule), row) in rows(&decisions) {
-            let (divided, full) = taken.entry((name, step, workload)).or_default();
-            match row.duplicate {
-                true => *full = row.replicas.max(*full),
-                false => *divided += row.replicas,
-            }
+        for ((step, _, _, rule), row) in rows(&decisions) {
             let index = case.rule_index(step, rule);
-            let rule = &case.steps[step].1.placement[index];
-            let bounds = rule.per_cluster.unwrap_or_default();
+            let bounds = case.steps[step].1.placement[index].per_cluster.unwrap_or_default();
             prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
         }
+        let taken = taken(&decisions);
         for cluster in &case.clusters {
-            let of = taken.iter().filter(|((name, ..), _)| *name == cluster.name);
-            let count: u32 = of.map(|(_, (divided, full))| divided.max(full)).sum();
+            let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
             prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
         }
         for (decision, (_, spec)) in decisions.iter().zip(&case.steps) {
@@ -215,6 +224,29 @@ proptest! {
             names.sort();
             names.dedup();
             prop_assert!(names.len() <= spec.max_clusters.unwrap_or(u32::MAX) as usize);
+        }
+    }
+
+    /// Over what stands as well: a cluster holds more than it can only where what stands is more.
+    #[test]
+    fn capacities_hold_over_what_stands(UnderWay { case, .. } in under_way()) {
+        let decisions = case.place();
+        let stands = |step: usize, workload: usize| {
+            case.previous.standing(&case.steps[step].0, &case.workloads[workload]).is_some()
+        };
+        let mut standing = decisions.clone();
+        for (step, decision) in standing.iter_mut().enumerate() {
+            for (workload, divided) in decision.workloads.iter_mut().enumerate() {
+                if !stands(step, workload) {
+                    divided.clusters.clear();
+                }
+            }
+        }
+        let (taken, standing) = (taken(&decisions), taken(&standing));
+        for cluster in &case.clusters {
+            let of = |counts: &BTreeMap<&str, u32>| counts.get(cluster.name.as_str()).copied().unwrap_or(0);
+            let capacity = cluster.capacity.unwrap_or(u32::MAX);
+            prop_assert!(of(&taken) <= capacity.max(of(&standing)), "{}: {} of {capacity}", cluster.name, of(&taken));
         }
     }
 
@@ -324,7 +356,7 @@ proptest! {
                 facts.labels.get(&spread.topology_key).cloned()
             };
             // A value of which no cluster is chosen counts too.
-            let mut counts: BTreeMap<String, u32> = usable_clusters(&case, step)
+            let mut counts: BTreeMap<String, u32> = spread_clusters(&case, step)
                 .filter_map(|cluster| Some((cluster.labels.get(&spread.topology_key)?.clone(), 0)))
                 .collect();
             for name in &chosen {
@@ -391,7 +423,7 @@ proptest! {
 
     /// Contact lost, or a cordon, after a decision: the same clusters keep the same replicas.
     #[test]
-    fn losing_contact_moves_nothing(case in any_case(Scope { max_clusters: false, ..ALL }), lost in 0..64usize, cordon: bool) {
+    fn losing_contact_moves_nothing(case in any_case(ALL), lost in 0..64usize, cordon: bool) {
         let first = case.place();
         let mut after = case.following(&first);
         for (index, cluster) in after.clusters.iter_mut().enumerate() {
@@ -402,6 +434,7 @@ proptest! {
                     });
                 } else {
                     cluster.reachable = false;
+                    cluster.taints.push(lost_contact());
                 }
             }
         }
@@ -410,6 +443,16 @@ proptest! {
         for (key, count) in replicas(&first) {
             prop_assert_eq!(second.get(&key).copied().unwrap_or(0), count, "{:?}", key);
         }
+    }
+
+    /// The hub taints what it has lost contact with: that says nothing that the lost contact does not say.
+    #[test]
+    fn the_taint_of_lost_contact_changes_nothing(case in any_case(ALL)) {
+        let mut without = case.clone();
+        for cluster in &mut without.clusters {
+            cluster.taints.retain(|taint| *taint != lost_contact());
+        }
+        prop_assert_eq!(case.place(), without.place());
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) struct Hub {
     pub(super) clusters: BTreeMap<String, Cluster>,
     pub(super) decisions: Vec<Decision>,
     pub(super) bundles: Vec<Bundle>,
+    /// `status.workflow` of the Application, if a run is under way.
+    pub(super) workflow: Option<Value>,
     pub(super) now: Timestamp,
     /// Whether the Application is another than the one that was decided for.
     revised: bool,
@@ -69,7 +71,7 @@ impl Hub {
         let revision = json!({"name": "checkout-v1", "revision": 1, "revisionHash": ""});
         json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
             "metadata": {"name": "checkout", "namespace": "default", "uid": "u1", "resourceVersion": "1", "generation": 1},
-            "spec": self.spec, "status": {"latestRevision": revision}})
+            "spec": self.spec, "status": {"latestRevision": revision, "workflow": self.workflow}})
     }
 
     fn snapshot(&self) -> Snapshot {

@@ -98,7 +98,9 @@ fn labelled(of: &ClusterFacts) -> Cluster {
 fn object(of: &ClusterFacts) -> Cluster {
     let mut cluster = labelled(of);
     cluster.spec.accepted = of.accepted;
-    cluster.spec.taints.clone_from(&of.taints);
+    // The hub's own is in the status.
+    let own = of.taints.iter().filter(|taint| taint.key != TAINT_UNREACHABLE);
+    cluster.spec.taints = own.cloned().collect();
     let status = cluster.status.get_or_insert_default();
     for condition in &mut status.conditions {
         let holds = of.joined && (condition.type_ == "Joined" || of.reachable);
