@@ -226,12 +226,12 @@ async fn an_application_that_is_deleted_holds_up_nobody() {
     }
     world
         .until("a", "every place is taken", async |_: &World| {
-            (told.steps().len() == 16).then_some(())
+            (told.steps().len() == 12).then_some(())
         })
         .await;
     world.apply("web", calls("https://gate.example")).await;
     world.rest().await;
-    assert_eq!(told.steps().len(), 16);
+    assert_eq!(told.steps().len(), 12);
     for name in names {
         world.delete(name).await;
     }
