@@ -54,6 +54,9 @@ const MORE_ROUNDS: usize = 4;
 /// Pause before a pass that only repeats writes.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What a hub makes of a spec.
+type Made = (Rendered, Variants);
+
 /// What passes share.
 pub(super) struct Hub {
     pub(super) client: Client,
@@ -77,7 +80,7 @@ pub(super) struct Hub {
     pub(super) epoch: i64,
     /// What earlier hubs made of the specs that are delivered, where this one would make something else: by the uid of the
     /// record.
-    pub(super) earlier: Mutex<HashMap<Key, (String, Arc<(Rendered, Variants)>)>>,
+    pub(super) earlier: Mutex<HashMap<Key, (String, Arc<Made>)>>,
     /// When each application's status was written last.
     pub(super) written: Mutex<HashMap<Key, Instant>>,
 }
@@ -289,7 +292,7 @@ impl Hub {
         choice: &revisions::Choice,
         spec: &Value,
         recorded: &Rendered,
-    ) -> Result<Arc<(Rendered, Variants)>, PassError> {
+    ) -> Result<Arc<Made>, PassError> {
         let name = &choice.latest.name;
         let record = self.cache.revisions(key);
         let record = record.iter().find(|record| record.name_any() == *name);

@@ -18,7 +18,10 @@ use roundhouse_api::{
     decision::{Assignment, RuleTotal, Unplaced, WorkloadDecision},
     placement::{Remainder, Rule},
 };
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// A rule in the order of all placing steps.
 pub(super) struct Placing<'a> {
@@ -295,6 +298,19 @@ impl Engine<'_> {
         }
     }
 
+    /// The clusters that keep what a step gave them, because it stands.
+    fn kept(&self, step: &str, workload: &Workload) -> BTreeSet<usize> {
+        let steps = self.request.steps.iter().zip(self.selections);
+        let of_step = steps.filter(|(placing, _)| placing.name == step);
+        let rows = of_step.filter_map(|(_, selection)| {
+            let standing = self.request.previous.standing(step, workload)?;
+            Some(standing.clusters.iter().map(move |row| (row, selection)))
+        });
+        rows.flatten()
+            .filter_map(|(row, selection)| usable(&row.name, selection, self.fleet))
+            .collect()
+    }
+
     /// For clusters that get nothing more: what they hold of the workload from rules that are gone or no longer match
     /// them. A renamed rule must not take replicas from a cluster that is out of reach.
     fn orphans(&self, workload: &Workload) -> BTreeMap<usize, u32> {
@@ -311,6 +327,7 @@ impl Engine<'_> {
             .assignments()
             .filter(|((_, key, _), _)| *key == workload.key)
         {
+            let kept = self.kept(step, workload);
             let of_step = |placing: &Placing<'_>| {
                 self.request.steps.get(placing.step).map(|s| s.name) == Some(step.as_str())
             };
@@ -324,6 +341,10 @@ impl Engine<'_> {
             for (cluster, count) in
                 counts.filter(|(cluster, count)| *count > 0 && restricted.contains(*cluster))
             {
+                // What stands is its step's still: nobody else inherits it.
+                if kept.contains(&cluster) {
+                    continue;
+                }
                 if current.is_none_or(|(_, c)| c.clusters.binary_search(&cluster).is_err()) {
                     let sum: &mut u32 = orphans.entry(cluster).or_default();
                     *sum = sum.saturating_add(count);

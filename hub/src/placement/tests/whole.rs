@@ -9,7 +9,7 @@ use super::{
 use crate::{
     dispatch::{Layer, shares},
     placement::{
-        Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
+        ClusterFacts, Inventory, PlacingStep, Previous, StepDecision, decision_hash, next_change,
         ties::stable_hash,
         tolerance::{Tolerated, tolerated},
     },
@@ -17,9 +17,10 @@ use crate::{
 use jiff::Timestamp;
 use proptest::prelude::*;
 use roundhouse_api::{
-    decision::Assignment,
+    decision::{Assignment, DecisionSpec},
     placement::{TaintEffect, WeightBy, WhenUnsatisfiable},
 };
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bounded by rules only, so that a cluster's share does not depend on other rules and workloads.
@@ -553,5 +554,47 @@ proptest! {
             ..Default::default()
         }).collect();
         prop_assert_eq!(Previous::from_decisions(&specs), Previous::from_steps(&decisions));
+    }
+}
+
+/// A cluster that is out of reach holds a replica of a step that the run has passed, by a rule that does not match it any more.
+/// Found by a long run of [`what_stands_comes_to_rest`].
+#[test]
+fn what_a_passed_step_holds_out_of_reach_is_no_room_for_another_step() {
+    let workload = json!({"kind": "Deployment", "namespace": "default", "name": "web"});
+    let stored = |step: &str, rule: &str, replicas: u32| -> DecisionSpec {
+        let row = json!({"name": "c0", "rule": rule, "replicas": replicas});
+        let decided = json!({"workload": workload, "replicas": 5, "placed": replicas, "clusters": [row]});
+        serde_json::from_value(json!({"step": step, "revision": "v1", "epoch": 1, "hash": "", "satisfied": false,
+            "applicationRef": {"namespace": "default", "name": "shop", "uid": "u"}, "replicas": 5, "placed": replicas,
+            "unplaced": 0, "clusterCount": 1, "clusters": ["c0"], "workloads": [decided]}))
+        .unwrap()
+    };
+    let passed = |stored: &[DecisionSpec]| {
+        let passed = stored.iter().filter(|decision| decision.step == "west");
+        Previous::from_decisions_at("v1", stored).passing(passed)
+    };
+    let away = ClusterFacts {
+        reachable: false,
+        ..super::cluster("c0", "region=east")
+    };
+    let mut case = Case::default()
+        .step("all", json!({"placement": [{"replicas": 3}]}))
+        .step(
+            "west",
+            json!({"placement": [{"clusterSelector": {"region": "west"}, "replicas": 1}, {"replicas": "0%"}]}),
+        )
+        .clusters([away])
+        .web(5);
+    case.previous = passed(&[stored("all", "rule-0", 0), stored("west", "rule-0", 1)]);
+    for _ in 0..3 {
+        let decisions = case.place();
+        let counts: Vec<u32> = replicas(&decisions).into_values().collect();
+        assert_eq!(counts, [0, 1]);
+        let stored = decisions.iter().map(|decision| DecisionSpec {
+            revision: "v1".to_owned(),
+            ..decision.to_spec()
+        });
+        case.previous = passed(&stored.collect::<Vec<_>>());
     }
 }
