@@ -302,7 +302,6 @@ mod tests {
             namespace: uid.to_owned(),
             name: uid.to_owned(),
             uid: uid.to_owned(),
-            ..ApplicationRef::default()
         }
     }
 
