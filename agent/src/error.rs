@@ -71,6 +71,13 @@ pub(crate) enum Fault {
     Lasting(&'static str),
 }
 
+impl Fault {
+    /// Any 404: the object is not there, or nobody answers at its path.
+    pub(crate) fn is_404(self) -> bool {
+        matches!(self, Fault::NotFound | Fault::NotServed)
+    }
+}
+
 impl CallError {
     /// Sorts the failure.
     pub(crate) fn fault(&self) -> Fault {

@@ -1,8 +1,9 @@
 //! Which kinds the member knows: discovery, cached, asked anew on a miss with back-off.
 
 use crate::delay::backoff;
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::member::{found, within};
+use crate::object::ObjectKey;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -24,6 +25,18 @@ pub(crate) struct Kind {
     pub(crate) resource: ApiResource,
     /// Whether its objects live in namespaces.
     pub(crate) namespaced: bool,
+}
+
+impl Kind {
+    /// An object of this kind as the member names it: as for the API server, the namespace of a cluster-scoped object is
+    /// nothing.
+    pub(crate) fn names(&self, key: &ObjectKey) -> ObjectKey {
+        let mut target = key.clone();
+        if !self.namespaced {
+            target.namespace.clear();
+        }
+        target
+    }
 }
 
 /// One group version as last asked.
@@ -170,7 +183,7 @@ impl Kinds {
         };
         let resources = match answer {
             Ok(list) => list.resources,
-            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => Vec::new(),
+            Err(error) if error.fault().is_404() => Vec::new(),
             Err(error) => return Err(error),
         };
         // Sub-resources are listed beside their resource, as `deployments/status`.

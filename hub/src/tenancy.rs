@@ -268,8 +268,7 @@ fn runs_on_hub(own: &str, step: &ValidStep, allowed: &AllowList) -> Option<Viola
     let text = |pointer: &str| act.properties.pointer(pointer).and_then(Value::as_str);
     let (api_version, kind) = (text("/value/apiVersion")?, text("/value/kind")?);
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let among = |list: &[(&str, &[&str])]| list.iter().any(|(g, kinds)| *g == group && kinds.contains(&kind));
-    if (among(&NAMESPACED) && !among(&RUNNING)) || allowed.kind(group, kind) {
+    if (is_among(&NAMESPACED, group, kind) && !is_among(&RUNNING, group, kind)) || allowed.kind(group, kind) {
         return None;
     }
     let named = kind_of_group(group, kind);
@@ -280,6 +279,12 @@ fn runs_on_hub(own: &str, step: &ValidStep, allowed: &AllowList) -> Option<Viola
              clusters (clusters: …), or an administrator may add {named} to the annotation {ALLOW_KINDS} of Namespace {own}"
         ),
     })
+}
+
+/// Whether a list of kinds by group has this one.
+fn is_among(list: &[(&str, &[&str])], group: &str, kind: &str) -> bool {
+    list.iter()
+        .any(|(of, kinds)| *of == group && kinds.contains(&kind))
 }
 
 /// As the annotation has it.
@@ -306,10 +311,7 @@ fn judge(own: &str, manifest: &Value, allowed: &AllowList) -> Result<(), (&'stat
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let title = format!("{kind} {}", text("/metadata/name").unwrap_or_default());
     let title = title.trim_end();
-    let known = NAMESPACED
-        .iter()
-        .any(|(g, kinds)| *g == group && kinds.contains(&kind));
-    if !known && !allowed.kind(group, kind) {
+    if !is_among(&NAMESPACED, group, kind) && !allowed.kind(group, kind) {
         let named = kind_of_group(group, kind);
         return Err((
             ".kind",

@@ -137,9 +137,7 @@ impl Decoded {
         each.map(|manifest| (manifest.ordinal, manifest.digest.clone()))
             .collect()
     }
-}
 
-impl Decoded {
     /// Takes out the manifests with these ordinals: each means the object that the manifest with the other ordinal means.
     pub(crate) fn refuse_repeated(&mut self, later: &BTreeMap<u32, u32>) {
         if later.is_empty() {

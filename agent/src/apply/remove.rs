@@ -4,7 +4,7 @@ use crate::apply::Engine;
 use crate::apply::busy::Busy;
 use crate::apply::decide::Terms;
 use crate::apply::keep::Rules;
-use crate::apply::locate::Located;
+use crate::apply::locate::{Located, locate};
 use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
 use crate::error::CallError;
@@ -292,7 +292,9 @@ impl Engine {
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> Result<Option<Look>, CallError> {
-        let Some(Located { kind, target, live }) = self.locate(key, &entry.version).await? else {
+        let Some(Located { kind, target, live }) =
+            locate(&self.member, &self.kinds, key, &entry.version).await?
+        else {
             return Ok(None);
         };
         let Some(live) = live.filter(|_| !farewell.wanted.contains(&target)) else {
@@ -320,7 +322,7 @@ impl Engine {
         entry: &LedgerEntry,
         farewell: Farewell<'_>,
     ) -> (Option<Arc<Kind>>, Option<Stays>) {
-        let located = match self.locate(key, &entry.version).await {
+        let located = match locate(&self.member, &self.kinds, key, &entry.version).await {
             Ok(Some(located)) => located,
             // No object outlives its definition.
             Ok(None) => return (None, None),

@@ -8,11 +8,8 @@ use std::collections::BTreeMap;
 
 /// The object that a manifest means, as the member names it; where that is none, the outcome.
 pub(crate) fn target(manifest: &Manifest, kind: &Kind) -> Result<ObjectKey, Outcome> {
-    let mut target = manifest.key.clone();
-    if !kind.namespaced {
-        // As the API server does: the namespace of a cluster-scoped object is nothing.
-        target.namespace.clear();
-    } else if target.namespace.is_empty() {
+    let target = kind.names(&manifest.key);
+    if kind.namespaced && target.namespace.is_empty() {
         let message = format!("{} lives in a namespace: set metadata.namespace", manifest.key);
         return Err(Outcome::Failed {
             reason: "NoNamespace",

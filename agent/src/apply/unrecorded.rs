@@ -3,6 +3,7 @@
 
 use crate::apply::Engine;
 use crate::apply::decode::{Manifest, decode};
+use crate::apply::locate::locate;
 use crate::error::CallError;
 use crate::object::{self, ObjectKey};
 use futures::{FutureExt, StreamExt, TryStreamExt};
@@ -40,7 +41,7 @@ impl Engine {
 
     async fn ours(&self, manifest: &Manifest, marker: &str) -> Result<Option<LedgerEntry>, CallError> {
         let key = &manifest.key;
-        let located = self.locate(key, &manifest.version).await?;
+        let located = locate(&self.member, &self.kinds, key, &manifest.version).await?;
         let live = located.and_then(|located| located.live);
         let ours = live.filter(|live| object::annotation(live, annotation::OWNED_BY) == Some(marker));
         Ok(ours.map(|live| LedgerEntry {

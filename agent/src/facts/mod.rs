@@ -77,14 +77,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
     let nodes = match nodes(member, config).await {
         Ok(nodes) => Some(nodes),
         // An agent without the right to list nodes works all the same.
-        Err(error)
-            if matches!(
-                error.fault(),
-                Fault::Lasting(_) | Fault::NotFound | Fault::NotServed
-            ) =>
-        {
-            None
-        }
+        Err(error) if matches!(error.fault(), Fault::Lasting(_)) || error.fault().is_404() => None,
         Err(error) => return Err(error),
     };
     let (count, capacity, allocatable) = nodes.map_or_else(Default::default, |nodes| {

@@ -1,9 +1,10 @@
 //! The shell: reads the ledgers and the live objects of a member, and writes nothing.
 
 use crate::apply::decode::Manifest;
+use crate::apply::locate::{Located, locate};
 use crate::apply::target::{first_of_each, no_kind, target};
 use crate::apply::write::failed;
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::kinds::Kinds;
 use crate::member::{Member, within};
 use crate::object::ObjectKey;
@@ -37,7 +38,7 @@ pub async fn preview(member: Client, setting: &Setting, parts: Vec<Part>) -> Res
         let ledger = match within(TIMEOUT, ledgers.get(&name)).await {
             Ok(ledger) => Some(ledger),
             // No agent was there yet, not even to define what a ledger is.
-            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => None,
+            Err(error) if error.fault().is_404() => None,
             Err(error) => return Err(unreadable(&error)),
         };
         let ledger = match ledger {
@@ -145,26 +146,12 @@ impl Reader {
         entry: &LedgerEntry,
         targets: &BTreeSet<ObjectKey>,
     ) -> Option<Remnant> {
-        let kind = self
-            .kinds
-            .resolve_any_version(&key.group, &key.kind, &entry.version)
-            .await;
-        let kind = match kind {
-            Ok(Some(kind)) => kind,
+        let located = locate(&self.member, &self.kinds, key, &entry.version).await;
+        Some(match located {
+            Ok(Some(Located { target, .. })) if targets.contains(&target) => return None,
+            Ok(Some(Located { kind, target, live })) => Ok(Some(Look { kind, target, live })),
             // No object outlives its definition.
-            Ok(None) => return Some(Ok(None)),
-            Err(error) => return Some(Err(failed(&error))),
-        };
-        let mut target = key.clone();
-        if !kind.namespaced {
-            target.namespace.clear();
-        }
-        if targets.contains(&target) {
-            return None;
-        }
-        let live = self.member.get(&kind, &target).await;
-        Some(match live {
-            Ok(live) => Ok(Some(Look { kind, target, live })),
+            Ok(None) => Ok(None),
             Err(error) => Err(failed(&error)),
         })
     }

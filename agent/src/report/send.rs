@@ -37,7 +37,7 @@ pub(crate) async fn send(
         .await;
         match sent {
             Ok(bundle) => return Ok(bundle.metadata.resource_version),
-            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => return Ok(None),
+            Err(error) if error.fault().is_404() => return Ok(None),
             Err(error) if error.fault() != Fault::Conflict => return Err(error),
             Err(_) => {}
         }

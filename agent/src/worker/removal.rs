@@ -6,7 +6,7 @@ use crate::apply::keep::Rules;
 use crate::apply::prune::is_confirmed;
 use crate::apply::remove::{Farewell, Guard};
 use crate::bundle::{Held, owner, without_part};
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::ledger::{Settled, remove_all, settle};
 use crate::member::{found, within};
 use crate::object::ObjectKey;
@@ -175,7 +175,7 @@ impl Worker {
         match list {
             Ok(_) => {}
             // The definition of Bundles went with it.
-            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::NotServed) => return Ok(false),
+            Err(error) if error.fault().is_404() => return Ok(false),
             Err(error) => return Err(error),
         }
         let leases: Api<Lease> =

@@ -45,12 +45,8 @@ pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
     let mut order: Vec<Vec<usize>> = steps.iter().enumerate().map(after).collect();
     for (wait, _) in steps.iter().enumerate().filter(|(_, step)| waits_for_all(step)) {
         let placing = |at: &usize| {
-            let step = steps
-                .get(*at)
-                .into_iter()
-                .flat_map(with_inner)
-                .collect::<Vec<_>>();
-            step.iter().any(|step| step.kind.deploy().is_some())
+            let mut own = steps.get(*at).into_iter().flat_map(with_inner);
+            own.any(|step| step.kind.deploy().is_some())
         };
         let before: Vec<usize> = (0..steps.len())
             .filter(|at| *at != wait && placing(at) && !comes_after(&order, *at, wait))

@@ -37,13 +37,17 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn of(job: &Job) -> Key {
+    pub(super) fn new(application: &ApplicationRef, execution: Execution) -> Key {
         Key {
-            namespace: job.application.namespace.clone(),
-            application: job.application.name.clone(),
-            uid: job.application.uid.clone(),
-            execution: (job.run.clone(), job.step.clone()),
+            namespace: application.namespace.clone(),
+            application: application.name.clone(),
+            uid: application.uid.clone(),
+            execution,
         }
+    }
+
+    pub(super) fn of(job: &Job) -> Key {
+        Key::new(&job.application, (job.run.clone(), job.step.clone()))
     }
 
     /// Whether the application has this name, whichever of that name it is.
@@ -145,12 +149,7 @@ impl Jobs {
         attempt: u32,
         outcome: Outcome,
     ) {
-        let key = Key {
-            namespace: application.namespace.clone(),
-            application: application.name.clone(),
-            uid: application.uid.clone(),
-            execution,
-        };
+        let key = Key::new(application, execution);
         self.known.lock().insert(key, (attempt, Progress::Over(outcome)));
     }
 

@@ -33,12 +33,7 @@ fn open(workflow: Option<&WorkflowStatus>) -> BTreeMap<Execution, u32> {
         .collect()
 }
 
-/// The run of the present execution of a step.
-fn run_of(open: &BTreeMap<Execution, u32>, step: &str) -> String {
-    let execution = open.keys().find(|(_, name)| name == step);
-    execution.map(|(run, _)| run.clone()).unwrap_or_default()
-}
-
+/// The present execution of a step.
 fn execution(step: &StepStatus) -> Execution {
     let run = step.run.map(|run| run.to_string());
     (run.unwrap_or_default(), step.name.clone())
@@ -59,17 +54,18 @@ impl Hub {
             else {
                 continue;
             };
-            let run = run_of(&open, step);
+            let Some(state) = workflow.and_then(|workflow| workflow.step(step)) else {
+                continue;
+            };
+            let (run, step) = execution(state);
             let job = Job {
                 application: delivery.application.clone(),
                 revision: delivery.spec.revision.clone(),
                 run,
-                step: step.clone(),
+                step,
                 attempt: *attempt,
                 action: action.clone(),
-                before: workflow
-                    .and_then(|workflow| workflow.step(step))
-                    .and_then(|state| state.output.clone()),
+                before: state.output.clone(),
             };
             let (queue, key) = (self.queue.clone(), delivery.key.clone());
             if matches!(job.action, ActionProperties::LookAt(_)) && self.jobs.is_new(&job) {
@@ -88,10 +84,12 @@ impl Hub {
         (step, attempt): (&str, u32),
         error: &PassError,
     ) {
-        let run = run_of(&open(workflow), step);
+        let Some(state) = workflow.and_then(|workflow| workflow.step(step)) else {
+            return;
+        };
         let outcome = Outcome::failed(error.reason());
         self.jobs
-            .note(&delivery.application, (run, step.to_owned()), attempt, outcome);
+            .note(&delivery.application, execution(state), attempt, outcome);
     }
 
     /// The steps that wait for an object which has changed, and are not over.

@@ -249,7 +249,10 @@ impl Hub {
             self.cache.put_revision(revision.await?);
         }
         let (rendered, variants) = match choice.differs {
-            false => (rendered, variants),
+            false => {
+                self.earlier.lock().remove(key);
+                (rendered, variants)
+            }
             true => {
                 let kept = self.kept(key, &application, &choice, spec, &recorded).await?;
                 let replica_paths = rendered.replica_paths;

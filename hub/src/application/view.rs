@@ -212,9 +212,13 @@ pub(super) fn view(known: &Known<'_>) -> View {
     let rendered = &delivery.content.rendered;
     evidence.outputs = feedback::outputs(&delivery.valid, rendered, &placed, &clusters, &observed);
     let objects = objects::look(known, succeeded, &mut evidence);
-    for (step, unresolved) in blocked.into_iter().zip(delivery.unresolved.iter().cycle()) {
+    if let Some(unresolved) = &delivery.unresolved {
         let message = unresolved.to_string();
-        evidence.steps.insert(step, StepEvidence::Blocked { message });
+        let blocked = blocked.into_iter().map(|step| {
+            let message = message.clone();
+            (step, StepEvidence::Blocked { message })
+        });
+        evidence.steps.extend(blocked);
     }
     let steps = placing::steps(&delivery.valid);
     View {

@@ -322,12 +322,15 @@ impl Engine<'_> {
         if self.history.is_empty() || restricted.len() == 0 {
             return orphans;
         }
+        let mut kept_of: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
         for ((step, _, rule), counts) in self
             .history
             .assignments()
             .filter(|((_, key, _), _)| *key == workload.key)
         {
-            let kept = self.kept(step, workload);
+            let kept = kept_of
+                .entry(step.as_str())
+                .or_insert_with(|| self.kept(step, workload));
             let of_step = |placing: &Placing<'_>| {
                 self.request.steps.get(placing.step).map(|s| s.name) == Some(step.as_str())
             };

@@ -140,7 +140,7 @@ impl Run<'_> {
         };
         // Between two steps the one that comes next shows the pause.
         if paused.is_empty() && !leaves.iter().any(suspended) {
-            let asks = |at: &_| matches!(self.spec.at(*at).map(|step| &step.action), Some(Action::Deploy(deploy)) if deploy.asks);
+            let asks = |at: &_| self.spec.at(*at).is_some_and(|step| step.action.asks());
             // One that asks for approval would show that.
             let open = |at: &&_| self.seen(**at).is_some_and(|state| !state.is_over()) && !asks(*at);
             paused.extend(leaves.iter().find(open).copied());

@@ -26,23 +26,15 @@ impl Run<'_> {
         }
         // A group that has not begun is begun when its turn comes, whatever is asked of a step in it.
         let over = |index: &usize| self.workflow.steps.get(*index).is_some_and(StepStatus::is_over);
-        let waits = spec
-            .steps
-            .get(at.index)
-            .is_some_and(|group| !group.after.iter().all(over));
-        let begun = self
-            .workflow
-            .steps
-            .get(at.index)
-            .is_some_and(|group| !matches!(group.phase, StepPhase::Pending | StepPhase::Skipped));
+        let its_turn = |group: &Step| group.after.iter().all(over);
+        let turn_has_come = spec.steps.get(at.index).is_some_and(its_turn);
+        let has_begun = |group: &StepStatus| !matches!(group.phase, StepPhase::Pending | StepPhase::Skipped);
         match (
             at.inner,
             spec.steps.get(at.index),
             self.workflow.steps.get_mut(at.index),
         ) {
-            (None, Some(step), Some(state)) => reset(step, state),
-            (Some(_), Some(group), Some(state)) if waits || !begun => reset(group, state),
-            (Some(inner), Some(group), Some(state)) => {
+            (Some(inner), Some(group), Some(state)) if turn_has_come && has_begun(state) => {
                 let again = self::again(
                     group.inner(),
                     At {
@@ -61,6 +53,7 @@ impl Run<'_> {
                 // Its time begins anew.
                 state.first_execute_time = Some(MicroTime(self.now));
             }
+            (_, Some(step), Some(state)) => reset(step, state),
             _ => {}
         }
         self.workflow.run = Some(self.next_run());

@@ -92,6 +92,11 @@ impl Action {
     pub fn dispatches(&self) -> bool {
         matches!(self, Action::Deploy(_) | Action::ClusterObject { .. })
     }
+
+    /// Whether it dispatches only once a person has approved it.
+    pub fn asks(&self) -> bool {
+        matches!(self, Action::Deploy(deploy) if deploy.asks)
+    }
 }
 
 /// What a placing step waits for, and how it dispatches.

@@ -5,6 +5,7 @@ use super::{
     run::Run,
     spec::{Action, At, Deploy, Step},
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
@@ -80,16 +81,14 @@ impl<'a> Run<'a> {
         self.judged.insert(at);
         let now = self.now;
         let Some(state) = self.state(at) else { return };
-        state.first_execute_time = Some(MicroTime(now));
-        state.last_execute_time = Some(MicroTime(now));
-        (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
+        if step.action.asks() {
+            // Nothing of it is executed, and its time does not run.
+            (state.phase, state.reason) = (StepPhase::Suspending, Some(StepReason::Suspend));
+            state.message = Some(ASKS.to_owned());
+            return self.wake_at_end(at);
+        }
+        execute(state, now);
         match &step.action {
-            Action::Deploy(deploy) if deploy.asks => {
-                // Nothing of it is executed, and its time does not run.
-                (state.first_execute_time, state.last_execute_time) = (None, None);
-                (state.phase, state.reason) = (StepPhase::Suspending, Some(StepReason::Suspend));
-                state.message = Some(ASKS.to_owned());
-            }
             Action::Deploy(deploy) => self.dispatch(step, at, deploy),
             Action::Suspend(suspend) => {
                 state.last_execute_time = None;
@@ -168,7 +167,7 @@ impl<'a> Run<'a> {
 
     /// Whether a placing step waits for the approval that it asks for.
     pub(super) fn awaits_approval(&self, at: At) -> bool {
-        let asks = |step: &Step| matches!(&step.action, Action::Deploy(deploy) if deploy.asks);
+        let asks = |step: &Step| step.action.asks();
         let waits =
             |state: &StepStatus| state.phase == StepPhase::Suspending && state.first_execute_time.is_none();
         self.spec.at(at).is_some_and(asks) && self.seen(at).is_some_and(waits)
@@ -183,9 +182,7 @@ impl<'a> Run<'a> {
         let Action::Deploy(deploy) = &step.action else {
             return;
         };
-        state.first_execute_time = Some(MicroTime(now));
-        state.last_execute_time = Some(MicroTime(now));
-        (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
+        execute(state, now);
         state.message = None;
         self.judged.insert(at);
         self.dispatch(step, at, deploy);
@@ -206,4 +203,11 @@ impl<'a> Run<'a> {
             Err(why) => self.fail(at, StepReason::Input, why),
         }
     }
+}
+
+/// The step is at work from now on.
+fn execute(state: &mut StepStatus, now: Timestamp) {
+    state.first_execute_time = Some(MicroTime(now));
+    state.last_execute_time = Some(MicroTime(now));
+    (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
 }

@@ -25,14 +25,14 @@ impl<'a> Run<'a> {
     }
 
     pub(super) fn judge_wait(&mut self, step: &'a Step, at: At, until: &Until, of: &[String]) {
+        if let Some(why) = self.never_places(of) {
+            return self.skip(at, Some(why));
+        }
         let mut clusters = BTreeMap::new();
         for (name, evidence) in &self.evidence.steps {
             if of.is_empty() || of.contains(name) {
                 clusters.extend(evidence.clusters().iter().map(|c| (c.cluster.as_str(), c)));
             }
-        }
-        if let Some(why) = self.never_places(of) {
-            return self.skip(at, Some(why));
         }
         let counts = fleet(clusters.values().copied());
         let passes = self.until(until, step, &counts);

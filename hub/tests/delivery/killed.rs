@@ -151,15 +151,6 @@ fn database() -> Value {
     })
 }
 
-async fn until_step(world: &World, step: &str, phase: StepPhase) {
-    let what = format!("step {step} is {phase:?}");
-    let is = async |world: &World| {
-        let workflow = world.status("app").await.workflow?;
-        (workflow.step(step)?.phase == phase).then_some(())
-    };
-    world.until("app", &what, is).await;
-}
-
 impl Story {
     async fn tell(self, world: &World) {
         use ApplicationPhase::{Running, WorkflowFailed, WorkflowTerminated};
@@ -168,7 +159,7 @@ impl Story {
         match self {
             Story::EastThenApprovalThenWest => {
                 world.apply("app", regions("nginx:1")).await;
-                until_step(world, "approve", Suspending).await;
+                world.until_step("approve", Suspending).await;
                 assert_eq!(world.replicas("app").await.values().sum::<u64>(), 7);
                 world.resume("app").await;
                 world.until_phase("app", Running).await;
@@ -178,9 +169,9 @@ impl Story {
                 let mut step = region("east", "east", "100%");
                 step["properties"]["wait"] = json!({"until": {"ready": "90%"}});
                 world.apply("app", flow("nginx:1", &json!([step]))).await;
-                until_step(world, "east", AtWork).await;
+                world.until_step("east", AtWork).await;
                 world.rest().await;
-                until_step(world, "east", AtWork).await;
+                world.until_step("east", AtWork).await;
                 agents.script("c3", Script::Ready).await;
                 world.until_phase("app", Running).await;
             }
@@ -217,8 +208,8 @@ impl Story {
                 let both = [region("east", "east", "70%"), region("west", "west", "30%")];
                 let steps = json!([{"name": "both", "type": "step-group", "subSteps": both}]);
                 world.apply("app", flow("nginx:1", &steps)).await;
-                until_step(world, "east", AtWork).await;
-                until_step(world, "west", AtWork).await;
+                world.until_step("east", AtWork).await;
+                world.until_step("west", AtWork).await;
                 let all = async |world: &World| (world.dispatched("app").await.len() == 5).then_some(());
                 world.until("app", "both are dispatched", all).await;
                 for cluster in ["c1", "c4"] {
@@ -228,7 +219,7 @@ impl Story {
             }
             Story::DataFromOneComponentToAnother => {
                 world.apply("app", database()).await;
-                until_step(world, "db", AtWork).await;
+                world.until_step("db", AtWork).await;
                 for cluster in ["c1", "c2", "c3"] {
                     agents.say(cluster, "connSecret", "secret-1").await;
                 }
@@ -242,7 +233,7 @@ impl Story {
                         flow("nginx:1", &json!([wait, region("east", "east", "100%")])),
                     )
                     .await;
-                until_step(world, "s", Suspending).await;
+                world.until_step("s", Suspending).await;
                 tokio::time::sleep(Duration::from_secs(1790)).await;
                 assert!(world.dispatched("app").await.is_empty());
                 world.until_phase("app", Running).await;
@@ -251,13 +242,13 @@ impl Story {
                 agents.script("c4", Script::Silent).await;
                 let steps = json!([region("east", "east", "70%"), region("west", "west", "30%")]);
                 world.apply("app", flow("nginx:1", &steps)).await;
-                until_step(world, "west", AtWork).await;
+                world.until_step("west", AtWork).await;
                 let status = json!({"workflow": {"terminated": true}});
                 world.patch_status("app", status).await;
                 world.until_phase("app", WorkflowTerminated).await;
                 let status = json!({"workflow": {"restartFrom": "west"}});
                 world.patch_status("app", status).await;
-                until_step(world, "west", AtWork).await;
+                world.until_step("west", AtWork).await;
                 agents.script("c4", Script::Ready).await;
                 world.until_phase("app", Running).await;
             }

@@ -38,16 +38,6 @@ async fn phase_of(world: &World, step: &str) -> Option<StepPhase> {
     Some(world.status("app").await.workflow?.step(step)?.phase)
 }
 
-async fn until_step(world: &World, step: &str, phase: StepPhase) {
-    world
-        .until(
-            "app",
-            &format!("step {step} is {phase:?}"),
-            async |world: &World| (phase_of(world, step).await == Some(phase)).then_some(()),
-        )
-        .await;
-}
-
 /// The hub is killed and started again, if that is wanted.
 async fn kill(world: &mut World, wanted: bool) {
     if wanted {
@@ -71,7 +61,7 @@ async fn a_step_waits_for_90_percent_ready() {
         world
             .apply("app", flow(&json!([step, {"name": "s", "type": "suspend"}])))
             .await;
-        until_step(&world, "east", StepPhase::Running).await;
+        world.until_step("east", StepPhase::Running).await;
         world.rest().await;
         kill(&mut world, killed).await;
         assert_eq!(phase_of(&world, "east").await, Some(StepPhase::Running));
@@ -81,7 +71,7 @@ async fn a_step_waits_for_90_percent_ready() {
             "{message}"
         );
         world.agents.script("c3", Script::Ready).await;
-        until_step(&world, "s", StepPhase::Suspending).await;
+        world.until_step("s", StepPhase::Suspending).await;
     }
 }
 
@@ -94,7 +84,7 @@ async fn always_runs_after_a_failure() {
         west["if"] = json!("always");
         let steps = json!([all_of("east", "east"), {"name": "broken", "type": "fail"}, all_of("skipped", "east"), west]);
         world.apply("app", flow(&steps)).await;
-        until_step(&world, "west", StepPhase::Running).await;
+        world.until_step("west", StepPhase::Running).await;
         world.rest().await;
         kill(&mut world, killed).await;
         world.agents.script("c4", Script::Ready).await;
@@ -139,10 +129,10 @@ async fn the_steps_of_a_group_are_dispatched_side_by_side() {
                 .all(|step| workflow.step(step).unwrap().phase == StepPhase::Running)
         );
         world.agents.script("c4", Script::Ready).await;
-        until_step(&world, "west", StepPhase::Succeeded).await;
+        world.until_step("west", StepPhase::Succeeded).await;
         assert_eq!(phase_of(&world, "both").await, Some(StepPhase::Running));
         world.agents.script("c1", Script::Ready).await;
-        until_step(&world, "s", StepPhase::Suspending).await;
+        world.until_step("s", StepPhase::Suspending).await;
         assert_eq!(world.replicas("app").await.values().sum::<u64>(), 10);
         // Passed steps follow the fleet again after the run.
         world.join("c6", &[("region", "west")]).await;
@@ -160,14 +150,14 @@ async fn a_suspension_ends_after_its_time() {
         let mut world = World::five().await;
         let steps = json!([{"name": "s", "type": "suspend", "properties": {"duration": "30m"}}, all_of("east", "east")]);
         world.apply("app", flow(&steps)).await;
-        until_step(&world, "s", StepPhase::Suspending).await;
+        world.until_step("s", StepPhase::Suspending).await;
         let start = tokio::time::Instant::now();
         tokio::time::sleep(Duration::from_secs(1000)).await;
         kill(&mut world, killed).await;
         tokio::time::sleep(Duration::from_secs(700)).await;
         assert_eq!(phase_of(&world, "s").await, Some(StepPhase::Suspending));
         assert!(world.dispatched("app").await.is_empty());
-        until_step(&world, "s", StepPhase::Succeeded).await;
+        world.until_step("s", StepPhase::Succeeded).await;
         let took = start.elapsed().as_secs();
         assert!((1795..1810).contains(&took), "{took}");
         world.until_phase("app", ApplicationPhase::Running).await;
@@ -181,7 +171,7 @@ async fn terminate_and_restart_from_a_step() {
         world.agents.script("c4", Script::Silent).await;
         let steps = json!([region("east", "east", "70%"), region("west", "west", "30%")]);
         world.apply("app", flow(&steps)).await;
-        until_step(&world, "west", StepPhase::Running).await;
+        world.until_step("west", StepPhase::Running).await;
         world
             .patch_status("app", json!({"workflow": {"terminated": true}}))
             .await;
@@ -193,7 +183,7 @@ async fn terminate_and_restart_from_a_step() {
         world
             .patch_status("app", json!({"workflow": {"restartFrom": "west"}}))
             .await;
-        until_step(&world, "west", StepPhase::Running).await;
+        world.until_step("west", StepPhase::Running).await;
         kill(&mut world, killed).await;
         let second = world.status("app").await.workflow.unwrap();
         assert_eq!(second.step("east"), first.step("east"), "what was before stays");
@@ -244,7 +234,7 @@ async fn a_response_picks_the_next_step_and_a_slow_one_holds_up_nobody_else() {
         let request =
             json!({"name": "request", "type": "webhook", "properties": {"url": "https://example.org"}});
         world.apply("app", flow(&json!([request, east, west]))).await;
-        until_step(&world, "request", StepPhase::Running).await;
+        world.until_step("request", StepPhase::Running).await;
         world.apply("other", flow(&json!([all_of("east", "east")]))).await;
         world.until_phase("other", ApplicationPhase::Running).await;
         kill(&mut world, killed).await;
@@ -417,7 +407,7 @@ async fn data_of_one_components_status_gets_into_another_and_is_kept() {
     for killed in [false, true] {
         let mut world = World::new(&[("c1", "east"), ("c2", "east")]).await;
         world.apply("app", database("v1", &[])).await;
-        until_step(&world, "db", StepPhase::Running).await;
+        world.until_step("db", StepPhase::Running).await;
         world.rest().await;
         kill(&mut world, killed).await;
         assert_eq!(
@@ -455,7 +445,7 @@ async fn data_of_one_components_status_gets_into_another_and_is_kept() {
         world
             .apply("app", database("v2", &[json!({"name": "s", "type": "suspend"})]))
             .await;
-        until_step(&world, "s", StepPhase::Suspending).await;
+        world.until_step("s", StepPhase::Suspending).await;
         world.remove_bundle("c1", "app").await;
         kill(&mut world, killed).await;
         world

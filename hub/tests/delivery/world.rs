@@ -12,7 +12,7 @@ use kube::{
     core::ApiResource,
 };
 use roundhouse_api::{
-    application::{Application, ApplicationPhase, ApplicationStatus},
+    application::{Application, ApplicationPhase, ApplicationStatus, StepPhase},
     bundle::Bundle,
     clock::{Clock, SharedClock},
     cluster::{AVAILABLE, Cluster, ClusterSpec, ClusterStatus, JOINED},
@@ -356,6 +356,16 @@ impl World {
         let all = self.dispatched(app).await;
         let images: BTreeSet<String> = all.into_values().map(|(_, image)| image).collect();
         images.into_iter().collect()
+    }
+
+    /// Waits until a step of application `app` is in a phase.
+    pub(crate) async fn until_step(&self, step: &str, phase: StepPhase) {
+        let what = format!("step {step} is {phase:?}");
+        let is = async |world: &World| {
+            let workflow = world.status("app").await.workflow?;
+            (workflow.step(step)?.phase == phase).then_some(())
+        };
+        self.until("app", &what, is).await;
     }
 
     /// Waits until `check` says what it found, or panics with the application's status.
