@@ -1,14 +1,18 @@
 //! `x-kubernetes-validations`: CEL rules, transition rules included.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
+use kube_cel::CompiledSchema;
+use serde_json::{Map, Value};
 
 use crate::error::Cause;
 
+const RULES: &str = "x-kubernetes-validations";
+
 /// The compiled rules of a schema. Rules that do not compile were refused with the definition.
 #[derive(Clone)]
-pub(crate) struct Rules(Arc<kube_cel::CompiledSchema>);
+pub(crate) struct Rules(Arc<Node>);
 
 impl std::fmt::Debug for Rules {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -25,11 +29,10 @@ impl Rules {
         if !mentions_rules(schema) {
             return Ok(None);
         }
-        let compiled = kube_cel::compile_schema(schema);
         let mut errors = vec![];
-        collect_errors(&compiled, &mut errors);
+        collect_errors(&kube_cel::compile_schema(schema), &mut errors);
         if errors.is_empty() {
-            Ok(Some(Self(Arc::new(compiled))))
+            Ok(Node::of(schema).map(|node| Self(Arc::new(node))))
         } else {
             Err(errors)
         }
@@ -37,20 +40,186 @@ impl Rules {
 
     /// The rules that do not hold. Transition rules are evaluated only where there is an old value.
     pub(crate) fn check(&self, value: &Value, old: Option<&Value>) -> Vec<Cause> {
-        let Err(errors) = kube_cel::validate_compiled(&self.0, value, old) else {
-            return vec![];
-        };
-        let causes = errors.into_vec().into_iter().map(|error| {
-            let message = format!("Invalid value: {}", error.message);
-            let path = error.field_path;
-            match error.reason.as_deref() {
-                Some("FieldValueForbidden") => Cause::forbidden(path, message),
-                Some("FieldValueRequired") => Cause::required(path, message),
-                Some("FieldValueDuplicate") => Cause::duplicate(path, message),
-                _ => Cause::invalid(path, message),
+        let mut causes = vec![];
+        self.0.check(value, old, "", &mut causes);
+        causes
+    }
+}
+
+/// A place in a schema that has rules, or has one below it. Only these are visited: the values of all others are never made
+/// values of expressions.
+#[derive(Default)]
+struct Node {
+    /// The rules of the place itself, with what of the schema below it says how values are read.
+    own: Option<CompiledSchema>,
+    properties: BTreeMap<String, Node>,
+    items: Option<Box<Items>>,
+    additional: Option<Box<Additional>>,
+    /// `allOf`, `oneOf` and `anyOf`, of the same value.
+    branches: Vec<Node>,
+}
+
+struct Items {
+    node: Node,
+    /// `x-kubernetes-list-map-keys` of a list that is a map: what tells which old item is an item's. Items of other lists
+    /// have no old value, as in Kubernetes.
+    keys: Vec<String>,
+}
+
+struct Additional {
+    node: Node,
+    /// Keys that have a schema of their own.
+    declared: BTreeSet<String>,
+}
+
+impl Node {
+    fn of(schema: &Value) -> Option<Node> {
+        if !mentions_rules(schema) {
+            return None;
+        }
+        let of = |key: &str| schema.get(key).and_then(Node::of);
+        let declared = schema.get("properties").and_then(Value::as_object);
+        let properties = declared.into_iter().flatten();
+        let branches = ["allOf", "oneOf", "anyOf"].into_iter();
+        let branches = branches.filter_map(|key| schema.get(key)?.as_array()).flatten();
+        let keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
+        let additional = of("additionalProperties").filter(|_| !keeps_unknown);
+        Some(Node {
+            own: schema.get(RULES).is_some().then(|| compile_own(schema)),
+            properties: properties
+                .filter_map(|(name, schema)| Some((name.clone(), Node::of(schema)?)))
+                .collect(),
+            items: of("items").map(|node| {
+                let keys = list_map_keys(schema);
+                Box::new(Items { node, keys })
+            }),
+            additional: additional.map(|node| {
+                let declared = declared.into_iter().flat_map(Map::keys).cloned().collect();
+                Box::new(Additional { node, declared })
+            }),
+            branches: branches.filter_map(Node::of).collect(),
+        })
+    }
+
+    fn check(&self, value: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+        if let Some(own) = &self.own
+            && let Err(errors) = kube_cel::validate_compiled(own, value, old)
+        {
+            causes.extend(errors.into_iter().map(|error| cause(path, error)));
+        }
+        if let Value::Object(map) = value {
+            let below = |key: &str| old.and_then(|old| old.get(key));
+            for (name, node) in &self.properties {
+                if let Some(value) = map.get(name) {
+                    node.check(value, below(name), &join(path, name), causes);
+                }
             }
-        });
-        causes.collect()
+            if let Some(additional) = &self.additional {
+                for (key, value) in map.iter().filter(|(key, _)| !additional.declared.contains(*key)) {
+                    let path = join(path, key);
+                    additional.node.check(value, below(key), &path, causes);
+                }
+            }
+        }
+        if let (Some(items), Value::Array(list)) = (&self.items, value) {
+            let old = old.and_then(Value::as_array);
+            for (index, item) in list.iter().enumerate() {
+                let old = old.and_then(|old| items.same(item, old));
+                items.node.check(item, old, &format!("{path}[{index}]"), causes);
+            }
+        }
+        for branch in &self.branches {
+            branch.check(value, old, path, causes);
+        }
+    }
+}
+
+impl Items {
+    /// The item that was the same one before.
+    fn same<'a>(&self, item: &Value, old: &'a [Value]) -> Option<&'a Value> {
+        let is_same = |old: &&Value| self.keys.iter().all(|key| old.get(key) == item.get(key));
+        old.iter().find(is_same).filter(|_| !self.keys.is_empty())
+    }
+}
+
+fn list_map_keys(schema: &Value) -> Vec<String> {
+    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+    let is_map = schema.get("x-kubernetes-list-type").and_then(Value::as_str) == Some("map");
+    let keys = keys.into_iter().flatten().filter(|_| is_map);
+    keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()
+}
+
+/// The rules of one place, compiled. What lies below it matters as far as it says how values are read.
+fn compile_own(schema: &Value) -> CompiledSchema {
+    let Value::Object(map) = schema else {
+        return kube_cel::compile_schema(schema);
+    };
+    let own = map.iter().map(|(key, value)| {
+        let value = if key == RULES { value.clone() } else { reading(value) };
+        (key.clone(), value)
+    });
+    kube_cel::compile_schema(&Value::Object(own.collect()))
+}
+
+/// A part of a schema without rules, and without the properties that are read as any JSON value is.
+fn reading(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let parts = map.iter().filter(|(key, _)| *key != RULES);
+            let parts = parts.map(|(key, part)| match (key.as_str(), part) {
+                ("properties", Value::Object(properties)) => {
+                    let special = properties.iter().filter(|(_, schema)| is_special(schema));
+                    let special = special.map(|(name, schema)| (name.clone(), reading(schema)));
+                    (key.clone(), Value::Object(special.collect()))
+                }
+                _ => (key.clone(), reading(part)),
+            });
+            Value::Object(parts.collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(reading).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Whether a schema, or a part of it, has a value read in another way than its JSON says: times, durations and bytes, keys
+/// of maps, whole objects, and defaults.
+fn is_special(schema: &Value) -> bool {
+    const SPECIAL: [&str; 5] = [
+        "additionalProperties",
+        "default",
+        "format",
+        "x-kubernetes-embedded-resource",
+        "x-kubernetes-int-or-string",
+    ];
+    match schema {
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, part)| SPECIAL.contains(&key.as_str()) || is_special(part)),
+        Value::Array(list) => list.iter().any(is_special),
+        _ => false,
+    }
+}
+
+/// `path` is where the rule was evaluated; what it says of itself is below that.
+fn cause(path: &str, error: kube_cel::ValidationError) -> Cause {
+    let message = format!("Invalid value: {}", error.message);
+    let path = match error.field_path.as_str() {
+        "" => path.to_owned(),
+        below if below.starts_with(['.', '[']) => format!("{path}{below}"),
+        below => join(path, below),
+    };
+    match error.reason.as_deref() {
+        Some("FieldValueForbidden") => Cause::forbidden(path, message),
+        Some("FieldValueRequired") => Cause::required(path, message),
+        Some("FieldValueDuplicate") => Cause::duplicate(path, message),
+        _ => Cause::invalid(path, message),
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    match path {
+        "" => name.to_owned(),
+        path => format!("{path}.{name}"),
     }
 }
 
@@ -58,13 +227,13 @@ fn mentions_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => map
             .iter()
-            .any(|(k, v)| k == "x-kubernetes-validations" || mentions_rules(v)),
+            .any(|(key, value)| key == RULES || mentions_rules(value)),
         Value::Array(list) => list.iter().any(mentions_rules),
         _ => false,
     }
 }
 
-fn collect_errors(schema: &kube_cel::CompiledSchema, out: &mut Vec<String>) {
+fn collect_errors(schema: &CompiledSchema, out: &mut Vec<String>) {
     out.extend(
         schema
             .validations
@@ -108,6 +277,59 @@ mod tests {
             (causes[0].reason, causes[0].field.as_str()),
             ("FieldValueInvalid", "spec.epoch")
         );
+    }
+
+    /// Where the rules of `schema` do not hold.
+    fn refused(schema: &Value, value: &Value, old: Option<&Value>) -> Vec<String> {
+        let rules = Rules::compile(schema).unwrap().unwrap();
+        let causes = rules.check(value, old);
+        causes.into_iter().map(|cause| cause.field).collect()
+    }
+
+    #[test]
+    fn rules_hold_wherever_they_are() {
+        let rule = |rule: &str| json!([{"rule": rule}]);
+        let small = json!({"type": "integer", "x-kubernetes-validations": rule("self < 10")});
+        let schema = json!({"type": "object", "x-kubernetes-validations": rule("!has(self.status) || has(self.spec)"), "properties": {
+            "spec": {"type": "object", "properties": {
+                "list": {"type": "array", "items": {"type": "object", "properties": {"size": small}}},
+                "sizes": {"type": "object", "additionalProperties": small},
+                "either": {"type": "integer", "anyOf": [small]},
+                "from": {"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}},
+                    "x-kubernetes-validations": rule("self.at < timestamp(\"2026-01-01T00:00:00Z\")")},
+            }},
+            "status": {"type": "object", "properties": {"text": {"type": "string"}}}}});
+        let wrong = json!({
+            "spec": {"list": [{"size": 1}, {"size": 11}], "sizes": {"a": 12}, "either": 13, "from": {"at": "2027-01-01T00:00:00Z"}},
+        });
+        assert_eq!(
+            refused(&schema, &wrong, None),
+            ["spec.either", "spec.from", "spec.list[1].size", "spec.sizes.a"]
+        );
+        let right = json!({
+            "spec": {"list": [{"size": 1}], "sizes": {"a": 2}, "either": 3, "from": {"at": "2025-01-01T00:00:00Z"}},
+            "status": {"text": "x"},
+        });
+        assert_eq!(refused(&schema, &right, None), [""; 0]);
+        assert_eq!(refused(&schema, &json!({"status": {}}), None), [""]);
+    }
+
+    #[test]
+    fn an_item_of_a_keyed_list_has_the_old_value_of_its_key() {
+        let schema = |keys: Value| {
+            let mut list = json!({"type": "array", "items": {"type": "object", "properties": {
+                "n": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf"}]}}}});
+            if !keys.is_null() {
+                list["x-kubernetes-list-type"] = json!("map");
+                list["x-kubernetes-list-map-keys"] = keys;
+            }
+            json!({"type": "object", "properties": {"list": list}})
+        };
+        let old = json!({"list": [{"name": "a", "n": 5}, {"name": "b", "n": 1}]});
+        let turned = json!({"list": [{"name": "b", "n": 2}, {"name": "a", "n": 4}, {"name": "c", "n": 0}]});
+        let keyed = schema(json!(["name"]));
+        assert_eq!(refused(&keyed, &turned, Some(&old)), ["list[1].n"]);
+        assert_eq!(refused(&schema(Value::Null), &turned, Some(&old)), [""; 0]);
     }
 
     #[test]
