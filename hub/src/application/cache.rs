@@ -238,8 +238,17 @@ impl Cache {
 
     /// Whether what is held of an object is newer than `version`: then a deletion seen at `version` is another one's.
     pub(super) fn holds_newer(&self, kind: Kind, key: &Key, version: &str) -> bool {
+        self.version(kind, key).is_some_and(|held| older(&held, version))
+    }
+
+    /// Whether exactly this version of an object is held: as the answer to a write of ours, which nobody has to look at again.
+    pub(super) fn holds(&self, kind: Kind, key: &Key, version: &str) -> bool {
+        !version.is_empty() && self.version(kind, key).is_some_and(|held| held == version)
+    }
+
+    fn version(&self, kind: Kind, key: &Key) -> Option<String> {
         let state = self.state.read();
-        let held = match kind {
+        match kind {
             Kind::Application => state.applications.get(key).map(|o| o.resource_version.clone()),
             Kind::Bundle => state.bundles.get(key).map(|o| o.resource_version.clone()),
             Kind::Cluster => None,
@@ -247,8 +256,7 @@ impl Cache {
             Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
             Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
             Kind::Revision => state.revisions.get(key).and_then(|o| o.resource_version()),
-        };
-        held.is_some_and(|held| older(&held, version))
+        }
     }
 
     /// Names of a kind that are held, to find out after a new list what is gone.

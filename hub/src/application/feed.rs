@@ -100,6 +100,8 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
     while let Some((kind, news)) = streams.next().await {
         let mut wake = BTreeSet::new();
         match news {
+            // Who wrote it has gone on from there.
+            News::Put(seen) if cache.holds(kind, &name(&seen), &version(&seen)) => {}
             News::Put(seen) => wake = put(cache, seen),
             News::Gone(seen) => {
                 let (key, version) = (name(&seen), version(&seen));

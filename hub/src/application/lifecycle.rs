@@ -39,6 +39,7 @@ impl Hub {
         let message = removing::waiting(&observed, &self.cache.fleet());
         status::deleting(&mut status, message, app.generation, now);
         let app = self.store(&app, status, false, &mut outcome).await?;
+        outcome.wake_after(&written);
         outcome.error = written.error;
         if observed.is_empty() && !removing::any_left(self.writer(key), &app).await? {
             let kept: Vec<_> = app

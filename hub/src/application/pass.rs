@@ -98,6 +98,13 @@ impl Outcome {
     pub(super) fn wake(&mut self, after: Duration) {
         self.wake = Some(self.wake.map_or(after, |wake| wake.min(after)));
     }
+
+    /// Of what was written there is a next step: the events of our own writes wake nobody.
+    pub(super) fn wake_after(&mut self, written: &Written) {
+        if written.count > 0 {
+            self.wake(Duration::ZERO);
+        }
+    }
 }
 
 impl Hub {
@@ -115,15 +122,16 @@ impl Hub {
             self.earlier.lock().remove(key);
             self.jobs.give_up(&key.0, &key.1);
             self.watches.give_up(&key.0, &key.1);
-            return Ok(Outcome {
-                wake: None,
-                error: released.error,
-            });
+            let mut outcome = Outcome::default();
+            outcome.wake_after(&released);
+            outcome.error = released.error;
+            return Ok(outcome);
         };
         let mut outcome = match deleting {
             true => self.delete(key, app).await,
             false => self.deliver(key, app).await,
         }?;
+        outcome.wake_after(&released);
         outcome.error = outcome.error.or(released.error);
         Ok(outcome)
     }
@@ -322,6 +330,7 @@ impl Hub {
     ) -> Result<Outcome, PassError> {
         let mut outcome = Outcome::default();
         let mut written = Written::default();
+        let mut calm = None;
         for round in 0.. {
             let engine = Status {
                 phase: status.phase,
@@ -377,21 +386,29 @@ impl Hub {
             let again = moved || done.count > 0;
             written = written.and(done);
             if written.error.is_some() || !again || last {
-                if again && last {
+                if !again {
+                    calm = Some(view);
+                } else if last {
                     // Writes that do not move the run may be undone by somebody as fast as they are made.
                     outcome.wake(if moved { Duration::ZERO } else { PAUSE });
                 }
                 break;
             }
         }
-        // What the last writes changed shows in the status.
-        let engine = Status {
-            phase: status.phase,
-            workflow: status.workflow.clone(),
-        };
-        let view = self.view(delivery, &engine);
         let now = self.clock.now();
-        self.describe(delivery, &view, &mut status, &app, now);
+        let view = match calm {
+            Some(view) => view,
+            None => {
+                // What the last writes changed shows in the status.
+                let engine = Status {
+                    phase: status.phase,
+                    workflow: status.workflow.clone(),
+                };
+                let view = self.view(delivery, &engine);
+                self.describe(delivery, &view, &mut status, &app, now);
+                view
+            }
+        };
         if let Some(next) = view.next {
             outcome.wake(Duration::try_from(next.duration_since(now)).unwrap_or_default());
         }
@@ -474,7 +491,12 @@ impl Hub {
                         self.note_refusal(delivery, workflow, (step, *attempt), &error);
                         outcome.wake(Duration::ZERO);
                     }
-                    answer => written = written.and(answer?),
+                    answer => {
+                        let answer = answer?;
+                        // The pass goes on with the spec that it knows.
+                        outcome.wake_after(&answer);
+                        written = written.and(answer);
+                    }
                 },
                 // What is done above, and what is judged below.
                 Effect::Dispatch { .. }

@@ -155,7 +155,11 @@ fn compile_own(schema: &Value) -> CompiledSchema {
         return kube_cel::compile_schema(schema);
     };
     let own = map.iter().map(|(key, value)| {
-        let value = if key == RULES { value.clone() } else { reading(value) };
+        let value = if key == RULES {
+            value.clone()
+        } else {
+            reading(value)
+        };
         (key.clone(), value)
     });
     kube_cel::compile_schema(&Value::Object(own.collect()))
