@@ -220,6 +220,7 @@ mod tests {
     use jiff::Timestamp;
     use roundhouse_api::bundle::{BundleSpec, Counts, OmittedWorkloads, WorkloadStatus};
     use roundhouse_api::condition::{Status, Verdict};
+    use std::sync::Arc;
 
     /// A Bundle at generation 2 of which the agent reported generation `generation` so.
     fn observed(generation: i64, phase: BundlePhase, said: &[(&'static str, &'static str)]) -> Observed {
@@ -240,11 +241,11 @@ mod tests {
         }
         Observed {
             generation: 2,
-            spec: BundleSpec {
+            spec: Arc::new(BundleSpec {
                 hash: Some("h".to_owned()),
                 ..BundleSpec::default()
-            },
-            status: Some(status),
+            }),
+            status: Some(Arc::new(status)),
             ..Observed::default()
         }
     }
@@ -284,7 +285,7 @@ mod tests {
         // A spec that this agent cannot read has no hash that it could repeat.
         let mut unread = observed(2, BundlePhase::Failed, &[(PROGRESSING, "InvalidSpec")]);
         if let Some(status) = &mut unread.status {
-            status.hash = None;
+            Arc::make_mut(status).hash = None;
         }
         assert_eq!(said(&unread), "Waiting: InvalidSpec: why InvalidSpec");
         // What was said of an earlier generation is no news of this one.
@@ -303,7 +304,7 @@ mod tests {
                 reason: "Applied",
                 message: String::new(),
             };
-            let status = observed.status.get_or_insert_default();
+            let status = Arc::make_mut(observed.status.get_or_insert_default());
             status.counts = Some(Counts {
                 total: 2,
                 applied: 2,
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn workloads_that_are_not_listed_count() {
         let mut observed = observed(2, BundlePhase::Progressing, &[]);
-        let status = observed.status.get_or_insert_default();
+        let status = Arc::make_mut(observed.status.get_or_insert_default());
         status.counts = Some(Counts {
             total: 60,
             applied: 60,

@@ -35,6 +35,7 @@ mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
     use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus, DeleteOption};
+    use std::sync::Arc;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -51,20 +52,24 @@ mod tests {
         });
         Observed {
             generation: 3,
-            spec: BundleSpec {
+            spec: Arc::new(BundleSpec {
                 delete_option: Some(DeleteOption {
                     ttl_seconds_after_finished: ttl,
                     ..DeleteOption::default()
                 }),
                 ..BundleSpec::default()
-            },
-            status: Some(BundleStatus {
+            }),
+            status: Some(Arc::new(BundleStatus {
                 observed_generation: Some(3),
                 conditions: condition.into_iter().collect(),
                 ..BundleStatus::default()
-            }),
+            })),
             ..Observed::default()
         }
+    }
+
+    fn spec(bundle: &mut Observed) -> &mut BundleSpec {
+        Arc::make_mut(&mut bundle.spec)
     }
 
     #[test]
@@ -77,7 +82,7 @@ mod tests {
         for (what, bundle, expected) in [
             ("set", bundle(Some(60), Some(("True", 100))), Some(at(160))),
             ("unset", bundle(None, Some(("True", 100))), None),
-            ("no deleteOption", changed(|b| b.spec.delete_option = None), None),
+            ("no deleteOption", changed(|b| spec(b).delete_option = None), None),
             ("not complete", bundle(Some(60), Some(("False", 100))), None),
             ("nothing that completes", bundle(Some(60), None), None),
             ("zero", bundle(Some(0), Some(("True", 100))), Some(at(100))),
@@ -94,10 +99,10 @@ mod tests {
             ),
             (
                 "of an application",
-                changed(|b| b.spec.application_ref = Some(ApplicationRef::default())),
+                changed(|b| spec(b).application_ref = Some(ApplicationRef::default())),
                 None,
             ),
-            ("paused", changed(|b| b.spec.paused = Some(true)), None),
+            ("paused", changed(|b| spec(b).paused = Some(true)), None),
             ("being deleted", changed(|b| b.deleting = true), None),
             ("changed since", changed(|b| b.generation = 4), None),
             ("never reported", changed(|b| b.status = None), None),

@@ -7,6 +7,7 @@ use roundhouse_api::{
     names::{label, step_of_bundle},
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A Bundle without its manifests.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,11 +33,11 @@ pub struct Observed {
     /// Finalizers.
     pub finalizers: Vec<String>,
     /// The spec; its manifests are left out.
-    pub spec: BundleSpec,
+    pub spec: Arc<BundleSpec>,
     /// Replicas that its manifests ask for, over all workloads.
     pub replicas: u64,
     /// The agent's report.
-    pub status: Option<BundleStatus>,
+    pub status: Option<Arc<BundleStatus>>,
 }
 
 impl Observed {
@@ -56,8 +57,8 @@ impl Observed {
             annotations: bundle.metadata.annotations.unwrap_or_default(),
             finalizers: bundle.metadata.finalizers.unwrap_or_default(),
             replicas: render::replicas_of(&manifests),
-            spec: bundle.spec,
-            status: bundle.status,
+            spec: Arc::new(bundle.spec),
+            status: bundle.status.map(Arc::new),
         })
     }
 

@@ -16,6 +16,7 @@ use roundhouse_api::{
 };
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 fn application() -> ApplicationRef {
     ApplicationRef {
@@ -489,19 +490,22 @@ fn removal_goes_by_evidence() {
     assert_eq!(removal::next_of_wanted(&bundle), Some(removal::Removal::Release));
     // Deleted by hand and not wanted: the evidence is still written first.
     assert_eq!(removal::next(&bundle, None), removal::Removal::Confirm);
-    bundle.spec.deletion = Some(Deletion::default());
+    Arc::make_mut(&mut bundle.spec).deletion = Some(Deletion::default());
     assert_eq!(removal::next(&bundle, None), removal::Removal::Await);
-    bundle.status = Some(BundleStatus {
-        phase: Some(BundlePhase::Cleaned),
-        observed_generation: Some(bundle.generation - 1),
-        ..BundleStatus::default()
-    });
+    let cleaned = |generation| {
+        Some(Arc::new(BundleStatus {
+            phase: Some(BundlePhase::Cleaned),
+            observed_generation: Some(generation),
+            ..BundleStatus::default()
+        }))
+    };
+    bundle.status = cleaned(bundle.generation - 1);
     assert_eq!(
         removal::next(&bundle, None),
         removal::Removal::Await,
         "of another generation"
     );
-    bundle.status.as_mut().unwrap().observed_generation = Some(bundle.generation);
+    bundle.status = cleaned(bundle.generation);
     assert_eq!(removal::next(&bundle, None), removal::Removal::Release);
     bundle.deleting = false;
     assert_eq!(removal::next(&bundle, None), removal::Removal::Delete);
@@ -521,7 +525,7 @@ fn an_approval_says_more_than_garbage_collection() {
         (deleted, collected, removal::Removal::Await),
         (deleted, "0123456789abcdef", removal::Removal::Await),
     ] {
-        bundle.spec.deletion = Some(removal::evidence("app-v1", written));
+        Arc::make_mut(&mut bundle.spec).deletion = Some(removal::evidence("app-v1", written));
         let evidence = removal::evidence("app-v1", evidence);
         assert_eq!(
             removal::next(&bundle, Some(&evidence)),

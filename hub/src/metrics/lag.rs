@@ -41,6 +41,7 @@ impl Lag {
 mod tests {
     use super::*;
     use roundhouse_api::bundle::{BundleSpec, BundleStatus};
+    use std::sync::Arc;
 
     fn bundle(hash: &str, generation: i64, report: Option<(&str, i64, BundlePhase)>) -> Observed {
         Observed {
@@ -48,15 +49,17 @@ mod tests {
             name: "ns.web".to_owned(),
             uid: "u1".to_owned(),
             generation,
-            spec: BundleSpec {
+            spec: Arc::new(BundleSpec {
                 hash: Some(hash.into()),
                 ..BundleSpec::default()
-            },
-            status: report.map(|(hash, generation, phase)| BundleStatus {
-                hash: Some(hash.into()),
-                observed_generation: Some(generation),
-                phase: Some(phase),
-                ..BundleStatus::default()
+            }),
+            status: report.map(|(hash, generation, phase)| {
+                Arc::new(BundleStatus {
+                    hash: Some(hash.into()),
+                    observed_generation: Some(generation),
+                    phase: Some(phase),
+                    ..BundleStatus::default()
+                })
             }),
             ..Observed::default()
         }

@@ -56,10 +56,10 @@ fn thousand(holders: std::ops::Range<usize>) -> Cache {
             namespace: "cluster-c1".to_owned(),
             name: format!("default.{}", key(n).1),
             cluster: "c1".to_owned(),
-            spec: roundhouse_api::bundle::BundleSpec {
+            spec: Arc::new(roundhouse_api::bundle::BundleSpec {
                 application_ref: Some(application(n)),
                 ..Default::default()
-            },
+            }),
             ..Observed::default()
         });
     }

@@ -9,6 +9,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The step that is looked at.
 const STEP: &str = "x";
@@ -100,11 +101,11 @@ fn stale() -> [StepEvidence; 3] {
         let bundle = Observed {
             uid: "another".to_owned(),
             generation: 2,
-            spec: BundleSpec {
+            spec: Arc::new(BundleSpec {
                 hash: Some("own".to_owned()),
                 ..BundleSpec::default()
-            },
-            status,
+            }),
+            status: status.map(Arc::new),
             ..Observed::default()
         };
         let clusters =
