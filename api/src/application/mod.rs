@@ -27,8 +27,7 @@ pub use status::*;
 pub use step::*;
 pub use traits::{FieldPath, Setting, TraitService, ValidTrait, merge_traits, pod_template, workload_of};
 pub use validate::{
-    Violation, check_application_name, check_header, check_url, validate, validate_knowing,
-    validate_placement,
+    Violation, check_application_name, check_header, check_url, validate, validate_placement,
 };
 pub use workflow::{Mode, Workflow, WorkflowMode, WorkflowStep};
 

@@ -1,8 +1,8 @@
 //! The hub's executor: requests, messages, and objects on the hub.
 
 use super::{
-    Egress, Executor, Job, Network, Outcome, SystemNetwork, Trust, notification, object, request,
-    transport::Transport,
+    Egress, Executor, Job, Network, Outcome, SystemNetwork, Trust, egress::WithServers, notification, object,
+    request, transport::Transport,
 };
 use futures::{
     future::BoxFuture,
@@ -47,6 +47,7 @@ impl Runner {
         network: Arc<dyn Network>,
         trust: Trust,
     ) -> Runner {
+        let network = Arc::new(WithServers::new(network, client.clone()));
         let transport = Transport::new(egress, network, trust);
         Runner(Arc::new(Means {
             client,

@@ -6,7 +6,10 @@ use super::{
     *,
 };
 use futures::{FutureExt, StreamExt};
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, Event, Secret},
+    discovery::v1::EndpointSlice,
+};
 use kube::{
     Api, Client, ResourceExt,
     api::{DynamicObject, Patch, PatchParams, PostParams},
@@ -113,6 +116,32 @@ fn failed(outcome: Outcome) -> (String, Option<Value>) {
         Outcome::Failed { message, output } => (message, output),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn no_request_is_sent_to_the_servers_behind_the_hubs_api() {
+    let world = World::new().await;
+    let url = json!({"url": "http://203.0.113.7/api", "timeout": "1s"});
+    let slices: Api<EndpointSlice> = Api::namespaced(world.client.clone(), "default");
+    let slice = |name: &str, service: &str, address: &str| {
+        let labels = json!({"kubernetes.io/service-name": service});
+        let slice = json!({"metadata": {"name": name, "labels": labels}, "addressType": "IPv4",
+            "endpoints": [{"addresses": ["not an address"]}, {"addresses": [address]}]});
+        serde_json::from_value::<EndpointSlice>(slice).unwrap()
+    };
+    let params = PostParams::default();
+    for slice in [
+        slice("other", "other", "127.0.0.1"),
+        slice("kubernetes", "kubernetes", "203.0.113.7"),
+    ] {
+        slices.create(&params, &slice).await.unwrap();
+    }
+    let (message, _) = failed(world.run("request", url).await);
+    assert_eq!(
+        message,
+        "203.0.113.7 is refused: 203.0.113.7 is the hub's own API server; an administrator of the hub may allow it with \
+         --egress-allow"
+    );
 }
 
 #[tokio::test]

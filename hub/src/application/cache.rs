@@ -21,17 +21,16 @@ use crate::{
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::{Mutex, RwLock};
 use roundhouse_api::{
-    application::{ApplicationStatus, references},
+    application::{ApplicationStatus, ValidApplication, Violation, references, validate},
     decision::Decision,
     definition::ComponentDefinitionSpec,
     hash,
     revision::ApplicationRevision,
 };
-use roundhouse_expression::Compiled;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 use tokio::sync::Notify;
 
@@ -49,13 +48,25 @@ pub(super) struct Stored {
     pub(super) status: ApplicationStatus,
     /// Placements of its namespace that it refers to.
     pub(super) references: BTreeSet<String>,
-    /// The expressions of its spec, compiled by the first pass that looks at it.
-    pub(super) expressions: Arc<Compiled>,
+    /// What its spec says, found out by the first pass that looks at it.
+    understood: Arc<OnceLock<Understood>>,
     /// Canonical JSON of the whole object, unknown fields included.
     pub(super) bytes: Arc<[u8]>,
 }
 
+/// A spec that was understood, or what is wrong with it.
+type Understood = Result<Arc<ValidApplication>, Vec<Violation>>;
+
 impl Stored {
+    /// What its `spec` says.
+    ///
+    /// # Errors
+    /// As [`validate()`].
+    pub(super) fn understand(&self, spec: &Value) -> Result<Arc<ValidApplication>, Vec<Violation>> {
+        let understood = self.understood.get_or_init(|| validate(spec).map(Arc::new));
+        understood.clone()
+    }
+
     pub(super) fn of(mut object: DynamicObject) -> Stored {
         object.metadata.managed_fields = None;
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
@@ -72,7 +83,7 @@ impl Stored {
             annotations: object.annotations().clone(),
             status,
             references: object.data.get("spec").map(references).unwrap_or_default(),
-            expressions: Arc::default(),
+            understood: Arc::default(),
             bytes: hash::canonical(&serde_json::to_value(&object).unwrap_or_default()).into(),
         }
     }
@@ -199,7 +210,7 @@ impl Cache {
         let held = state.applications.get(&key);
         let same = |held: &&Arc<Stored>| (&held.uid, held.generation) == (&stored.uid, stored.generation);
         if let Some(held) = held.filter(same) {
-            stored.expressions = held.expressions.clone();
+            stored.understood = held.understood.clone();
         }
         let stored = Arc::new(stored);
         self.refer(&mut state, &key, Some(&stored));

@@ -228,7 +228,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             variants,
         },
         application,
-        valid,
+        valid: Arc::new(valid),
         spec,
         unresolved: None,
         former: BTreeMap::new(),
@@ -280,7 +280,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         observed,
         held: judged.and_then(|judged| Some(judged.held?.message)),
         application: delivery.application,
-        valid: delivery.valid,
+        valid: Arc::unwrap_or_clone(delivery.valid),
     })
 }
 

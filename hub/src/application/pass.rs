@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
         ApplicationPhase, ApplicationStatus, Found, Unresolved, ValidApplication, Violation, WorkflowStatus,
-        resolve, validate_knowing,
+        resolve,
     },
     bundle::ApplicationRef,
     clock::SharedClock,
@@ -152,7 +152,7 @@ impl Hub {
         let now = self.clock.now();
         let mut status = app.status.clone();
         status.observed_generation = Some(app.generation);
-        let mut valid = match validate_knowing(&spec, &app.expressions) {
+        let mut valid = match app.understand(&spec) {
             Ok(valid) => valid,
             Err(violations) => return self.refuse(&app, status, &violations).await,
         };
@@ -202,17 +202,22 @@ impl Hub {
 
     /// Puts the Placements in that the application refers to, and notes what its steps look at from now on: before the
     /// fleet is looked at, so that no change falls in between.
-    fn resolve(&self, key: &Key, app: &Stored, valid: &mut ValidApplication) -> Option<Unresolved> {
+    fn resolve(&self, key: &Key, app: &Stored, valid: &mut Arc<ValidApplication>) -> Option<Unresolved> {
         let named = app.references.iter().filter_map(|name| {
             let (placement, _) = self.cache.placement(&(key.0.clone(), name.clone()))?;
             Some((name.as_str(), placement))
         });
         let named: BTreeMap<&str, _> = named.collect();
-        let resolved = resolve(valid, |name| match named.get(name).map(|p| &p.verdict) {
-            None => Found::Missing,
-            Some(Ok(spec)) => Found::Valid(spec),
-            Some(Err(violations)) => Found::Refused(violations),
-        });
+        let resolved = match app.references.is_empty() {
+            true => Ok(()),
+            false => resolve(Arc::make_mut(valid), |name| {
+                match named.get(name).map(|p| &p.verdict) {
+                    None => Found::Missing,
+                    Some(Ok(spec)) => Found::Valid(spec),
+                    Some(Err(violations)) => Found::Refused(violations),
+                }
+            }),
+        };
         let sight = resolved.is_ok().then(|| Sight::of(&placing::looking(valid)));
         self.cache.looks_at(key, sight);
         resolved.err()
@@ -225,7 +230,7 @@ impl Hub {
         app: Arc<Stored>,
         status: &mut ApplicationStatus,
         spec: &Value,
-        valid: ValidApplication,
+        valid: Arc<ValidApplication>,
         rendered: Rendered,
     ) -> Result<(Delivery<'a>, Arc<Stored>), PassError> {
         let application = ApplicationRef {

@@ -33,7 +33,7 @@ const MAX_FAULTS: usize = 32;
 pub(super) struct Delivery<'a> {
     pub(super) key: &'a Key,
     pub(super) application: ApplicationRef,
-    pub(super) valid: ValidApplication,
+    pub(super) valid: Arc<ValidApplication>,
     pub(super) workloads: Vec<Workload>,
     pub(super) content: Content,
     pub(super) spec: Spec,

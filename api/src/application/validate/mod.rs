@@ -38,9 +38,8 @@ use super::ValidApplication;
 use crate::names::{MAX_APPLICATION_NAME, NameError, check_dns_label};
 use crate::placement::PlacementSpec;
 use node::{Findings, Node, Shape};
-use roundhouse_expression::Compiled;
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 /// Something in a spec that is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,15 +61,7 @@ const SPEC: Shape = Shape {
 /// # Errors
 /// All violations that were found, in the order of the spec; never empty.
 pub fn validate(spec: &Value) -> Result<ValidApplication, Vec<Violation>> {
-    validate_knowing(spec, &Arc::default())
-}
-
-/// [`validate()`] for who reads the same spec again and again: its expressions are compiled once.
-///
-/// # Errors
-/// As [`validate()`].
-pub fn validate_knowing(spec: &Value, compiled: &Arc<Compiled>) -> Result<ValidApplication, Vec<Violation>> {
-    let findings = Findings::knowing(compiled.clone());
+    let findings = Findings::default();
     let application = read(&Node::root(spec, "spec", &findings));
     conclude(application, findings)
 }

@@ -3,24 +3,16 @@
 use super::path::Path;
 use roundhouse_expression::Compiled;
 use serde_json::{Map, Value};
-use std::{cell::RefCell, sync::Arc};
+use std::cell::RefCell;
 
-/// What was refused so far, and the expressions that need not be compiled again.
+/// What was refused so far, and the expressions that were compiled: the same one is compiled once.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     refused: RefCell<Vec<(Path, String)>>,
-    compiled: Arc<Compiled>,
+    compiled: Compiled,
 }
 
 impl Findings {
-    /// None yet, with expressions that were compiled before.
-    pub(super) fn knowing(compiled: Arc<Compiled>) -> Self {
-        Findings {
-            compiled,
-            ..Findings::default()
-        }
-    }
-
     /// Notes that the field at `path` is refused.
     pub(super) fn add(&self, path: Path, reason: impl Into<String>) {
         self.refused.borrow_mut().push((path, reason.into()));

@@ -6,6 +6,7 @@
 //! | `net` | CIDR blocks |
 //! | `rules` | `--egress-allow`, and the verdict over one host; pure |
 //! | `network` | names to addresses, behind a trait |
+//! | `servers` | the addresses of the hub's API servers, from the API itself |
 //!
 //! Architecture Invariant: a name is resolved once for each connection, and the connection goes to an address that was
 //! judged; redirects are judged like the first address.
@@ -14,10 +15,12 @@ mod address;
 mod net;
 mod network;
 mod rules;
+mod servers;
 
 pub use net::Net;
 pub use network::{Network, SystemNetwork};
 pub use rules::{Allowed, AllowedError, Egress};
+pub(super) use servers::WithServers;
 
 use std::{
     collections::BTreeSet,
@@ -48,6 +51,17 @@ pub(super) enum EgressError {
         /// What the resolver says.
         source: io::Error,
     },
+    /// Which addresses are the hub's own API servers' is not known, so nothing may be sent.
+    #[error(
+        "{host} may be one of the hub's API servers: the EndpointSlices of Service default/kubernetes cannot be listed \
+         ({source}); allow the hub to list endpointslices in namespace default, or this host with --egress-allow"
+    )]
+    Servers {
+        /// The host as written.
+        host: String,
+        /// What the API server says.
+        source: io::Error,
+    },
     /// The name has no address.
     #[error("the name {host} has no address")]
     NoAddress {
@@ -73,6 +87,11 @@ pub(super) async fn permitted(
         for own in egress.guarded() {
             guarded.extend(resolve(network, own).await?);
         }
+        let servers = network.servers().await;
+        guarded.extend(servers.map_err(|source| EgressError::Servers {
+            host: host.to_owned(),
+            source,
+        })?);
     }
     let mut permitted = Vec::new();
     let mut refused = None;

@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 use std::{
+    collections::BTreeSet,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
 };
@@ -16,6 +17,14 @@ pub trait Network: Send + Sync + 'static {
 
     /// Whether an address is one of this machine's own.
     fn is_own(&self, address: IpAddr) -> bool;
+
+    /// The addresses of the hub's API servers, beside those of the name that the hub knows them by.
+    ///
+    /// # Errors
+    /// They are not known.
+    fn servers(&self) -> BoxFuture<'static, io::Result<BTreeSet<IpAddr>>> {
+        Box::pin(std::future::ready(Ok(BTreeSet::new())))
+    }
 }
 
 /// The network of this machine.

@@ -244,7 +244,7 @@ fn taints_count_from_when_the_hub_saw_them() {
 }
 
 #[test]
-fn expressions_are_kept_as_long_as_the_spec_is() {
+fn what_was_understood_is_kept_as_long_as_the_spec_is() {
     let cache = Cache::default();
     let resource = ApiResource::erase::<Application>(&());
     let stored = |uid: &str, generation, version: &str| {
@@ -253,7 +253,7 @@ fn expressions_are_kept_as_long_as_the_spec_is() {
         object.metadata.uid = Some(uid.to_owned());
         object.metadata.generation = Some(generation);
         object.metadata.resource_version = Some(version.to_owned());
-        cache.put_application(object).expressions.clone()
+        cache.put_application(object).understood.clone()
     };
     let first = stored("a", 1, "1");
     assert!(Arc::ptr_eq(&first, &stored("a", 1, "2")), "a status was written");
