@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 mod flows;
 mod random;
+mod reports;
 mod table;
 
 fn t0() -> Timestamp {
