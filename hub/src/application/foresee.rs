@@ -372,7 +372,7 @@ impl Request<'_> {
             valid: &delivery.valid,
             reach,
             workloads: &delivery.workloads,
-            rendered: &delivery.content.rendered,
+            content: &delivery.content,
             faults,
             patches: &self.patches,
             fleet,
