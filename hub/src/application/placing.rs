@@ -168,7 +168,7 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         now: request.now,
     };
     let workloads_of = |component: &str| render::component_workloads(&request.content.rendered, component);
-    let mut decisions = placement::by_component(&asked, &only, workloads_of, placement::place);
+    let mut decisions = placement::place_by_component(&asked, &only, workloads_of);
     for (decision, step) in decisions.iter_mut().zip(&steps) {
         let rendered = request.content.of(step.name);
         let manifests = rendered.components.iter().flat_map(|c| &c.manifests);

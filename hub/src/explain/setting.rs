@@ -3,7 +3,7 @@
 use crate::{
     placement::{
         ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload,
-        by_component, decision_hash, place, standing,
+        decision_hash, place_by_component, standing_by_component,
     },
     render::{self, Rendered},
 };
@@ -211,13 +211,12 @@ impl Setting {
 
     /// What placement answers.
     pub fn place(&self) -> Vec<StepDecision> {
-        self.ask(place)
+        self.ask(|request, only, workloads_of| place_by_component(request, only, workloads_of))
     }
 
     /// How a cluster stands in every step, in order; `None` if the fleet has no such cluster.
     pub fn standing(&self, cluster: &str) -> Option<Vec<Standing>> {
-        self.cluster(cluster)?;
-        Some(self.ask(|request| standing(request, cluster).unwrap_or_default()))
+        self.ask(|request, only, workloads_of| standing_by_component(request, only, workloads_of, cluster))
     }
 
     /// The facts of a cluster.
@@ -250,8 +249,11 @@ impl Setting {
         found.map_or(0, |known| known.replicas)
     }
 
-    /// Asks as the controller does: for all steps that share their replicas together, and for others apart.
-    fn ask<T>(&self, question: impl Fn(&Request<'_>) -> Vec<T>) -> Vec<T> {
+    /// Asks as the controller does: with the one component that each step dispatches, and the workloads of each.
+    fn ask<T>(
+        &self,
+        question: impl Fn(&Request<'_>, &[Option<&str>], &dyn Fn(&str) -> BTreeSet<WorkloadRef>) -> T,
+    ) -> T {
         let steps: Vec<PlacingStep<'_>> = self
             .steps
             .iter()
@@ -275,6 +277,6 @@ impl Setting {
             previous: &self.previous,
             now: self.now,
         };
-        by_component(&request, &names, workloads_of, question)
+        question(&request, &names, &workloads_of)
     }
 }

@@ -150,7 +150,8 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
 }
 
 /// What a cluster can still hold of a rule. Of one step and workload it runs what is divided or the full count,
-/// whichever is more, so that to either the other takes no room.
+/// whichever is more, so that to either the other takes no room; of one workload it runs what the last step gave that gave
+/// any, so that what other workloads run is told for each step that a run comes to.
 fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize), rule: &Rule) -> u32 {
     let Some(capacity) = cluster.capacity else {
         return u32::MAX;
@@ -163,10 +164,20 @@ fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize)
             None => *full = *count.max(full),
         }
     }
-    let (divided, _) = runs.remove(&at).unwrap_or_default();
-    let others: u32 = runs.values().map(|(divided, full)| divided.max(full)).sum();
+    let (divided, _) = runs.get(&at).copied().unwrap_or_default();
+    let run_by = |workload: usize, step: usize| -> u32 {
+        let given = (0..=step).filter_map(|earlier| runs.get(&(earlier, workload)));
+        let given = given.map(|(divided, full)| *divided.max(full));
+        given.filter(|count| *count > 0).last().unwrap_or(0)
+    };
+    let (step, workload) = at;
+    let others = |step: usize| -> u32 {
+        let others = (0..case.workloads.len()).filter(|other| *other != workload);
+        others.map(|other| run_by(other, step)).sum()
+    };
+    let most = (step..case.steps.len()).map(others).max().unwrap_or(0);
     let own = if rule.replicas.is_some() { divided } else { 0 };
-    capacity - others - own
+    capacity - most - own
 }
 
 fn rules(case: &Case) -> impl Iterator<Item = (usize, usize, &PlacementSpec, &Rule)> {
