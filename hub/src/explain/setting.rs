@@ -140,6 +140,7 @@ impl InForce {
                 step: decision.step.clone(),
                 workloads: decision.workloads.clone(),
                 clusters: decision.clusters.clone(),
+                chosen: decision.chosen.clone(),
                 excluded: decision.excluded.clone(),
                 satisfied: decision.satisfied,
                 reasons: decision.reasons.clone(),

@@ -6,7 +6,7 @@ use super::{
     fleet::Fleet,
     history::History,
     labels::ClusterSet,
-    membership::members,
+    membership::{members, noted},
     overrides,
     previous::DIVIDED_ONCE,
     reasons::{self, Reasons},
@@ -450,8 +450,10 @@ impl<'a> Engine<'a> {
                 let members = members(self.request, selection, self.fleet, &draft.placed);
                 let overridden = overrides::decide(step.spec, selection, &members, self.fleet);
                 reasons::of_overrides(&mut draft.reasons, &overridden);
+                let chosen = noted(step, selection, self.fleet, &draft.workloads, &members);
                 StepDecision {
                     step: step.name.to_owned(),
+                    chosen,
                     workloads: draft.workloads,
                     clusters: members.iter().map(|c| self.fleet.name(c).to_owned()).collect(),
                     excluded: selection.exclusions(),

@@ -135,6 +135,8 @@ pub struct StepDecision {
     pub workloads: Vec<WorkloadDecision>,
     /// Member clusters, sorted.
     pub clusters: Vec<String>,
+    /// Clusters that `maxClusters` chose and that are neither members nor in a row of a workload, sorted.
+    pub chosen: Vec<String>,
     /// Clusters not chosen, by reason.
     pub excluded: Vec<Exclusion>,
     /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.

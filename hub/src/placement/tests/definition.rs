@@ -244,13 +244,15 @@ fn chosen_names(
     let limit = spec.max_clusters? as usize;
     let name = &case.steps[step].0;
     let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
+    let noted = case.previous.noted();
     let before = |c: &ClusterFacts| -> Option<u64> {
         let of_step = history.iter().filter(|((s, ..), _)| s == name);
         let counts: Vec<u64> = of_step
             .filter_map(|(_, counts)| counts.get(&c.name))
             .map(|n| u64::from(*n))
             .collect();
-        let member = enrolled.get(name).is_some_and(|names| names.contains(&c.name));
+        let own = [&enrolled, &noted].map(|of| of.get(name));
+        let member = own.into_iter().flatten().any(|names| names.contains(&c.name));
         (member || !counts.is_empty()).then(|| counts.iter().sum())
     };
     let kept = |c: &ClusterFacts| spec.rebalance == Rebalance::Never && before(c).is_some();
@@ -384,15 +386,19 @@ fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: 
             || !rules.any(|(other, _, _, rule)| case.steps[other].0 == *holder && selects(rule, cluster))
     };
     let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
+    let noted = case.previous.noted();
+    let noted = noted.get(&case.steps[step].0);
     let mut held = history.iter().filter(|((holder, ..), _)| counts(holder));
     let mut members = enrolled.iter().filter(|(holder, _)| counts(holder));
-    // A place among `maxClusters` is something to hold too: who has it has a row, if only of 0.
+    // A place among `maxClusters` is something to hold too: who has it has a row, if only of 0, or is noted.
     let mut own = history
         .iter()
         .filter(|((holder, ..), _)| *holder == case.steps[step].0);
     let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
         || members.any(|(_, names)| names.contains(&cluster.name))
-        || spec.max_clusters.is_some() && own.any(|(_, counts)| counts.contains_key(&cluster.name));
+        || spec.max_clusters.is_some()
+            && (own.any(|(_, counts)| counts.contains_key(&cluster.name))
+                || noted.is_some_and(|names| names.contains(&cluster.name)));
     let effect = strongest(case, spec, cluster);
     let open = cluster.reachable && effect.is_none();
     selects(rule, cluster)

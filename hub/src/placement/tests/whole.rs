@@ -560,6 +560,7 @@ proptest! {
             step: d.step.clone(),
             workloads: d.workloads.clone(),
             clusters: d.clusters.clone(),
+            chosen: d.chosen.clone(),
             frozen_weights: d.frozen_weights.clone(),
             ..Default::default()
         }).collect();
