@@ -249,8 +249,8 @@ async fn pods(world: &World) -> BTreeMap<String, (u64, Vec<String>, Vec<String>,
     for (cluster, (replicas, _)) in world.dispatched("app").await {
         let bundle = world.bundle(&cluster, "app").await.unwrap();
         let of = |kind: &str| {
-            let manifests = bundle.spec.workload.manifests.iter();
-            manifests.filter(|m| m["kind"] == kind).cloned().next()
+            let mut manifests = bundle.spec.workload.manifests.iter();
+            manifests.find(|m| m["kind"] == kind).cloned()
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let containers = of("Deployment").unwrap()["spec"]["template"]["spec"]["containers"].clone();

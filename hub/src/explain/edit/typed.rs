@@ -47,14 +47,11 @@ impl Source {
         };
         // A topology policy says which clusters, and nothing else.
         let rule_at = |rule| names_at(rule).filter(|_| setting.form(rule) != Form::Topology);
-        let one = |place: Place, value: Value| Some(vec![add(place, value)]);
+        let one = |place: Place, value: Value| Some(vec![add(place, &value)]);
         // What a step says as a whole is in each of its maps.
         let each = |step: usize, rest: &str, value: Value| {
             let maps = &self.steps.get(step)?.maps;
-            let all: Vec<_> = maps
-                .iter()
-                .map(|map| add(map.below(rest), value.clone()))
-                .collect();
+            let all: Vec<_> = maps.iter().map(|map| add(map.below(rest), &value)).collect();
             (!all.is_empty()).then_some(all)
         };
         let operations = match change {
@@ -119,9 +116,9 @@ impl Source {
                     object: self.name.clone(),
                     pointer: format!("/spec{pointer}"),
                 };
-                let mut all = vec![add(place(&counted.pointer), json!(replicas))];
+                let mut all = vec![add(place(&counted.pointer), &json!(replicas))];
                 if let Some((pointer, _)) = self.completions(workload, *replicas) {
-                    all.push(add(place(pointer), json!(replicas)));
+                    all.push(add(place(pointer), &json!(replicas)));
                 }
                 Some(all)
             }
@@ -149,7 +146,7 @@ impl Source {
 /// An operation of a JSON patch, and where it is.
 type Operation = (Place, Value);
 
-fn add(place: Place, value: Value) -> Operation {
+fn add(place: Place, value: &Value) -> Operation {
     let operation = json!({"op": "add", "path": place.pointer, "value": value});
     (place, operation)
 }

@@ -166,9 +166,11 @@ fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize)
     }
     let (divided, _) = runs.get(&at).copied().unwrap_or_default();
     let run_by = |workload: usize, step: usize| -> u32 {
-        let given = (0..=step).filter_map(|earlier| runs.get(&(earlier, workload)));
-        let given = given.map(|(divided, full)| *divided.max(full));
-        given.filter(|count| *count > 0).last().unwrap_or(0)
+        let given = (0..=step)
+            .rev()
+            .filter_map(|earlier| runs.get(&(earlier, workload)));
+        let mut given = given.map(|(divided, full)| *divided.max(full));
+        given.find(|count| *count > 0).unwrap_or(0)
     };
     let (step, workload) = at;
     let others = |step: usize| -> u32 {

@@ -21,18 +21,18 @@ fn case(steps: [Value; 2], web: u32, api: Option<u32>) -> Case {
     case
 }
 
-fn rules(rules: Value) -> Value {
+fn rules(rules: &Value) -> Value {
     json!({ "placement": rules })
 }
 
 /// Everything in full on these clusters.
 fn full(clusters: &[&str]) -> Value {
-    rules(json!([{ "clusters": clusters }]))
+    rules(&json!([{ "clusters": clusters }]))
 }
 
 /// So many on `a`.
 fn on_a(replicas: u32) -> Value {
-    rules(json!([{"clusters": ["a"], "replicas": replicas}]))
+    rules(&json!([{"clusters": ["a"], "replicas": replicas}]))
 }
 
 /// What each step gives `a`, workload by workload.
@@ -79,14 +79,9 @@ fn different_workloads_add_up_at_every_step_of_a_run() {
     let same = case([full(&["a"]), full(&["a", "b"])], 6, Some(6));
     assert_eq!(given(&same.place()), [[6, 4], [6, 4]]);
     // What grows later is kept free from the beginning; what shrinks gives room when it has shrunk.
-    let step = |web: u32| {
-        let own = json!({"name": "own", "clusters": ["a"], "replicas": web});
-        rules(json!([own]))
-    };
-    let grows = case([step(2), step(6)], 8, Some(8));
-    let rows = given(&grows.place());
-    assert_eq!(rows, [[2, 2], [6, 4]]);
-    let shrinks = case([step(6), step(2)], 8, Some(8));
+    let grows = case([on_a(2), on_a(6)], 8, Some(8));
+    assert_eq!(given(&grows.place()), [[2, 2], [6, 4]]);
+    let shrinks = case([on_a(6), on_a(2)], 8, Some(8));
     assert_eq!(given(&shrinks.place()), [[6, 4], [2, 2]]);
     // A step that gives nothing replaces nothing.
     let keeps = case([full(&["a"]), full(&["b"])], 6, Some(6));

@@ -519,7 +519,11 @@ fn the_selector_of_a_topology_policy_is_widened_where_it_is() {
 fn a_topology_policy_has_no_weights_and_no_tolerations() {
     let east = topology("east", &json!({"clusters": ["c1", "c2", "c3", "c4"]}));
     let tainted = changed(|cluster| cluster.spec.taints.push(taint("gpu", TaintEffect::NoSchedule)));
-    let kinds = check(&by_policies(&[east.clone()], tainted.clone()), "Tainted", "taint");
+    let kinds = check(
+        &by_policies(std::slice::from_ref(&east), tainted.clone()),
+        "Tainted",
+        "taint",
+    );
     assert_eq!(kinds, ["removeTaint"]);
     // Beside a placement policy there is a place for what the step says as a whole.
     let rest = |more: &Value| {
