@@ -60,6 +60,10 @@ pub struct DecisionSpec {
     /// The clusters that get a bundle (or keep theirs), sorted.
     #[serde(default)]
     pub clusters: Vec<String>,
+    /// Of a step with `maxClusters`: the clusters that it chose and that get nothing, because everything was divided before
+    /// they came, sorted. They keep their place among the chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<String>,
     /// Clusters that a rule matches and that are not chosen, counted by reason, sorted by reason. Clusters that no rule
     /// matches are counted by `plan` and `explain` only: in what is stored, every cluster that joins somewhere else
     /// would change it.

@@ -48,7 +48,10 @@ async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
         })
     })
     .await?;
-    for said in [planned, applied] {
+    // What is never carried out is not explained, whether the hub has it or not.
+    let explained = yard.ends(1, &["explain", "web"]).await?;
+    let proposed = yard.ends(1, &["explain", "web", "-f", "web.json"]).await?;
+    for said in [planned, applied, explained, proposed] {
         ensure!(
             said.contains(&format!("cause: {refusal}")),
             "{said}\n has not\n{refusal}"
@@ -57,6 +60,7 @@ async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
 
     let other = [&with("plan")[..], &["--tenancy", "open"]].concat();
     yard.ends(0, &other).await?;
+    yard.ends(0, &["explain", "web", "--tenancy", "open"]).await?;
     let allow = json!({"metadata": {"annotations": {
         "roundhouse.dev/allow-kinds": "ClusterRole.rbac.authorization.k8s.io"}}});
     let namespaces: Api<Namespace> = Api::all(yard.client.clone());
@@ -66,6 +70,7 @@ async fn what_the_hub_refuses_is_refused_before_it_is_sent() -> Result<()> {
         .context("an administrator allows it")?;
     yard.ends(0, &with("plan")).await?;
     yard.ends(0, &with("apply")).await?;
+    yard.ends(0, &["explain", "web"]).await?;
     Ok(())
 }
 
@@ -89,14 +94,16 @@ async fn a_plan_without_a_hub_is_judged_as_it_is_told() -> Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default",
         "annotations": {"roundhouse.dev/allow-kinds": "ClusterRole.rbac.authorization.k8s.io"}}});
     std::fs::write(home.path().join("namespace.json"), namespace.to_string())?;
-    let plan = ["plan", "--inventory", "fleet.yaml", "-f", "web.json"];
-    let strict = [&plan[..], &["--tenancy", "namespace"]].concat();
-    run(0, &plan).await?;
-    let refused = run(1, &strict).await?;
-    ensure!(
-        refused.contains("spec.components[0].properties.objects[0].kind: ClusterRole reader is not known to have a namespace"),
-        "{refused}"
-    );
-    run(0, &[&strict[..], &["-f", "namespace.json"]].concat()).await?;
+    for verb in [&["plan"][..], &["explain", "web"]] {
+        let open = [verb, &["--inventory", "fleet.yaml", "-f", "web.json"]].concat();
+        let strict = [&open[..], &["--tenancy", "namespace"]].concat();
+        run(0, &open).await?;
+        let refused = run(1, &strict).await?;
+        ensure!(
+            refused.contains("spec.components[0].properties.objects[0].kind: ClusterRole reader is not known to have a namespace"),
+            "{refused}"
+        );
+        run(0, &[&strict[..], &["-f", "namespace.json"]].concat()).await?;
+    }
     Ok(())
 }

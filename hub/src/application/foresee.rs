@@ -13,7 +13,7 @@ use crate::{
     dispatch::{Content, Observed, Plan, Share},
     placement::ClusterFacts,
     render::{self, ReplicaPaths},
-    tenancy::Rules,
+    tenancy::{Rules, Tenancy},
     workflow::{self, Limits, Reach, ResolvedPatch, Spec},
 };
 use jiff::Timestamp;
@@ -194,11 +194,6 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         .as_ref()
         .and_then(|stored| stored.status.latest_revision.as_ref());
     let variants = render::variants(proposal.namespace, proposal.name, &valid);
-    let rules = &snapshot.rules;
-    let violations = rules.violations(proposal.namespace, &valid, &rendered, &variants);
-    if !violations.is_empty() {
-        return Err(Unforeseen::Refused(violations));
-    }
     let recorded = render::with_variants(&rendered, &variants);
     let choice = revisions::choose(
         &application,
@@ -291,8 +286,22 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
 /// As [`foresee`].
 pub fn understand(snapshot: &Snapshot, proposal: &Proposal<'_>) -> Result<ValidApplication, Unforeseen> {
     let mut valid = validate(proposal.spec).map_err(Unforeseen::Refused)?;
+    admit(&snapshot.rules, proposal, &valid)?;
     resolve_placements(&snapshot.cache, proposal, &mut valid)?;
     Ok(valid)
+}
+
+/// Whether the application may contain what it does; where it goes does not matter to that.
+fn admit(rules: &Rules, proposal: &Proposal<'_>, valid: &ValidApplication) -> Result<(), Unforeseen> {
+    if rules.tenancy == Tenancy::Open {
+        return Ok(());
+    }
+    let rendered = render::render(proposal.namespace, proposal.name, valid);
+    let variants = render::variants(proposal.namespace, proposal.name, valid);
+    match rules.violations(proposal.namespace, valid, &rendered, &variants) {
+        none if none.is_empty() => Ok(()),
+        violations => Err(Unforeseen::Refused(violations)),
+    }
 }
 
 /// Puts the Placements in that the application refers to.
@@ -372,7 +381,7 @@ impl Request<'_> {
             valid: &delivery.valid,
             reach,
             workloads: &delivery.workloads,
-            rendered: &delivery.content.rendered,
+            content: &delivery.content,
             faults,
             patches: &self.patches,
             fleet,

@@ -8,9 +8,9 @@
 
 use super::{Key, fleet::Fleet, patching};
 use crate::{
-    dispatch::{Layer, Plan, overrides::without_target},
+    dispatch::{Content, Layer, Plan, overrides::without_target},
     placement::{self, PlacingStep, Previous, StepDecision, Workload, error_line, hash_of},
-    render::{self, Rendered},
+    render,
     workflow::{Reach, ResolvedPatch},
 };
 use jiff::Timestamp;
@@ -40,8 +40,8 @@ pub(super) struct Request<'a> {
     /// The application's stored Decisions, by step.
     pub(super) stored: &'a BTreeMap<String, Arc<Decision>>,
     pub(super) now: Timestamp,
-    /// What the application renders to: overrides have to name objects of it.
-    pub(super) rendered: &'a Rendered,
+    /// What the application renders to: overrides of a step have to name objects of it.
+    pub(super) content: &'a Content,
     /// Step -> what is wrong with its overrides on the manifests.
     pub(super) faults: &'a BTreeMap<String, Vec<OverrideError>>,
     /// Step -> changes that the run has come to know.
@@ -167,16 +167,17 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
         previous: &previous,
         now: request.now,
     };
-    let workloads_of = |component: &str| render::component_workloads(request.rendered, component);
-    let mut decisions = placement::by_component(&asked, &only, workloads_of, placement::place);
+    let workloads_of = |component: &str| render::component_workloads(&request.content.rendered, component);
+    let mut decisions = placement::place_by_component(&asked, &only, workloads_of);
     for (decision, step) in decisions.iter_mut().zip(&steps) {
-        let manifests = request.rendered.components.iter().flat_map(|c| &c.manifests);
+        let rendered = request.content.of(step.name);
+        let manifests = rendered.components.iter().flat_map(|c| &c.manifests);
         decision
             .override_errors
             .extend(without_target(&step.spec.overrides, manifests));
         if let Some(patches) = request.patches.get(step.name) {
             let before = step.spec.overrides.len();
-            let made = patching::overrides(request.rendered, patches, &decision.clusters, before);
+            let made = patching::overrides(rendered, patches, &decision.clusters, before);
             decision.overrides.extend(made);
         }
     }

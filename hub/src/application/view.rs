@@ -129,7 +129,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         fleet: &fleet,
         stored: &stored,
         now: known.now,
-        rendered: &delivery.content.rendered,
+        content: &delivery.content,
         faults: &BTreeMap::new(),
         patches: &patches,
     };

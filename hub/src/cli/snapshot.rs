@@ -6,7 +6,7 @@ use super::{
     documents::Place,
     hub::{Reader, own_labels, unreadable},
     proposals::{self, Kind, Proposed},
-    tenancy::{self, Said},
+    tenancy,
 };
 use crate::{
     application::Snapshot,
@@ -185,17 +185,9 @@ impl Seen {
         tenancy: Option<Tenancy>,
         namespaces: BTreeSet<&String>,
     ) -> Result<(), Failure> {
-        let tenancy = match tenancy {
-            Some(tenancy) => tenancy,
-            None => match tenancy::said(client).await? {
-                Said::Known(tenancy) => tenancy,
-                Said::Unknown(why) => {
-                    tenancy::not_judged(&why);
-                    return Ok(());
-                }
-            },
+        let Some(rules) = tenancy::of_hub(client, tenancy, namespaces).await? else {
+            return Ok(());
         };
-        let rules = tenancy::rules(client, tenancy, namespaces).await?;
         self.note_rules(&rules);
         self.snapshot.govern(rules);
         Ok(())

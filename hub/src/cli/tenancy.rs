@@ -1,4 +1,4 @@
-//! The tenancy by which a plan is judged: of a hub, as it says itself, or of files.
+//! The tenancy by which Applications are judged: of a hub, as it says itself, or of files.
 
 use super::{
     Failure,
@@ -19,67 +19,76 @@ use roundhouse_api::{application::validate, names::annotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What somebody who plans could read of a hub's rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said {
-    /// The hub says this.
-    Known(Tenancy),
-    /// It cannot be known; why.
-    Unknown(String),
-}
+/// What somebody could read of a hub, or why not.
+type Said<T> = Result<T, String>;
 
-/// What a hub says that its tenancy is.
+/// The rules of a hub for Applications in these namespaces; `given` counts in place of the tenancy that the hub says. Who
+/// may not read them is told on stderr that nothing was judged.
 ///
 /// # Errors
 /// The hub does not answer.
-pub(super) async fn said(client: &Client) -> Result<Said, Failure> {
+pub(super) async fn of_hub(
+    client: &Client,
+    given: Option<Tenancy>,
+    namespaces: BTreeSet<&String>,
+) -> Result<Option<Rules>, Failure> {
+    let tenancy = match given {
+        Some(tenancy) => Ok(tenancy),
+        None => said(client).await?,
+    };
+    let rules = match tenancy {
+        Ok(tenancy) => rules(client, tenancy, namespaces).await?,
+        Err(why) => Err(why),
+    };
+    if let Err(why) = &rules {
+        eprintln!("note: it is not judged whether the hub's tenancy admits this: {why}");
+    }
+    Ok(rules.ok())
+}
+
+/// What a hub says that its tenancy is.
+async fn said(client: &Client) -> Result<Said<Tenancy>, Failure> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let definition = match definitions.get_metadata_opt(APPLICATIONS).await {
         Ok(definition) => definition,
-        Err(Error::Api(answer)) if answer.code == 403 => return Ok(Said::Unknown(answer.message.clone())),
+        Err(Error::Api(answer)) if answer.code == 403 => return Ok(Err(answer.message.clone())),
         Err(error) => return Err(unreadable("the definition of Applications", error)),
     };
     let word = definition.and_then(|definition| definition.annotations().get(annotation::TENANCY).cloned());
     Ok(match word.as_deref().map(|word| (word, Tenancy::of(word))) {
-        Some((_, Some(tenancy))) => Said::Known(tenancy),
-        Some((word, None)) => Said::Unknown(format!("it is {word:?}, which this roundhouse does not know")),
-        None => Said::Unknown("no hub of this version has started there yet".to_owned()),
+        Some((_, Some(tenancy))) => Ok(tenancy),
+        Some((word, None)) => Err(format!("it is {word:?}, which this roundhouse does not know")),
+        None => Err("no hub of this version has started there yet".to_owned()),
     })
 }
 
-/// The rules of a hub for Applications in these namespaces. Namespaces are read only where they matter.
-///
-/// # Errors
-/// The hub does not answer.
-pub(super) async fn rules(
+/// The rules for Applications in these namespaces. Namespaces are read only where they matter.
+async fn rules(
     client: &Client,
     tenancy: Tenancy,
     namespaces: BTreeSet<&String>,
-) -> Result<Rules, Failure> {
+) -> Result<Said<Rules>, Failure> {
     let mut rules = Rules {
         tenancy,
         allowed: BTreeMap::new(),
     };
     if tenancy == Tenancy::Open {
-        return Ok(rules);
+        return Ok(Ok(rules));
     }
     let api: Api<Namespace> = Api::all(client.clone());
     for name in namespaces {
-        let namespace = api.get_metadata_opt(name).await;
-        let namespace =
-            namespace.map_err(|error| unreadable(&format!("what Namespace {name} allows"), error))?;
+        let namespace = match api.get_metadata_opt(name).await {
+            Ok(namespace) => namespace,
+            Err(Error::Api(answer)) if answer.code == 403 => return Ok(Err(answer.message.clone())),
+            Err(error) => return Err(unreadable(&format!("what Namespace {name} allows"), error)),
+        };
         if let Some(namespace) = namespace {
             rules
                 .allowed
                 .insert(name.clone(), AllowList::of(namespace.annotations()));
         }
     }
-    Ok(rules)
-}
-
-/// Says on stderr that a plan was not judged by the tenancy of the hub.
-pub(super) fn not_judged(why: &str) {
-    eprintln!("note: it is not judged whether the hub's tenancy admits this: {why}");
+    Ok(Ok(rules))
 }
 
 /// The rules of files: their Namespaces, which are taken out of the documents.

@@ -40,7 +40,7 @@ pub struct Content {
 
 impl Content {
     /// What the clusters of a step get.
-    fn of(&self, step: &str) -> &Rendered {
+    pub fn of(&self, step: &str) -> &Rendered {
         self.variants.get(step).unwrap_or(&self.rendered)
     }
 }

@@ -1,6 +1,6 @@
 //! What can be changed about a cluster or an application.
 
-use super::Setting;
+use super::{Form, Setting};
 use crate::placement::ClusterFacts;
 use roundhouse_api::{
     cluster::{TAINT_CORDONED, TAINT_UNAVAILABLE, TAINT_UNREACHABLE},
@@ -56,6 +56,18 @@ pub enum Change {
     AddName {
         /// Place of the step and of the rule in it.
         rule: (usize, usize),
+    },
+    /// A rule does not list the cluster by name any more.
+    RemoveName {
+        /// Place of the step and of the rule in it.
+        rule: (usize, usize),
+    },
+    /// A rule asks for a label no more.
+    Unrequire {
+        /// Place of the step and of the rule in it.
+        rule: (usize, usize),
+        /// Key of the label.
+        key: String,
     },
     /// The cluster has this weight in a rule.
     Weight {
@@ -129,6 +141,8 @@ impl Change {
             Change::Allocatable { .. } => "allocatable",
             Change::Tolerate { .. } => "tolerate",
             Change::AddName { .. } => "addName",
+            Change::RemoveName { .. } => "removeName",
+            Change::Unrequire { .. } => "unrequire",
             Change::Weight { .. } => "weight",
             Change::MaxClusters { .. } => "maxClusters",
             Change::MaxSkew { .. } => "maxSkew",
@@ -150,14 +164,16 @@ impl Change {
             | Change::Accept
             | Change::Join
             | Change::Reconnect => 0,
-            Change::AddName { .. } | Change::Weight { .. } => 1,
+            Change::AddName { .. } | Change::RemoveName { .. } | Change::Weight { .. } => 1,
             Change::Capacity(_)
             | Change::Allocatable { .. }
             | Change::Tolerate { .. }
             | Change::RebalanceOnChange { .. } => 2,
-            Change::Min { .. } | Change::Max { .. } | Change::MaxClusters { .. } | Change::MaxSkew { .. } => {
-                3
-            }
+            Change::Unrequire { .. }
+            | Change::Min { .. }
+            | Change::Max { .. }
+            | Change::MaxClusters { .. }
+            | Change::MaxSkew { .. } => 3,
             Change::Share { .. } => 4,
             Change::Replicas { .. } => 5,
         }
@@ -165,22 +181,18 @@ impl Change {
 
     /// Whether it changes the Application itself, which makes a new revision of it.
     fn revises(&self, setting: &Setting) -> bool {
-        let referred = |step: usize| setting.referred.get(step);
         match self {
             Change::Tolerate { step, .. }
             | Change::MaxClusters { step, .. }
             | Change::MaxSkew { step, .. }
-            | Change::RebalanceOnChange { step } => !referred(*step).is_some_and(|referred| referred.whole),
+            | Change::RebalanceOnChange { step } => setting.form_of(*step) != Form::Placement,
             Change::AddName { rule }
+            | Change::RemoveName { rule }
+            | Change::Unrequire { rule, .. }
             | Change::Weight { rule, .. }
             | Change::Share { rule, .. }
             | Change::Min { rule, .. }
-            | Change::Max { rule, .. } => {
-                let rules = referred(rule.0).map(|referred| &referred.rules);
-                !rules
-                    .and_then(|rules| rules.get(rule.1))
-                    .is_some_and(|referred| *referred)
-            }
+            | Change::Max { rule, .. } => setting.form(*rule) != Form::Placement,
             Change::Replicas { .. } => true,
             _ => false,
         }
@@ -247,6 +259,8 @@ impl Change {
             | Change::MaxSkew { step, .. }
             | Change::RebalanceOnChange { step } => (*step, None),
             Change::AddName { rule }
+            | Change::RemoveName { rule }
+            | Change::Unrequire { rule, .. }
             | Change::Weight { rule, .. }
             | Change::Share { rule, .. }
             | Change::Min { rule, .. }
@@ -272,6 +286,16 @@ impl Change {
         let bounds = rule.per_cluster.unwrap_or_default();
         match self {
             Change::AddName { .. } => rule.clusters.get_or_insert_default().push(cluster.to_owned()),
+            Change::RemoveName { .. } => {
+                if let Some(names) = &mut rule.clusters {
+                    names.retain(|name| name != cluster);
+                }
+            }
+            Change::Unrequire { key, .. } => {
+                if let Some(selector) = &mut rule.cluster_selector {
+                    selector.match_labels.remove(key);
+                }
+            }
             Change::Weight { weight, .. } => {
                 rule.weights.insert(cluster.to_owned(), *weight);
             }

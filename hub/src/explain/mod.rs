@@ -33,4 +33,4 @@ pub use conditions::{Condition, Mark, Reason, Share, StepAnswer, as_decided, con
 pub use edit::{Advice, Counted, Place, Source, StepSource};
 pub use flip::{Aim, Consequence, Flip, Moved, Search, search};
 pub use held::{Hold, Kept, holding};
-pub use setting::{Component, InForce, Referred, Setting, Step, in_force};
+pub use setting::{Component, Form, InForce, Setting, Step, Written, in_force};

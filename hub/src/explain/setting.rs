@@ -3,7 +3,7 @@
 use crate::{
     placement::{
         ClusterFacts, Inventory, PlacingStep, Previous, Request, Standing, StepDecision, Workload,
-        by_component, decision_hash, place, standing,
+        decision_hash, place_by_component, standing_by_component,
     },
     render::{self, Rendered},
 };
@@ -33,31 +33,62 @@ pub struct Setting {
     pub previous: Previous,
     /// The moment of the decision.
     pub now: Timestamp,
-    /// What of each step Placements say; a step without an entry is the Application's own.
-    pub referred: Vec<Referred>,
+    /// Which objects say what each step says; a step without an entry is the Application's own.
+    pub written: Vec<Written>,
 }
 
-/// What of a step Placements say: changing it makes no new revision of the application.
+/// Which objects say what a step says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Referred {
-    /// Whether Placements say what the step says as a whole.
-    pub whole: bool,
-    /// Whether a Placement says it, rule by rule.
-    pub rules: Vec<bool>,
+pub struct Written {
+    /// What says what the step says as a whole.
+    pub whole: Form,
+    /// What says each rule; one without an entry is the Application's own.
+    pub rules: Vec<Form>,
 }
 
-impl Referred {
-    fn of(deploy: &DeployStep) -> Referred {
-        let is_reference = |part: &PlacementPart| matches!(part.source, PlacementSource::Reference(_));
+/// What says something of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Form {
+    /// The Application itself.
+    #[default]
+    Application,
+    /// A Placement: changing it makes no new revision of the application.
+    Placement,
+    /// A topology policy of the Application: it says which clusters, and nothing else.
+    Topology,
+}
+
+impl Form {
+    fn of(part: &PlacementPart) -> Form {
+        match part.source {
+            PlacementSource::Inline(_) => Form::Application,
+            PlacementSource::Topology(_) => Form::Topology,
+            PlacementSource::Reference(_) => Form::Placement,
+        }
+    }
+}
+
+impl Written {
+    fn of(deploy: &DeployStep) -> Written {
         // One reference has the rules that the other parts do not have; how several share them is not known.
         let known: usize = deploy.parts.iter().map(rules_of).sum();
         let rest = deploy.placement.placement.len().saturating_sub(known);
-        let rules = deploy.parts.iter().flat_map(|part| match is_reference(part) {
-            true => vec![true; rest],
-            false => vec![false; rules_of(part)],
+        let rules = deploy.parts.iter().flat_map(|part| match Form::of(part) {
+            Form::Placement => vec![Form::Placement; rest],
+            form => vec![form; rules_of(part)],
         });
-        Referred {
-            whole: !deploy.parts.is_empty() && deploy.parts.iter().all(is_reference),
+        let mut whole = deploy
+            .parts
+            .iter()
+            .map(Form::of)
+            .filter(|form| *form != Form::Topology);
+        Written {
+            whole: match whole.next() {
+                None if deploy.parts.is_empty() => Form::Application,
+                None => Form::Topology,
+                Some(first) if whole.all(|form| form == first) => first,
+                Some(_) => Form::Application,
+            },
             rules: rules.collect(),
         }
     }
@@ -109,6 +140,7 @@ impl InForce {
                 step: decision.step.clone(),
                 workloads: decision.workloads.clone(),
                 clusters: decision.clusters.clone(),
+                chosen: decision.chosen.clone(),
                 excluded: decision.excluded.clone(),
                 satisfied: decision.satisfied,
                 reasons: decision.reasons.clone(),
@@ -163,13 +195,13 @@ impl Setting {
                 workloads: render::component_workloads(rendered, component),
             });
             let name = step.name.clone();
-            (Step { name, spec, only }, Referred::of(deploy))
+            (Step { name, spec, only }, Written::of(deploy))
         });
-        let (steps, referred) = steps.unzip();
+        let (steps, written) = steps.unzip();
         Setting {
             application,
             steps,
-            referred,
+            written,
             workloads: render::workloads(rendered),
             inventory: fleet.into_iter().collect(),
             previous: Previous::from_decisions_at(revision, stored.values().map(|decision| &decision.spec))
@@ -180,13 +212,12 @@ impl Setting {
 
     /// What placement answers.
     pub fn place(&self) -> Vec<StepDecision> {
-        self.ask(place)
+        self.ask(|request, only, workloads_of| place_by_component(request, only, workloads_of))
     }
 
     /// How a cluster stands in every step, in order; `None` if the fleet has no such cluster.
     pub fn standing(&self, cluster: &str) -> Option<Vec<Standing>> {
-        self.cluster(cluster)?;
-        Some(self.ask(|request| standing(request, cluster).unwrap_or_default()))
+        self.ask(|request, only, workloads_of| standing_by_component(request, only, workloads_of, cluster))
     }
 
     /// The facts of a cluster.
@@ -202,14 +233,28 @@ impl Setting {
         self.workloads.iter().filter(is_own)
     }
 
+    /// What says a rule, by its step and its place in it.
+    pub fn form(&self, (step, rule): (usize, usize)) -> Form {
+        let written = self.written.get(step).and_then(|step| step.rules.get(rule));
+        written.copied().unwrap_or_default()
+    }
+
+    /// What says what a step says as a whole.
+    pub fn form_of(&self, step: usize) -> Form {
+        self.written.get(step).map(|step| step.whole).unwrap_or_default()
+    }
+
     /// Replicas that a workload asks for; 0 if there is no such workload.
     pub fn replicas(&self, workload: &WorkloadRef) -> u32 {
         let found = self.workloads.iter().find(|known| known.key == *workload);
         found.map_or(0, |known| known.replicas)
     }
 
-    /// Asks as the controller does: for all steps that share their replicas together, and for others apart.
-    fn ask<T>(&self, question: impl Fn(&Request<'_>) -> Vec<T>) -> Vec<T> {
+    /// Asks as the controller does: with the one component that each step dispatches, and the workloads of each.
+    fn ask<T>(
+        &self,
+        question: impl Fn(&Request<'_>, &[Option<&str>], &dyn Fn(&str) -> BTreeSet<WorkloadRef>) -> T,
+    ) -> T {
         let steps: Vec<PlacingStep<'_>> = self
             .steps
             .iter()
@@ -233,6 +278,6 @@ impl Setting {
             previous: &self.previous,
             now: self.now,
         };
-        by_component(&request, &names, workloads_of, question)
+        question(&request, &names, &workloads_of)
     }
 }

@@ -21,6 +21,7 @@ impl StepDecision {
             cluster_count: u32::try_from(self.clusters.len()).unwrap_or(u32::MAX),
             workloads: self.workloads.clone(),
             clusters: self.clusters.clone(),
+            chosen: self.chosen.clone(),
             excluded: self.excluded.clone(),
             frozen_weights: self.frozen_weights.clone(),
             overrides: self.overrides.clone(),
@@ -46,7 +47,7 @@ pub fn matched(excluded: &[Exclusion]) -> impl Iterator<Item = &Exclusion> {
 }
 
 /// Lower-case hex sha256 over the canonical form of what was decided: workloads, members, exclusions of clusters that a
-/// rule matches, and where there are any, frozen weights, overrides with the labels that they name, and what is wrong
+/// rule matches, and where there are any, clusters that are chosen and get nothing, frozen weights, overrides with the labels that they name, and what is wrong
 /// with them.
 ///
 /// What depends on history (`previous`, `tie`, `bound`) is left out, so that deciding the same again has the same hash
@@ -68,6 +69,7 @@ pub fn hash_of(decision: &DecisionSpec) -> String {
         "workloads": workloads,
     });
     let more = [
+        ("chosen", json!(decision.chosen)),
         ("frozenWeights", json!(decision.frozen_weights)),
         ("overrides", json!(decision.overrides)),
         ("clusterLabels", json!(decision.cluster_labels)),

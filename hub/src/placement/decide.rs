@@ -6,11 +6,12 @@ use super::{
     fleet::Fleet,
     history::History,
     labels::ClusterSet,
-    membership::members,
+    membership::{members, noted},
     overrides,
     previous::DIVIDED_ONCE,
     reasons::{self, Reasons},
-    rule::{Room, Row, RuleDivision, RuleInput, divide_rule},
+    room::Room,
+    rule::{Row, RuleDivision, RuleInput, divide_rule},
     ties::{Tie, stable_hash},
     totals::{Claimant, Total, Totals, totals},
 };
@@ -38,41 +39,44 @@ pub(super) struct Placing<'a> {
 /// Total for every input, and the same bytes for the same input in whatever order its clusters and labels come. With
 /// percentages above 100 in sum, which validation refuses, rules shrink in their order and the decision is overcommitted.
 pub fn place(request: &Request<'_>) -> Vec<StepDecision> {
-    let fleet = Fleet::new(request);
-    let history = History::new(request.previous, &fleet);
-    let selections = select(request, &history, &fleet);
-    let mut engine = Engine {
-        request,
-        fleet: &fleet,
-        history: &history,
-        selections: &selections,
-        rules: rules(request.steps),
-        steps: request
-            .steps
-            .iter()
-            .map(|step| Draft::new(step, &fleet))
-            .collect(),
+    let places: Vec<usize> = (0..request.steps.len()).collect();
+    let mut all = place_all(&[(*request, &places)]);
+    all.pop().unwrap_or_default()
+}
+
+/// Decides requests of one application that differ in their steps and workloads, each for itself but for the clusters'
+/// room, which they share in order. Each comes with the places of its steps among those of all.
+pub(super) fn place_all(requests: &[(Request<'_>, &[usize])]) -> Vec<Vec<StepDecision>> {
+    let Some((first, _)) = requests.first() else {
+        return Vec::new();
     };
-    for (rule, clusters) in engine.rules.iter().zip(selections.iter().flat_map(|s| &s.rules)) {
-        let Some(draft) = engine.steps.get_mut(rule.step) else {
-            continue;
-        };
-        draft.satisfied &= rule.rule.allow_empty || !clusters.clusters.is_empty();
-        reasons::of_clusters(&mut draft.reasons, rule, clusters, &fleet);
+    let fleet = Fleet::new(first);
+    let history = History::new(first.previous, &fleet);
+    let selections = requests
+        .iter()
+        .map(|(request, _)| select(request, &history, &fleet));
+    let selections: Vec<Vec<Selection>> = selections.collect();
+    let engines = requests.iter().zip(&selections);
+    let mut engines: Vec<Engine<'_>> = engines
+        .map(|((request, places), selections)| Engine::new(request, places, &fleet, &history, selections))
+        .collect();
+    let steps = requests.iter().map(|(request, _)| request.steps.len()).sum();
+    let mut room = Room::new(&fleet, steps);
+    for engine in &engines {
+        engine.charge_standing(&mut room);
     }
-    let drafts = engine.steps.iter_mut().zip(request.steps.iter().zip(&selections));
-    for (draft, (step, selection)) in drafts {
-        reasons::of_choice(&mut draft.reasons, step, selection);
+    room.settle();
+    for engine in &mut engines {
+        for workload in engine.request.workloads {
+            engine.divide(workload, &mut room);
+        }
     }
-    let mut room = Room::new(&fleet);
-    for workload in request.workloads {
-        engine.charge_standing(workload, &mut room);
-    }
-    for workload in request.workloads {
-        engine.divide(workload, &mut room);
-    }
-    let mut decisions = engine.finish();
-    for (decision, selection) in decisions.iter_mut().zip(selections) {
+    let mut decisions: Vec<Vec<StepDecision>> = engines.into_iter().map(Engine::finish).collect();
+    let of_step = decisions
+        .iter_mut()
+        .flatten()
+        .zip(selections.into_iter().flatten());
+    for (decision, selection) in of_step {
         let frozen = selection.rules.into_iter().filter_map(|rule| rule.frozen);
         decision.frozen_weights = frozen.collect();
     }
@@ -116,6 +120,8 @@ impl Draft {
 
 struct Engine<'a> {
     request: &'a Request<'a>,
+    /// The places of its steps among those of the whole application.
+    places: &'a [usize],
     fleet: &'a Fleet<'a>,
     history: &'a History<'a>,
     selections: &'a [Selection],
@@ -123,27 +129,61 @@ struct Engine<'a> {
     steps: Vec<Draft>,
 }
 
-impl Engine<'_> {
-    /// Takes the room of what stands, before any workload is divided: one that comes earlier must not be given it.
-    fn charge_standing(&self, workload: &Workload, room: &mut Room) {
-        for (step, selection) in self.request.steps.iter().zip(self.selections) {
-            let Some(before) = self.request.previous.standing(step.name, workload) else {
+impl<'a> Engine<'a> {
+    fn new(
+        request: &'a Request<'a>,
+        places: &'a [usize],
+        fleet: &'a Fleet<'a>,
+        history: &'a History<'a>,
+        selections: &'a [Selection],
+    ) -> Self {
+        let drafts = request.steps.iter().map(|step| Draft::new(step, fleet));
+        let mut engine = Engine {
+            request,
+            places,
+            fleet,
+            history,
+            selections,
+            rules: rules(request.steps),
+            steps: drafts.collect(),
+        };
+        for (rule, clusters) in engine.rules.iter().zip(selections.iter().flat_map(|s| &s.rules)) {
+            let Some(draft) = engine.steps.get_mut(rule.step) else {
                 continue;
             };
-            // Divided, full count: the larger runs.
-            let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-            for row in &before.clusters {
-                let Some(cluster) = usable(&row.name, selection, self.fleet) else {
+            draft.satisfied &= rule.rule.allow_empty || !clusters.clusters.is_empty();
+            reasons::of_clusters(&mut draft.reasons, rule, clusters, fleet);
+        }
+        let drafts = engine.steps.iter_mut().zip(request.steps.iter().zip(selections));
+        for (draft, (step, selection)) in drafts {
+            reasons::of_choice(&mut draft.reasons, step, selection);
+        }
+        engine
+    }
+
+    /// Notes the room of what stands, before anything is divided: what comes first must not be given it.
+    fn charge_standing(&self, room: &mut Room) {
+        for workload in self.request.workloads {
+            let steps = self.request.steps.iter().zip(self.selections);
+            for ((step, selection), place) in steps.zip(self.places) {
+                let Some(before) = self.request.previous.standing(step.name, workload) else {
                     continue;
                 };
-                let (divided, full) = taken.entry(cluster).or_default();
-                match row.duplicate {
-                    true => *full = row.replicas.max(*full),
-                    false => *divided = divided.saturating_add(row.replicas),
+                // Divided, full count: the larger runs.
+                let mut taken: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+                for row in &before.clusters {
+                    let Some(cluster) = usable(&row.name, selection, self.fleet) else {
+                        continue;
+                    };
+                    let (divided, full) = taken.entry(cluster).or_default();
+                    match row.duplicate {
+                        true => *full = row.replicas.max(*full),
+                        false => *divided = divided.saturating_add(row.replicas),
+                    }
                 }
-            }
-            for (cluster, (divided, full)) in taken {
-                room.take(cluster, divided.max(full));
+                let runs = taken.into_iter();
+                let runs = runs.map(|(cluster, (divided, full))| (cluster, divided.max(full)));
+                room.stand(&workload.key, *place, runs);
             }
         }
     }
@@ -170,13 +210,16 @@ impl Engine<'_> {
             }
         }
         let totals = self.totals(workload, &fixed, held);
+        room.open(&workload.key);
         room.orphans = self.orphans(workload);
         // The step that placed divided replicas on a cluster last, and how many.
         let mut earlier: BTreeMap<usize, (usize, u32)> = BTreeMap::new();
         let several = self.request.steps.len() > 1;
         for (step, _) in fixed.iter().enumerate().filter(|(_, fixed)| !**fixed) {
+            let place = self.places.get(step).copied().unwrap_or(step);
+            room.begin(place);
             let divisions = self.divisions(workload, step, &totals, room);
-            let both = room.close();
+            let both = room.close(&workload.key, place);
             let (Some(draft), Some(selection)) = (self.steps.get_mut(step), self.selections.get(step)) else {
                 continue;
             };
@@ -201,6 +244,7 @@ impl Engine<'_> {
             reasons::of_both(&mut draft.reasons, workload, &both, self.fleet);
             draft.enter(&names, divisions, self.fleet);
         }
+        room.shut(&workload.key);
         if workload.once {
             self.order(&fixed);
         }
@@ -406,8 +450,10 @@ impl Engine<'_> {
                 let members = members(self.request, selection, self.fleet, &draft.placed);
                 let overridden = overrides::decide(step.spec, selection, &members, self.fleet);
                 reasons::of_overrides(&mut draft.reasons, &overridden);
+                let chosen = noted(step, selection, self.fleet, &draft.workloads, &members);
                 StepDecision {
                     step: step.name.to_owned(),
+                    chosen,
                     workloads: draft.workloads,
                     clusters: members.iter().map(|c| self.fleet.name(c).to_owned()).collect(),
                     excluded: selection.exclusions(),

@@ -1,49 +1,102 @@
 //! Steps that place together.
 
-use super::{Request, Workload};
+use super::{Request, Standing, StepDecision, Workload, decide::place_all, standing};
+use crate::placement::PlacingStep;
 use roundhouse_api::decision::WorkloadRef;
 use std::collections::BTreeSet;
 
-/// Asks once for all steps that dispatch the same component, with the workloads of that component, and once for all that
-/// dispatch every component, with all workloads: those share their replicas, others do not.
-///
-/// `only` is the one component that each step dispatches, `None` for all of them; `question` answers with one value per
-/// step that it is asked about. The answers are in the order of the steps.
-pub fn by_component<T>(
+/// Steps that share their replicas, by the order of the first of each: those that dispatch the same component, with the
+/// workloads of that component, and those that dispatch every component, with all workloads.
+struct Group<'a> {
+    /// Their places among all placing steps.
+    places: Vec<usize>,
+    steps: Vec<PlacingStep<'a>>,
+    workloads: Vec<Workload>,
+}
+
+impl<'a> Group<'a> {
+    fn request<'r>(&'r self, of: &Request<'r>) -> Request<'r>
+    where
+        'a: 'r,
+    {
+        Request {
+            steps: &self.steps,
+            workloads: &self.workloads,
+            ..*of
+        }
+    }
+}
+
+/// [`place`](super::place) for steps of which some dispatch a single component: `only` names it, `None` stands for all of
+/// them. They divide their workloads apart from others, and share the room of the clusters with them.
+pub fn place_by_component(
     request: &Request<'_>,
     only: &[Option<&str>],
     workloads_of: impl Fn(&str) -> BTreeSet<WorkloadRef>,
-    question: impl Fn(&Request<'_>) -> Vec<T>,
-) -> Vec<T> {
-    if only.iter().all(Option::is_none) {
-        return question(request);
-    }
-    let groups: BTreeSet<Option<&str>> = only.iter().copied().collect();
-    let mut answers: Vec<Option<T>> = request.steps.iter().map(|_| None).collect();
-    for group in groups {
-        let of_group = request.steps.iter().copied().enumerate();
-        let of_group = of_group.filter(|(index, _)| only.get(*index) == Some(&group));
-        let (places, steps): (Vec<usize>, Vec<_>) = of_group.unzip();
-        let workloads: Vec<Workload> = match group {
-            None => request.workloads.to_vec(),
-            Some(component) => {
-                let own = workloads_of(component);
-                let all = request.workloads.iter();
-                all.filter(|workload| own.contains(&workload.key))
-                    .cloned()
-                    .collect()
-            }
-        };
-        let of_group = question(&Request {
-            steps: &steps,
-            workloads: &workloads,
-            ..*request
+) -> Vec<StepDecision> {
+    let groups = groups(request, only, workloads_of);
+    let requests: Vec<(Request<'_>, &[usize])> = groups
+        .iter()
+        .map(|group| (group.request(request), group.places.as_slice()))
+        .collect();
+    in_order(&groups, place_all(&requests))
+}
+
+/// [`standing`] for steps of which some dispatch a single component; `None` if the cluster is not in the inventory.
+pub fn standing_by_component(
+    request: &Request<'_>,
+    only: &[Option<&str>],
+    workloads_of: impl Fn(&str) -> BTreeSet<WorkloadRef>,
+    cluster: &str,
+) -> Option<Vec<Standing>> {
+    let groups = groups(request, only, workloads_of);
+    let answers = groups
+        .iter()
+        .map(|group| standing(&group.request(request), cluster));
+    Some(in_order(&groups, answers.collect::<Option<Vec<_>>>()?))
+}
+
+fn groups<'a>(
+    request: &Request<'a>,
+    only: &[Option<&str>],
+    workloads_of: impl Fn(&str) -> BTreeSet<WorkloadRef>,
+) -> Vec<Group<'a>> {
+    let only = |place: usize| only.get(place).copied().flatten();
+    let mut groups: Vec<(Option<&str>, Group<'a>)> = Vec::new();
+    for (place, step) in request.steps.iter().enumerate() {
+        let of = only(place);
+        let at = groups.iter().position(|(known, _)| *known == of);
+        let at = at.unwrap_or_else(|| {
+            let all = request.workloads.iter();
+            let workloads = match of {
+                None => all.cloned().collect(),
+                Some(component) => {
+                    let own = workloads_of(component);
+                    all.filter(|workload| own.contains(&workload.key))
+                        .cloned()
+                        .collect()
+                }
+            };
+            let group = Group {
+                places: Vec::new(),
+                steps: Vec::new(),
+                workloads,
+            };
+            groups.push((of, group));
+            groups.len() - 1
         });
-        for (index, answer) in places.into_iter().zip(of_group) {
-            if let Some(place) = answers.get_mut(index) {
-                *place = Some(answer);
-            }
+        if let Some((_, group)) = groups.get_mut(at) {
+            group.places.push(place);
+            group.steps.push(*step);
         }
     }
-    answers.into_iter().flatten().collect()
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// The answers about the steps of all groups, in the order of the steps.
+fn in_order<T>(groups: &[Group<'_>], answers: Vec<Vec<T>>) -> Vec<T> {
+    let places = groups.iter().flat_map(|group| group.places.iter().copied());
+    let mut all: Vec<(usize, T)> = places.zip(answers.into_iter().flatten()).collect();
+    all.sort_by_key(|(place, _)| *place);
+    all.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -46,12 +46,21 @@ impl<'a> History<'a> {
 
     /// The clusters that had a bundle from a step, ascending.
     pub(super) fn members(&self, step: &str) -> impl Iterator<Item = usize> {
-        let places = self.previous.members.get(step).into_iter().flatten();
+        self.of_step(&self.previous.members, step)
+    }
+
+    /// The clusters that a step chose and gave nothing, ascending.
+    fn noted(&self, step: &str) -> impl Iterator<Item = usize> {
+        self.of_step(&self.previous.chosen, step)
+    }
+
+    fn of_step(&self, places: &'a BTreeMap<String, Vec<usize>>, step: &str) -> impl Iterator<Item = usize> {
+        let places = places.get(step).into_iter().flatten();
         places.filter_map(|place| self.present.get(*place).copied().flatten())
     }
 
     /// What each cluster had from a step in all; `None` where the step had not chosen it: a chosen one has a row, if only
-    /// of 0, or a bundle.
+    /// of 0, or a bundle, or it is noted as such.
     pub(super) fn chosen(&self, step: &str, fleet: &Fleet<'_>) -> Vec<Option<u64>> {
         let mut before = vec![None; fleet.len()];
         let mut add = |cluster: usize, count: u32| {
@@ -60,6 +69,7 @@ impl<'a> History<'a> {
             }
         };
         self.members(step).for_each(|cluster| add(cluster, 0));
+        self.noted(step).for_each(|cluster| add(cluster, 0));
         let of_step = self.assignments().filter(|(key, _)| key.0 == step);
         of_step
             .flat_map(|(_, counts)| counts)

@@ -8,6 +8,7 @@
 //! | `inventory`, `labels`, `fleet` | the fleet sorted and indexed, change by change |
 //! | `eligible`, `tolerance` | which clusters a step may use, until when, and why the others are not chosen |
 //! | `groups` | which steps share their replicas |
+//! | `room` | what of the clusters' capacity is left to a step |
 //! | `weights` | what clusters weigh in a rule, and which weights are frozen |
 //! | `spread` | which clusters `maxClusters` and `spread` choose |
 //! | `totals` | how many replicas each rule divides |
@@ -36,6 +37,7 @@ mod membership;
 mod overrides;
 mod previous;
 mod reasons;
+mod room;
 mod rule;
 mod sight;
 mod spread;
@@ -51,7 +53,7 @@ mod weights;
 pub use content::{decision_hash, hash_of, matched};
 pub use decide::place;
 pub use eligible::{Eligibility, NotChosen, eligibility};
-pub use groups::by_component;
+pub use groups::{place_by_component, standing_by_component};
 pub use inventory::Inventory;
 pub use overrides::error_line;
 pub use previous::Previous;
@@ -133,6 +135,8 @@ pub struct StepDecision {
     pub workloads: Vec<WorkloadDecision>,
     /// Member clusters, sorted.
     pub clusters: Vec<String>,
+    /// Clusters that `maxClusters` chose and that are neither members nor in a row of a workload, sorted.
+    pub chosen: Vec<String>,
     /// Clusters not chosen, by reason.
     pub excluded: Vec<Exclusion>,
     /// Whether every rule matched a cluster and nothing is unplaced but what no rule claims.

@@ -18,12 +18,14 @@ pub(super) type Divided = (String, WorkloadRef, String);
 /// Every cluster is named once; what was assigned refers to it by number, so that a decision looks its name up once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Previous {
-    /// The clusters that assignments and members speak of, ascending, each once.
+    /// The clusters that assignments, members and choices speak of, ascending, each once.
     pub(super) clusters: Vec<String>,
     /// What each rule gave: (place in `clusters`, replicas), ascending, each once.
     pub(super) assignments: BTreeMap<Divided, Vec<(usize, u32)>>,
     /// Step -> clusters that hold a bundle from it, as places in `clusters`, ascending, each once.
     pub(super) members: BTreeMap<String, Vec<usize>>,
+    /// Step -> clusters that it chose and gave nothing, in the same way.
+    pub(super) chosen: BTreeMap<String, Vec<usize>>,
     /// Workload -> (step, rule), or `None` for the remainder -> seats before shrinking; they settle ties between rules.
     /// A rule without an entry counts with the sum of its assignments.
     pub(super) totals: BTreeMap<WorkloadRef, BTreeMap<Option<(String, String)>, u32>>,
@@ -122,6 +124,11 @@ impl Previous {
         let members = numbered(names, decision.clusters.iter().map(String::as_str));
         self.members
             .insert(step.to_owned(), ascending(members, |a, b| a == b));
+        if !decision.chosen.is_empty() {
+            let chosen = numbered(names, decision.chosen.iter().map(String::as_str));
+            self.chosen
+                .insert(step.to_owned(), ascending(chosen, |a, b| a == b));
+        }
         for workload in decision.workloads {
             let mut by_rule: BTreeMap<&str, Vec<(usize, u32)>> = BTreeMap::new();
             let rows = numbered(names, workload.clusters.iter().map(|row| row.name.as_str()));
@@ -168,6 +175,7 @@ struct Past<'a> {
     step: &'a str,
     workloads: &'a [WorkloadDecision],
     clusters: &'a [String],
+    chosen: &'a [String],
     frozen: &'a [FrozenWeights],
 }
 
@@ -177,6 +185,7 @@ impl<'a> From<&'a DecisionSpec> for Past<'a> {
             step: &decision.step,
             workloads: &decision.workloads,
             clusters: &decision.clusters,
+            chosen: &decision.chosen,
             frozen: &decision.frozen_weights,
         }
     }
@@ -188,12 +197,13 @@ impl<'a> From<&'a StepDecision> for Past<'a> {
             step: &decision.step,
             workloads: &decision.workloads,
             clusters: &decision.clusters,
+            chosen: &decision.chosen,
             frozen: &decision.frozen_weights,
         }
     }
 }
 
-/// The clusters of members and rows, ascending, each once.
+/// The clusters of members, of a choice and of rows, ascending, each once.
 fn names<'a>(decisions: &[Past<'a>]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     let mut add = |name: &'a str| {
@@ -204,6 +214,7 @@ fn names<'a>(decisions: &[Past<'a>]) -> Vec<&'a str> {
     };
     for decision in decisions {
         decision.clusters.iter().for_each(|name| add(name));
+        decision.chosen.iter().for_each(|name| add(name));
         let rows = decision.workloads.iter().flat_map(|workload| &workload.clusters);
         rows.for_each(|row| add(&row.name));
     }

@@ -8,10 +8,10 @@ use super::{
     fleet::{Fleet, look_up},
     fraction::Fraction,
     labels::ClusterSet,
+    room::Room,
     webster::{Party, divide},
 };
 use roundhouse_api::placement::{Rebalance, Rule};
-use std::collections::BTreeMap;
 
 /// What bounds a cluster from above; of equal bounds, the first.
 #[derive(Debug, Clone, Copy)]
@@ -24,69 +24,6 @@ pub(super) enum Limit {
     Capacity,
     /// It keeps what it has and gets nothing more.
     NoAdditional,
-}
-
-/// What is left of the clusters' room, taken by rules and workloads in order.
-#[derive(Debug)]
-pub(super) struct Room {
-    /// Replicas that each cluster can still hold, where it reports that, besides those of the step at hand.
-    capacity: Vec<Option<u32>>,
-    /// What the step at hand gives each cluster of the workload: divided, and by duplicate rules. The larger runs.
-    given: Vec<(u32, u32)>,
-    /// For clusters that get nothing more: replicas of this workload that they hold from rules that are gone. All of
-    /// them go to the first rule that may use the cluster: shared, one rule's growth would shrink another.
-    pub(super) orphans: BTreeMap<usize, u32>,
-}
-
-impl Room {
-    /// All that the clusters report.
-    pub(super) fn new(fleet: &Fleet<'_>) -> Self {
-        Room {
-            capacity: fleet.clusters.iter().map(|facts| facts.capacity).collect(),
-            given: vec![(0, 0); fleet.len()],
-            orphans: BTreeMap::new(),
-        }
-    }
-
-    /// What a cluster can still hold of a rule: a full count contains what is divided.
-    fn left(&self, cluster: usize, duplicate: bool) -> Option<u32> {
-        let capacity = self.capacity.get(cluster).copied().flatten()?;
-        let (divided, _) = self.given.get(cluster).copied().unwrap_or_default();
-        Some(capacity.saturating_sub(if duplicate { 0 } else { divided }))
-    }
-
-    fn give(&mut self, cluster: usize, replicas: u32, duplicate: bool) {
-        if let Some((divided, full)) = self.given.get_mut(cluster) {
-            match duplicate {
-                true => *full = replicas.max(*full),
-                false => *divided = divided.saturating_add(replicas),
-            }
-        }
-    }
-
-    /// Takes room that is given once and for all.
-    pub(super) fn take(&mut self, cluster: usize, replicas: u32) {
-        if let Some(Some(left)) = self.capacity.get_mut(cluster) {
-            *left = left.saturating_sub(replicas);
-        }
-    }
-
-    /// Charges what the step gave of the workload, the larger count of each cluster. Returns the clusters that have both
-    /// kinds, with both counts.
-    pub(super) fn close(&mut self) -> Vec<(usize, u32, u32)> {
-        let mut both = Vec::new();
-        let clusters = self.capacity.iter_mut().zip(&mut self.given).enumerate();
-        for (cluster, (capacity, given)) in clusters {
-            let (divided, full) = std::mem::take(given);
-            if divided > 0 && full > 0 {
-                both.push((cluster, divided, full));
-            }
-            if let Some(left) = capacity {
-                *left = left.saturating_sub(divided.max(full));
-            }
-        }
-        both
-    }
 }
 
 /// One rule and what it divides.

@@ -3,6 +3,7 @@
 mod accepted;
 mod properties;
 mod traits;
+mod variants;
 
 use super::*;
 use roundhouse_api::{application::validate, hash};

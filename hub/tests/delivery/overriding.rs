@@ -218,3 +218,80 @@ async fn a_kind_is_divided_as_soon_as_a_definition_says_where_its_count_lives() 
         })
         .await;
 }
+
+/// Two placing steps that divide ten replicas, and an override policy that changes traits in the east.
+fn two_regions(traits: &Value) -> Value {
+    let mut components = web("nginx:1");
+    components[0]["properties"]["ports"] = json!([]);
+    components[0]["traits"] = json!([{"type": "env", "properties": {"env": {"LEVEL": "info"}}}]);
+    let share = |region: &str, replicas: &str| {
+        json!({"name": region, "type": "placement", "properties": {"placement": [
+        {"name": region, "clusterSelector": {"region": region}, "replicas": replicas}]}})
+    };
+    let mut east = share("east", "70%");
+    let target = json!({"kind": "Service", "name": "web"});
+    if traits != &json!([]) {
+        // Of what only the override brings.
+        east["properties"]["overrides"] =
+            json!([{"target": target, "patch": {"metadata": {"annotations": {"at": "${cluster.name}"}}}}]);
+    }
+    json!({"components": components, "policies": [east, share("west", "30%"),
+            {"name": "debug", "type": "override", "properties": {"components": [
+                {"name": "web", "properties": {}, "traits": traits}]}}],
+        "workflow": {"steps": [
+            {"name": "east", "type": "deploy", "properties": {"policies": ["east", "debug"]}},
+            {"name": "west", "type": "deploy", "properties": {"policies": ["west"]}}]}})
+}
+
+/// Cluster -> replicas, containers, variables of the first, and the annotation `at` of the Service.
+async fn pods(world: &World) -> BTreeMap<String, (u64, Vec<String>, Vec<String>, Option<String>)> {
+    let mut all = BTreeMap::new();
+    for (cluster, (replicas, _)) in world.dispatched("app").await {
+        let bundle = world.bundle(&cluster, "app").await.unwrap();
+        let of = |kind: &str| {
+            let mut manifests = bundle.spec.workload.manifests.iter();
+            manifests.find(|m| m["kind"] == kind).cloned()
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let containers = of("Deployment").unwrap()["spec"]["template"]["spec"]["containers"].clone();
+        let containers = containers.as_array().unwrap();
+        let names = containers.iter().map(|container| text(&container["name"]));
+        let variables = containers[0]["env"].as_array().into_iter().flatten();
+        let variables =
+            variables.map(|variable| format!("{}={}", text(&variable["name"]), text(&variable["value"])));
+        let service = of("Service").map(|service| text(&service["metadata"]["annotations"]["at"]));
+        all.insert(cluster, (replicas, names.collect(), variables.collect(), service));
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn traits_of_an_override_reach_the_clusters_of_its_step_only() {
+    let mut world = World::new(&[("c1", "east"), ("c3", "west")]).await;
+    let traits = json!([
+        {"type": "env", "properties": {"env": {"MODE": "debug"}}},
+        {"type": "sidecar", "properties": {"name": "log", "image": "fluentd:1"}},
+        {"type": "expose", "properties": {"port": [80]}}]);
+    world.apply("app", two_regions(&traits)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let strings = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let plain = |replicas: u64| (replicas, strings(&["web"]), strings(&["LEVEL=info"]), None);
+    let changed = (
+        7,
+        strings(&["web", "log"]),
+        strings(&["LEVEL=info", "MODE=debug"]),
+        Some("c1".to_owned()),
+    );
+    let expected = BTreeMap::from([("c1".to_owned(), changed), ("c3".to_owned(), plain(3))]);
+    assert_eq!(pods(&world).await, expected);
+    let before = world.rest().await;
+    world.stop_hub().await;
+    world.start_hub();
+    assert_eq!(world.rest().await, before, "rendered again it is the same");
+
+    // Without it the east is as the west.
+    world.apply("app", two_regions(&json!([]))).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let expected = BTreeMap::from([("c1".to_owned(), plain(7)), ("c3".to_owned(), plain(3))]);
+    assert_eq!(pods(&world).await, expected);
+}

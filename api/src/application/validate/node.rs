@@ -76,6 +76,11 @@ impl<'a> Node<'a> {
         self.findings.add(self.path.clone(), reason);
     }
 
+    /// Refuses what is elsewhere in the document.
+    pub(super) fn refuse_at(&self, path: Path, reason: impl Into<String>) {
+        self.findings.add(path, reason);
+    }
+
     /// The expressions that need not be compiled again.
     pub(super) fn compiled(&self) -> &'a Compiled {
         &self.findings.compiled

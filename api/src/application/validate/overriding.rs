@@ -1,13 +1,18 @@
-//! KubeVela's `override` policy: properties of components that differ for the clusters of a step.
+//! KubeVela's `override` policy: properties and traits of components that differ for the clusters of a step.
 //!
 //! The components are changed before they are rendered: maps merge, lists are replaced, `null` removes, and explicit zero
-//! values (0, "", false) do override. What could not be told apart afterwards from what placement decides is refused.
+//! values (0, "", false) do override; how traits are changed is said in [`changed`]. What could not be told apart
+//! afterwards from what placement decides is refused.
+
+mod changed;
 
 use super::{
     component,
     node::{Findings, Node, Object, Shape, choice},
+    path::Path,
 };
 use crate::application::ValidComponent;
+use changed::TraitChange;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -16,26 +21,30 @@ const OVERRIDE: Shape = Shape {
     refused: &[],
 };
 const COMPONENT: Shape = Shape {
-    known: &[&["name", "type", "properties"]],
-    refused: &[
-        (
-            "traits",
-            "traits are not supported yet: override the properties of the component instead",
-        ),
-        ("externalRevision", "externalRevision is not supported yet"),
-    ],
+    known: &[&["name", "type", "properties", "traits"]],
+    refused: &[("externalRevision", "externalRevision is not supported yet")],
 };
 
 /// What an override policy changes.
 #[derive(Debug, Clone)]
 pub(super) struct Override<'a> {
-    /// Component and the properties that are merged into its own, in order.
-    changes: Vec<(String, &'a Value)>,
+    /// Component and what changes in it, in order.
+    changes: Vec<(String, Change<'a>)>,
+}
+
+/// What one entry changes in a component.
+#[derive(Debug, Clone)]
+struct Change<'a> {
+    /// Merged into its own.
+    properties: Option<Node<'a>>,
+    /// Each of a type of its own.
+    traits: Vec<TraitChange<'a>>,
 }
 
 /// Reads the properties of an override policy, and tries it on the components of the application.
 pub(super) fn read<'a>(policy: &Object<'a>, spec: &Object<'a>) -> Option<Override<'a>> {
-    let what = "list the components and the properties that differ, such as [{name: web, properties: {image: nginx}}]";
+    let what = "list the components and the properties or traits that differ, such as [{name: web, properties: {image: \
+                nginx}}]";
     let object = policy.required("properties", what)?.object(&OVERRIDE)?;
     let components = spec.list("components");
     if let Some(selector) = object.optional("selector") {
@@ -51,8 +60,8 @@ pub(super) fn read<'a>(policy: &Object<'a>, spec: &Object<'a>) -> Option<Overrid
     Some(Override { changes })
 }
 
-/// One entry: the components that it selects, each with the properties.
-fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, &'a Value)> {
+/// One entry: the components that it selects, each with what changes in it.
+fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, Change<'a>)> {
     let Some(object) = node.object(&COMPONENT) else {
         return Vec::new();
     };
@@ -60,11 +69,17 @@ fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, 
     let pattern = pattern.filter(|name| !name.is_empty());
     let type_node = object.optional("type");
     let type_ = type_node.as_ref().and_then(|node| node.string());
-    let Some(properties) = object.required("properties", "list the properties that differ") else {
+    let list = object.optional("traits");
+    let traits = list.as_ref().map(changed::read_all);
+    let properties = object.optional("properties");
+    if properties.is_none() && traits.as_ref().is_none_or(|read| read.nothing) {
+        object.refuse("changes nothing: set the properties or the traits that differ");
         return Vec::new();
-    };
-    let Some(entries) = properties.entries() else {
-        return Vec::new();
+    }
+    let entries = match properties.as_ref().map(Node::entries) {
+        Some(None) => return Vec::new(),
+        Some(Some(entries)) => entries,
+        None => Vec::new(),
     };
     for (key, value) in &entries {
         if *key == "replicas" {
@@ -98,7 +113,7 @@ fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, 
             ));
             continue;
         }
-        if its_type == "k8s-objects" {
+        if let Some(properties) = properties.as_ref().filter(|_| its_type == "k8s-objects") {
             properties.refuse(format!(
                 "component {name:?} is of type k8s-objects, whose list of manifests would be replaced whole: use overrides of a placement, whose target names one manifest"
             ));
@@ -124,18 +139,46 @@ fn read_component<'a>(node: &Node<'a>, components: &[Node<'a>]) -> Vec<(String, 
             "no component is selected, and an override adds none: add it to components{known}"
         ));
     }
+    let change = Change {
+        properties,
+        traits: traits.map(|read| read.changes).unwrap_or_default(),
+    };
     let mut changes = Vec::new();
+    let mut said = BTreeSet::new();
     for (name, component) in selected {
-        if problems(component.value).is_empty()
-            && let Some(problem) = problems(&merged(component.value, &[properties.value])).first()
-        {
-            properties.refuse(format!(
-                "with these properties the component is refused: {problem}"
-            ));
+        let clear = change
+            .traits
+            .iter()
+            .all(|one| one.is_clear(&name, component.value));
+        if clear && problems(component.value).is_empty() {
+            let merged = merged(component.value, &[&change]);
+            for (path, reason) in problems(&merged) {
+                let (at, what) = change.place(&path, &merged, list.as_ref().unwrap_or(node));
+                // Of several components the first stands for all.
+                if said.insert(at.clone()) {
+                    node.refuse_at(
+                        at,
+                        format!("with these {what} the component is refused: {path}: {reason}"),
+                    );
+                }
+            }
         }
-        changes.push((name, properties.value));
+        changes.push((name, change.clone()));
     }
     changes
+}
+
+impl Change<'_> {
+    /// Where in the policy something is that makes a component wrong, and what of the component it changes. `otherwise`:
+    /// where the traits are, which may spoil what none of them names.
+    fn place(&self, path: &Path, merged: &Value, otherwise: &Node<'_>) -> (Path, &'static str) {
+        let of_trait = self.traits.iter().find_map(|one| one.place(path, merged));
+        match (of_trait, &self.properties) {
+            (Some(at), _) => (at, "traits"),
+            (None, Some(properties)) => (properties.path.clone(), "properties"),
+            (None, None) => (otherwise.path.clone(), "traits"),
+        }
+    }
 }
 
 fn selects(component: &Node<'_>, pattern: Option<&str>, type_: Option<&str>) -> bool {
@@ -179,9 +222,9 @@ pub(super) fn apply(
         .map(|component| {
             let name = component.value.get("name").and_then(Value::as_str);
             let changes = overrides.iter().flat_map(|o| &o.changes);
-            let own: Vec<&Value> = changes
+            let own: Vec<&Change<'_>> = changes
                 .filter(|(of, _)| Some(of.as_str()) == name)
-                .map(|(_, properties)| *properties)
+                .map(|(_, change)| change)
                 .collect();
             merged(component.value, &own)
         })
@@ -207,27 +250,31 @@ pub(super) fn apply(
     Some(read)
 }
 
-fn merged(component: &Value, changes: &[&Value]) -> Value {
+fn merged(component: &Value, changes: &[&Change<'_>]) -> Value {
     let mut component = component.clone();
     for change in changes {
-        if let Some(map) = component.as_object_mut() {
+        let Some(map) = component.as_object_mut() else {
+            continue;
+        };
+        if let Some(change) = &change.properties {
             let properties = map
                 .entry("properties")
                 .or_insert_with(|| Value::Object(Default::default()));
-            roundhouse_patch::json_merge(properties, change);
+            roundhouse_patch::json_merge(properties, change.value);
         }
+        changed::merge(map, &change.traits);
     }
     component
 }
 
-fn problems(component: &Value) -> Vec<String> {
+/// What is wrong with a component, with the path from its name on.
+fn problems(component: &Value) -> Vec<(Path, String)> {
     let findings = Findings::default();
     component::read(
         &Node::root(component, &title(component), &findings),
         &mut BTreeSet::new(),
     );
-    let all = findings.into_sorted().into_iter();
-    all.map(|(path, reason)| format!("{path}: {reason}")).collect()
+    findings.into_sorted()
 }
 
 fn title(component: &Value) -> String {

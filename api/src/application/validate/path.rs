@@ -1,5 +1,6 @@
 //! Paths of fields, such as `spec.components[0].properties.labels["a.b/c"]`.
 
+use serde_json::Value;
 use std::fmt;
 
 /// One step of a path. The order is that of a document: list entries by place, fields by key.
@@ -27,6 +28,27 @@ impl Path {
     /// The path of what is at `below` in this field.
     pub(super) fn join(&self, below: &Path) -> Path {
         Path(self.0.iter().chain(&below.0).cloned().collect())
+    }
+
+    /// The rest of a path that is below this one, or this one.
+    pub(super) fn below(&self, path: &Path) -> Option<Path> {
+        let rest = path.0.strip_prefix(self.0.as_slice())?;
+        Some(Path(rest.to_vec()))
+    }
+
+    /// As much of this path as there is in `value`, and whether that is all of it.
+    pub(super) fn within(&self, value: &Value) -> (Path, bool) {
+        let mut at = Some(value);
+        let there = self.0.iter().take_while(|segment| {
+            at = match segment {
+                Segment::Index(index) => at.and_then(|at| at.get(index)),
+                Segment::Key(key) => at.and_then(|at| at.get(key)),
+            };
+            at.is_some()
+        });
+        let there: Vec<Segment> = there.cloned().collect();
+        let whole = there.len() == self.0.len();
+        (Path(there), whole)
     }
 
     fn with(&self, segment: Segment) -> Path {

@@ -8,8 +8,7 @@ use super::{
     Failure, documents, hub,
     plan::saved,
     proposals::{self, Proposed},
-    snapshot,
-    tenancy::{self, Said},
+    snapshot, tenancy,
 };
 use kube::Client;
 use roundhouse_api::clock::{Clock, SystemClock};
@@ -90,15 +89,11 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Refuses what the tenancy of the hub does not admit, before anything is sent. A saved plan was judged, and the hub's
 /// tenancy is among what it depends on.
 async fn admitted(client: &Client, proposed: &[Proposed]) -> Result<(), Failure> {
-    let tenancy = match tenancy::said(client).await? {
-        Said::Known(tenancy) => tenancy,
-        Said::Unknown(why) => {
-            tenancy::not_judged(&why);
-            return Ok(());
-        }
-    };
     let namespaces = proposed.iter().map(|one| &one.namespace).collect();
-    tenancy::check(&tenancy::rules(client, tenancy, namespaces).await?, proposed)
+    match tenancy::of_hub(client, None, namespaces).await? {
+        Some(rules) => tenancy::check(&rules, proposed),
+        None => Ok(()),
+    }
 }
 
 /// A file of Applications where a saved plan is expected: says what to write instead.

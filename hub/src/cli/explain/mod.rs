@@ -8,7 +8,10 @@ mod structured;
 mod tests;
 
 use super::{Failure, format::Format, hub, terminal};
-use crate::explain::{self, Aim, Hold, Kept, Reason, Search, Setting, Source, StepAnswer};
+use crate::{
+    explain::{self, Aim, Hold, Kept, Reason, Search, Setting, Source, StepAnswer},
+    tenancy::Tenancy,
+};
 use roundhouse_api::{decision::DecisionSpec, names::ClusterName};
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
@@ -16,7 +19,8 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 ///
 /// Without --cluster: how the replicas of each workload come to their clusters, step by step and rule by rule. With
 /// --cluster: every condition in the order in which it is asked, the one that decides, and the smallest changes that
-/// would flip it. Nothing is written; every change that is named was tried out with the placement function itself.
+/// would flip it. Nothing is written; every change that is named was tried out with the placement function itself. What
+/// the hub does not accept is not explained: it says why, as `roundhouse plan` does.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Name of the application
@@ -40,6 +44,12 @@ pub(super) struct Args {
     /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
     #[arg(long, value_name = "F")]
     pub(super) kubeconfig: Option<PathBuf>,
+    /// Judge by this tenancy: what Applications may contain (see `roundhouse serve --help`) [default: what the hub says of
+    /// itself; with --inventory everything]
+    ///
+    /// With --inventory, Namespaces among the files say what they allow.
+    #[arg(long, value_enum, value_name = "T")]
+    pub(super) tenancy: Option<Tenancy>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(super) output: Format,

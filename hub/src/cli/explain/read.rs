@@ -7,6 +7,7 @@ use crate::{
         Failure, documents, hub, inventory,
         plan::last_taint,
         proposals::{self, Kind, Proposed},
+        tenancy,
     },
     dispatch::{Observed, removal::is_refused},
     explain::{Hold, InForce, Setting, Source, holding, in_force},
@@ -21,7 +22,7 @@ use roundhouse_api::{
     placement::{PlacementSpec, Rule},
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -32,15 +33,19 @@ const VIOLATIONS: usize = 10;
 pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
     let asked = (args.namespace != DEFAULT_NAMESPACE).then_some(args.namespace.as_str());
     documents::stdin_once(args.files.iter().chain(&args.inventory))?;
-    let proposed = match args.files.is_empty() {
+    let mut documents = match args.files.is_empty() {
         true => Vec::new(),
-        false => proposals::read(&args.files, asked)?,
+        false => documents::read(&args.files)?,
     };
+    let rules = (args.tenancy.filter(|_| args.inventory.is_some()))
+        .map(|tenancy| tenancy::of_documents(tenancy, &mut documents));
+    let proposed = proposals::of_documents(documents, asked)?;
     let (known, now) = match &args.inventory {
         Some(file) => {
             let clusters = inventory::read(file)?;
             let now = last_taint(&clusters);
-            let known = hub::Known::default();
+            let mut known = hub::Known::default();
+            known.snapshot.govern(rules.unwrap_or_default());
             clusters
                 .iter()
                 .for_each(|cluster| known.snapshot.put_cluster(cluster));
@@ -48,7 +53,11 @@ pub(super) async fn subject(args: &Args) -> Result<Subject, Failure> {
         }
         None => {
             let client = hub::connect(args.kubeconfig.as_deref()).await?;
-            let known = hub::read_decided(&client).await?;
+            let mut known = hub::read_decided(&client).await?;
+            let namespaces = BTreeSet::from([&args.namespace]);
+            if let Some(rules) = tenancy::of_hub(&client, args.tenancy, namespaces).await? {
+                known.snapshot.govern(rules);
+            }
             hub::read_own(&client, &known.snapshot, &args.namespace, &args.application).await?;
             (known, SystemClock.now())
         }

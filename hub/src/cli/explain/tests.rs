@@ -5,6 +5,7 @@ mod hands;
 mod holds;
 mod passed;
 mod random;
+mod tenancy;
 
 use super::{Args, Subject, arithmetic, cluster, read, structured, verdicts};
 use crate::{
@@ -30,6 +31,7 @@ fn args(output: Format) -> Args {
         files: Vec::new(),
         inventory: None,
         kubeconfig: None,
+        tenancy: None,
         output,
     }
 }

@@ -398,6 +398,45 @@ fn overrides_make_variants() {
     assert_eq!(paths, ["spec.template.spec.priorityClassName"]);
 }
 
+/// Offline and against a hub: what an override policy makes of traits shows on the clusters of its step.
+#[test]
+fn traits_of_override_policies_are_planned_for_their_clusters() {
+    let of = |traits: &str| {
+        let steps = ["east", "west"].map(|region| {
+            let policies = if region == "east" { "[east, log]" } else { "[west]" };
+            format!("    - {{name: {region}, type: deploy, properties: {{policies: {policies}}}}}\n")
+        });
+        let places = ["east", "west"].map(|region| {
+            format!(
+                "  - {{name: {region}, type: topology, properties: {{clusterLabelSelector: {{region: {region}}}}}}}\n"
+            )
+        });
+        format!(
+            "apiVersion: core.oam.dev/v1beta1\nkind: Application\nmetadata: {{name: shop}}\nspec:\n  components:\n  - {{name: \
+             web, type: webservice, properties: {{image: nginx}}}}\n  policies:\n{}  - {{name: log, type: override, \
+             properties: {{components: [{{name: web, traits: [{traits}]}}]}}}}\n  workflow:\n    steps:\n{}",
+            places.concat(),
+            steps.concat()
+        )
+    };
+    let (first, second) = (
+        of(
+            "{type: sidecar, properties: {name: log, image: \"fluentd:1\"}}, {type: expose, properties: {port: [80]}}",
+        ),
+        of("{type: sidecar, properties: {name: log, image: \"fluentd:2\"}}"),
+    );
+    let offline = planned(&first, FLEET);
+    let json: Value = serde_json::from_slice(&structured::bytes(&offline)).unwrap();
+    for bundle in json["bundles"].as_array().unwrap() {
+        let is_east = bundle["cluster"].as_str().unwrap().starts_with("east");
+        let manifests = bundle["manifests"].as_array().unwrap();
+        assert_eq!(manifests.len(), if is_east { 2 } else { 1 }, "{bundle}");
+        assert_eq!(bundle.to_string().contains("fluentd:1"), is_east);
+    }
+    let changed = drawn(&second, &delivered(&first, FLEET), Against::Bundles);
+    insta::assert_snapshot!("override_traits_table", table::draw(&changed, &SCREEN));
+}
+
 #[test]
 fn colours_change_nothing_but_colours() {
     let drawn = drawn(

@@ -2,7 +2,7 @@
 
 use super::{Candidate, MAX_MATCHES, Offer, Subject};
 use crate::{
-    explain::{Change, change::is_the_hubs, conditions},
+    explain::{Change, Form, change::is_the_hubs, conditions},
     placement::Standing,
 };
 use roundhouse_api::{
@@ -29,14 +29,15 @@ impl Subject<'_> {
                 false => Change::Join,
             })];
         }
-        let tolerate = Change::Tolerate {
-            step: self.step,
-            taint: (*taint).clone(),
-        };
-        vec![
-            Candidate::one(Change::RemoveTaint((*taint).clone())),
-            Candidate::one(tolerate),
-        ]
+        let mut all = vec![Candidate::one(Change::RemoveTaint((*taint).clone()))];
+        // Topology policies alone have no place for tolerations.
+        if self.setting.form_of(self.step) != Form::Topology {
+            all.push(Candidate::one(Change::Tolerate {
+                step: self.step,
+                taint: (*taint).clone(),
+            }));
+        }
+        all
     }
 
     /// Further up in the order of `maxClusters`, or a longer order.

@@ -1,7 +1,7 @@
 //! Ways to a replica of what is divided: a larger claim, a larger total, a wider bound.
 
 use super::{Candidate, Range, Subject};
-use crate::explain::Change;
+use crate::explain::{Change, Form};
 use roundhouse_api::{
     names::is_bookkeeping,
     placement::{ReplicaShare, Rule, WeightBy},
@@ -23,6 +23,8 @@ const WHOLE: u32 = 100;
 impl Subject<'_> {
     pub(super) fn weights(&self) -> Vec<Candidate> {
         let of_rule = |(rule, spec): ((usize, usize), &Rule)| match &spec.weight_by {
+            // A topology policy has no weights.
+            _ if self.setting.form(rule) == Form::Topology => None,
             None => {
                 let weight = spec.weights.get(&self.facts.name).copied().unwrap_or(1);
                 Some(Candidate::least(

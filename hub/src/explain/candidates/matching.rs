@@ -1,7 +1,7 @@
 //! Ways to make a rule match: the labels and the name that the cluster lacks.
 
 use super::{Candidate, MAX_MATCHES, Offer, Subject};
-use crate::explain::{Change, change::keys};
+use crate::explain::{Change, Form, change::keys};
 use roundhouse_api::{
     names::is_bookkeeping,
     placement::{ClusterSelector, Operator, ReplicaShare, Rule},
@@ -24,7 +24,11 @@ impl Subject<'_> {
                 None => (vec![Vec::new()], false),
             };
             cut |= more;
-            for labels in labels {
+            // Whom else a topology policy lets in takes nothing from anybody: it divides nothing.
+            let wider = rule.cluster_selector.as_ref();
+            let wider = wider.filter(|_| self.setting.form(place) == Form::Topology);
+            let wider = wider.map(|selector| self.unrequire(place, selector));
+            for labels in labels.into_iter().chain(wider) {
                 let changes: Vec<Change> = labels.into_iter().chain(name.clone()).collect();
                 let known = ways.iter_mut().find(|(_, known)| *known == changes);
                 match known {
@@ -42,6 +46,18 @@ impl Subject<'_> {
             all: ways.map(|(_, changes)| Candidate::Fixed(changes)).collect(),
             cut,
         }
+    }
+
+    /// A selector without the labels that the cluster lacks.
+    fn unrequire(&self, rule: (usize, usize), selector: &ClusterSelector) -> Vec<Change> {
+        let wanted = selector.match_labels.iter();
+        let lacking = wanted.filter(|(key, value)| self.facts.labels.get(*key) != Some(value));
+        lacking
+            .map(|(key, _)| Change::Unrequire {
+                rule,
+                key: key.clone(),
+            })
+            .collect()
     }
 
     /// Ways to satisfy a selector, and whether there are more; none if no label can.

@@ -124,6 +124,17 @@ pub(super) fn to_exclude(subject: &Subject<'_>) -> Vec<Candidate> {
         effect: TaintEffect::NoExecute,
         time_added: None,
     })));
+    // A list without a name selects nothing, and is refused.
+    let lists = |rule: &Rule| rule.clusters.as_ref().is_some_and(|names| names.len() > 1);
+    let named: Vec<(usize, usize)> = subject
+        .own_rules()
+        .filter(|(_, rule)| lists(rule))
+        .map(|(rule, _)| rule)
+        .collect();
+    if !named.is_empty() {
+        let unlisted = named.into_iter().map(|rule| Change::RemoveName { rule });
+        all.push(Candidate::Fixed(unlisted.collect()));
+    }
     let weights = subject
         .own_rules()
         .filter(|(_, rule)| rule.replicas.is_some() && rule.weight_by.is_none());

@@ -30,8 +30,10 @@ pub struct Source {
 pub struct StepSource {
     /// The maps that hold the placement's fields: they all have to say the same.
     pub maps: Vec<Place>,
-    /// Each rule, in order; `None` for one that is written in another form.
+    /// Each rule, in order: the map that has its fields, which for a topology policy are its properties.
     pub rules: Vec<Option<Place>>,
+    /// The selector of each rule that is a topology policy with one.
+    pub selectors: Vec<Option<Place>>,
 }
 
 /// One thing to do.
@@ -156,15 +158,30 @@ fn step_source(name: &str, spec: &Value, deploy: &DeployStep) -> StepSource {
                 object: name.clone(),
                 pointer: "/spec".to_owned(),
             }),
-            (PlacementSource::Topology(_), _) => None,
+            (PlacementSource::Topology(_), name) => {
+                let at = name.as_deref().and_then(policy);
+                let selector = at.as_ref().and_then(|at| selector(spec, at));
+                source.rules.push(at);
+                source.selectors.push(selector);
+                continue;
+            }
             (PlacementSource::Inline(_), Some(name)) => policy(name),
             (PlacementSource::Inline(_), None) => Some(in_application(pointer(&deploy.path))),
         };
         let rules = (0..count).map(|at| map.as_ref().map(|map| map.below(&format!("placement/{at}"))));
         source.rules.extend(rules);
+        source.selectors.resize(source.rules.len(), None);
         source.maps.extend(map);
     }
     source
+}
+
+/// The selector in the properties of a topology policy, under its name or its old one.
+fn selector(spec: &Value, properties: &Place) -> Option<Place> {
+    let written = spec.pointer(properties.pointer.strip_prefix("/spec")?)?;
+    let fields = ["clusterLabelSelector", "clusterSelector"].into_iter();
+    let mut there = fields.filter(|field| written.get(field).is_some_and(Value::is_object));
+    there.next().map(|field| properties.below(field))
 }
 
 /// The JSON pointer of a path such as `spec.workflow.steps[0].properties`.

@@ -2,7 +2,7 @@
 
 use super::Source;
 use crate::{
-    explain::{Change, Setting},
+    explain::{Change, Form, Setting},
     words,
 };
 use roundhouse_api::cluster::TAINT_CORDONED;
@@ -18,6 +18,8 @@ impl Source {
                 .and_then(|step| step.spec.placement.get(index));
             let rule = rule.map_or_else(String::new, |rule| rule.name_or_index(index));
             match setting.steps.len() {
+                // Its rule has the name of the policy.
+                _ if setting.form((at, index)) == Form::Topology => format!("policy {rule}"),
                 1 => format!("rule {rule}"),
                 _ => format!("rule {rule} of step {}", step(at)),
             }
@@ -49,6 +51,8 @@ impl Source {
                 format!("tolerate taint {} in step {}", words::taint(taint), step(*at))
             }
             Change::AddName { rule: at } => format!("list it under clusters of {}", rule(*at)),
+            Change::RemoveName { rule: at } => format!("take it off clusters of {}", rule(*at)),
+            Change::Unrequire { rule: at, key } => format!("ask for no label {key} in {}", rule(*at)),
             Change::Weight { rule: at, weight } => {
                 let now = now(*at)
                     .and_then(|rule| rule.weights.get(cluster))

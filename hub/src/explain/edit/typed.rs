@@ -2,7 +2,7 @@
 
 use super::{Place, Source};
 use crate::{
-    explain::{Change, Setting, change::toleration},
+    explain::{Change, Form, Setting, change::toleration},
     words,
 };
 use roundhouse_api::cluster::TAINT_CORDONED;
@@ -41,22 +41,40 @@ impl Source {
     }
 
     fn patch(&self, change: &Change, setting: &Setting, cluster: &str) -> Option<String> {
-        let rule_at = |(step, rule): (usize, usize)| {
+        let names_at = |(step, rule): (usize, usize)| {
             let place = self.steps.get(step)?.rules.get(rule)?.clone()?;
             Some((place, setting.steps.get(step)?.spec.placement.get(rule)?))
         };
-        let one = |place: Place, value: Value| Some(vec![(place, value)]);
+        // A topology policy says which clusters, and nothing else.
+        let rule_at = |rule| names_at(rule).filter(|_| setting.form(rule) != Form::Topology);
+        let one = |place: Place, value: Value| Some(vec![add(place, &value)]);
         // What a step says as a whole is in each of its maps.
         let each = |step: usize, rest: &str, value: Value| {
             let maps = &self.steps.get(step)?.maps;
-            let all: Vec<_> = maps.iter().map(|map| (map.below(rest), value.clone())).collect();
+            let all: Vec<_> = maps.iter().map(|map| add(map.below(rest), &value)).collect();
             (!all.is_empty()).then_some(all)
         };
-        let additions = match change {
+        let operations = match change {
             Change::AddName { rule } => {
-                let (at, now) = rule_at(*rule)?;
+                let (at, now) = names_at(*rule)?;
                 now.clusters.as_ref()?;
                 one(at.below("clusters/-"), json!(cluster))
+            }
+            Change::RemoveName { rule } => {
+                let (at, now) = names_at(*rule)?;
+                let index = now.clusters.as_ref()?.iter().position(|name| name == cluster)?;
+                let at = at.below(&format!("clusters/{index}"));
+                // Somebody may have changed the list since.
+                let test = json!({"op": "test", "path": at.pointer, "value": cluster});
+                Some(vec![(at.clone(), test), remove(at)])
+            }
+            Change::Unrequire {
+                rule: (step, rule),
+                key,
+            } => {
+                let at = self.steps.get(*step)?.selectors.get(*rule)?.clone()?;
+                let key = key.replace('~', "~0").replace('/', "~1");
+                Some(vec![remove(at.below(&key))])
             }
             Change::Weight { rule, weight } => {
                 let (at, now) = rule_at(*rule)?;
@@ -98,17 +116,16 @@ impl Source {
                     object: self.name.clone(),
                     pointer: format!("/spec{pointer}"),
                 };
-                let mut all = vec![(place(&counted.pointer), json!(replicas))];
+                let mut all = vec![add(place(&counted.pointer), &json!(replicas))];
                 if let Some((pointer, _)) = self.completions(workload, *replicas) {
-                    all.push((place(pointer), json!(replicas)));
+                    all.push(add(place(pointer), &json!(replicas)));
                 }
                 Some(all)
             }
             _ => None,
         };
         let mut objects: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
-        for (place, value) in additions? {
-            let operation = json!({"op": "add", "path": place.pointer, "value": value});
+        for (place, operation) in operations? {
             objects
                 .entry((place.kind, place.object))
                 .or_default()
@@ -124,4 +141,17 @@ impl Source {
         });
         Some(commands.collect::<Vec<_>>().join(" && "))
     }
+}
+
+/// An operation of a JSON patch, and where it is.
+type Operation = (Place, Value);
+
+fn add(place: Place, value: &Value) -> Operation {
+    let operation = json!({"op": "add", "path": place.pointer, "value": value});
+    (place, operation)
+}
+
+fn remove(place: Place) -> Operation {
+    let operation = json!({"op": "remove", "path": place.pointer});
+    (place, operation)
 }

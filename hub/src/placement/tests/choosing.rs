@@ -1,10 +1,13 @@
 //! `maxClusters`, `spread` and taints that are tolerated for a time.
 
 use super::fixture::{Case, cluster, counts, numbers};
-use crate::placement::{ClusterFacts, Inventory, PlacingStep, StepDecision, next_change};
+use crate::placement::{ClusterFacts, Inventory, PlacingStep, Previous, StepDecision, next_change};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::placement::{PlacementSpec, Taint, TaintEffect};
+use roundhouse_api::{
+    decision::DecisionSpec,
+    placement::{PlacementSpec, Taint, TaintEffect},
+};
 use serde_json::{Value, json};
 
 /// `a1` is cluster a1 in region a.
@@ -166,6 +169,62 @@ fn a_chosen_cluster_without_replicas_keeps_its_place_when_it_falls_silent() {
     // What takes replicas away takes the place away too, and nobody holds one who never had it.
     case.clusters[2].taints[0].effect = TaintEffect::NoExecute;
     assert_eq!(counts(&case.place()), [row("e1", 1), row("e2", 1)]);
+}
+
+/// Region b has two clusters only because region c has one: that one got nothing, since the Job was divided before it came.
+#[test]
+fn a_cluster_that_came_after_everything_was_divided_keeps_its_place() {
+    let mut case = Case::new(spread(4, 1, "DoNotSchedule"), 3, fleet(&["a1", "b1", "b2"]));
+    case.workloads[0].key.kind = "Job".to_owned();
+    case.workloads[0].once = true;
+    let mut stored = Vec::new();
+    let mut decide = |change: &dyn Fn(&mut Case)| {
+        change(&mut case);
+        case.previous = Previous::from_decisions_at("v1", &stored);
+        let decisions = case.place();
+        let spec = DecisionSpec {
+            revision: "v1".to_owned(),
+            ..decisions[0].to_spec()
+        };
+        stored = vec![spec];
+        decisions
+    };
+    let one = |name: &str| row(name, 1);
+    let divided = [one("a1"), one("b1"), one("b2")];
+    let first = decide(&|_| {});
+    assert_eq!(
+        (counts(&first), &first[0].chosen[..]),
+        (divided.to_vec(), &[][..])
+    );
+    let joined = decide(&|case| case.clusters.extend(fleet(&["c1"])));
+    assert_eq!(
+        (counts(&joined), &joined[0].chosen[..]),
+        (divided.to_vec(), &["c1".to_owned()][..])
+    );
+    assert_ne!(joined[0].to_spec().hash, first[0].to_spec().hash, "it is written");
+    assert_eq!(
+        joined[0].clusters,
+        ["a1", "b1", "b2"],
+        "it gets no bundle for that"
+    );
+    let again = decide(&|_| {});
+    assert_eq!(
+        again[0].to_spec().hash,
+        joined[0].to_spec().hash,
+        "and written once"
+    );
+    // Losing contact with it moves nothing of the others.
+    let silent = decide(&|case| case.clusters[3].reachable = false);
+    assert_eq!(counts(&silent), divided);
+    assert_eq!(
+        (silent[0].satisfied, &silent[0].chosen),
+        (true, &joined[0].chosen)
+    );
+    // What takes replicas away takes the place away too.
+    let gone = decide(&|case| {
+        case.clusters.pop();
+    });
+    assert!(gone[0].chosen.is_empty());
 }
 
 #[test]

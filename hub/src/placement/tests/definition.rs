@@ -150,7 +150,8 @@ pub(super) fn by_definition(case: &Case, hash: impl Fn(&str) -> u64) -> (Placed,
 }
 
 /// What a cluster can still hold of a rule. Of one step and workload it runs what is divided or the full count,
-/// whichever is more, so that to either the other takes no room.
+/// whichever is more, so that to either the other takes no room; of one workload it runs what the last step gave that gave
+/// any, so that what other workloads run is told for each step that a run comes to.
 fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize), rule: &Rule) -> u32 {
     let Some(capacity) = cluster.capacity else {
         return u32::MAX;
@@ -163,10 +164,22 @@ fn room(case: &Case, placed: &Placed, cluster: &ClusterFacts, at: (usize, usize)
             None => *full = *count.max(full),
         }
     }
-    let (divided, _) = runs.remove(&at).unwrap_or_default();
-    let others: u32 = runs.values().map(|(divided, full)| divided.max(full)).sum();
+    let (divided, _) = runs.get(&at).copied().unwrap_or_default();
+    let run_by = |workload: usize, step: usize| -> u32 {
+        let given = (0..=step)
+            .rev()
+            .filter_map(|earlier| runs.get(&(earlier, workload)));
+        let mut given = given.map(|(divided, full)| *divided.max(full));
+        given.find(|count| *count > 0).unwrap_or(0)
+    };
+    let (step, workload) = at;
+    let others = |step: usize| -> u32 {
+        let others = (0..case.workloads.len()).filter(|other| *other != workload);
+        others.map(|other| run_by(other, step)).sum()
+    };
+    let most = (step..case.steps.len()).map(others).max().unwrap_or(0);
     let own = if rule.replicas.is_some() { divided } else { 0 };
-    capacity - others - own
+    capacity - most - own
 }
 
 fn rules(case: &Case) -> impl Iterator<Item = (usize, usize, &PlacementSpec, &Rule)> {
@@ -233,13 +246,15 @@ fn chosen_names(
     let limit = spec.max_clusters? as usize;
     let name = &case.steps[step].0;
     let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
+    let noted = case.previous.noted();
     let before = |c: &ClusterFacts| -> Option<u64> {
         let of_step = history.iter().filter(|((s, ..), _)| s == name);
         let counts: Vec<u64> = of_step
             .filter_map(|(_, counts)| counts.get(&c.name))
             .map(|n| u64::from(*n))
             .collect();
-        let member = enrolled.get(name).is_some_and(|names| names.contains(&c.name));
+        let own = [&enrolled, &noted].map(|of| of.get(name));
+        let member = own.into_iter().flatten().any(|names| names.contains(&c.name));
         (member || !counts.is_empty()).then(|| counts.iter().sum())
     };
     let kept = |c: &ClusterFacts| spec.rebalance == Rebalance::Never && before(c).is_some();
@@ -373,15 +388,19 @@ fn usable(case: &Case, step: usize, spec: &PlacementSpec, rule: &Rule, cluster: 
             || !rules.any(|(other, _, _, rule)| case.steps[other].0 == *holder && selects(rule, cluster))
     };
     let (history, enrolled) = (case.previous.assigned(), case.previous.enrolled());
+    let noted = case.previous.noted();
+    let noted = noted.get(&case.steps[step].0);
     let mut held = history.iter().filter(|((holder, ..), _)| counts(holder));
     let mut members = enrolled.iter().filter(|(holder, _)| counts(holder));
-    // A place among `maxClusters` is something to hold too: who has it has a row, if only of 0.
+    // A place among `maxClusters` is something to hold too: who has it has a row, if only of 0, or is noted.
     let mut own = history
         .iter()
         .filter(|((holder, ..), _)| *holder == case.steps[step].0);
     let holds = held.any(|(_, counts)| counts.get(&cluster.name).is_some_and(|count| *count > 0))
         || members.any(|(_, names)| names.contains(&cluster.name))
-        || spec.max_clusters.is_some() && own.any(|(_, counts)| counts.contains_key(&cluster.name));
+        || spec.max_clusters.is_some()
+            && (own.any(|(_, counts)| counts.contains_key(&cluster.name))
+                || noted.is_some_and(|names| names.contains(&cluster.name)));
     let effect = strongest(case, spec, cluster);
     let open = cluster.reachable && effect.is_none();
     selects(rule, cluster)

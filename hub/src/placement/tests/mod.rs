@@ -12,6 +12,7 @@ mod messages;
 mod overriding;
 mod past;
 mod refusals;
+mod room;
 mod seen;
 mod weighing;
 mod whole;

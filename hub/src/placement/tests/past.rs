@@ -28,6 +28,15 @@ impl Previous {
             .collect()
     }
 
+    /// The clusters that were chosen and got nothing, by step.
+    pub(crate) fn noted(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let named = |places: &Vec<usize>| places.iter().map(|place| self.clusters[*place].clone()).collect();
+        let chosen = self.chosen.iter();
+        chosen
+            .map(|(step, places)| (step.clone(), named(places)))
+            .collect()
+    }
+
     /// The same, where a rule of a step gave these replicas.
     pub(crate) fn assigning<N: Into<String>>(
         self,
@@ -54,10 +63,12 @@ impl Previous {
         assigned: &BTreeMap<Divided, BTreeMap<String, u32>>,
         enrolled: &BTreeMap<String, BTreeSet<String>>,
     ) -> Self {
+        let noted = self.noted();
         let names = assigned
             .values()
             .flat_map(BTreeMap::keys)
-            .chain(enrolled.values().flatten());
+            .chain(enrolled.values().flatten())
+            .chain(noted.values().flatten());
         let clusters: Vec<String> = names.cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let place = |name: &String| clusters.binary_search(name).unwrap();
         Previous {
@@ -66,6 +77,10 @@ impl Previous {
                 .map(|(key, counts)| (key.clone(), counts.iter().map(|(n, c)| (place(n), *c)).collect()))
                 .collect(),
             members: enrolled
+                .iter()
+                .map(|(step, names)| (step.clone(), names.iter().map(place).collect()))
+                .collect(),
+            chosen: noted
                 .iter()
                 .map(|(step, names)| (step.clone(), names.iter().map(place).collect()))
                 .collect(),

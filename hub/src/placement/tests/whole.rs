@@ -54,19 +54,29 @@ fn replicas(decisions: &[StepDecision]) -> BTreeMap<(usize, usize, &str, &str), 
         .collect()
 }
 
-/// Cluster -> what it runs: of each step and workload what is divided or the full count, whichever is more.
-fn taken(decisions: &[StepDecision]) -> BTreeMap<&str, u32> {
+/// (cluster, step) -> what it runs once a run has come to that step: of each workload what the last step gave that gave any,
+/// of what is divided and the full count whichever is more.
+fn taken(decisions: &[StepDecision]) -> BTreeMap<(&str, usize), u32> {
     let mut given: BTreeMap<(&str, usize, usize), (u32, u32)> = BTreeMap::new();
     for ((step, workload, name, _), row) in rows(decisions) {
-        let (divided, full) = given.entry((name, step, workload)).or_default();
+        let (divided, full) = given.entry((name, workload, step)).or_default();
         match row.duplicate {
             true => *full = row.replicas.max(*full),
             false => *divided += row.replicas,
         }
     }
     let mut taken = BTreeMap::new();
-    for ((name, ..), (divided, full)) in given {
-        *taken.entry(name).or_default() += divided.max(full);
+    for at in 0..decisions.len() {
+        let mut runs: BTreeMap<(&str, usize), u32> = BTreeMap::new();
+        for ((name, workload, step), (divided, full)) in &given {
+            let count = *divided.max(full);
+            if *step <= at && count > 0 {
+                runs.insert((name, *workload), count);
+            }
+        }
+        for ((name, _), count) in runs {
+            *taken.entry((name, at)).or_default() += count;
+        }
     }
     taken
 }
@@ -216,8 +226,8 @@ proptest! {
             prop_assert!(row.replicas <= bounds.max.unwrap_or(u32::MAX));
         }
         let taken = taken(&decisions);
-        for cluster in &case.clusters {
-            let count = taken.get(cluster.name.as_str()).copied().unwrap_or(0);
+        for (cluster, step) in case.clusters.iter().flat_map(|c| (0..case.steps.len()).map(move |step| (c, step))) {
+            let count = taken.get(&(cluster.name.as_str(), step)).copied().unwrap_or(0);
             prop_assert!(count <= cluster.capacity.unwrap_or(u32::MAX));
         }
         for (decision, (_, spec)) in decisions.iter().zip(&case.steps) {
@@ -244,8 +254,8 @@ proptest! {
             }
         }
         let (taken, standing) = (taken(&decisions), taken(&standing));
-        for cluster in &case.clusters {
-            let of = |counts: &BTreeMap<&str, u32>| counts.get(cluster.name.as_str()).copied().unwrap_or(0);
+        for (cluster, step) in case.clusters.iter().flat_map(|c| (0..case.steps.len()).map(move |step| (c, step))) {
+            let of = |counts: &BTreeMap<(&str, usize), u32>| counts.get(&(cluster.name.as_str(), step)).copied().unwrap_or(0);
             let capacity = cluster.capacity.unwrap_or(u32::MAX);
             prop_assert!(of(&taken) <= capacity.max(of(&standing)), "{}: {} of {capacity}", cluster.name, of(&taken));
         }
@@ -550,6 +560,7 @@ proptest! {
             step: d.step.clone(),
             workloads: d.workloads.clone(),
             clusters: d.clusters.clone(),
+            chosen: d.chosen.clone(),
             frozen_weights: d.frozen_weights.clone(),
             ..Default::default()
         }).collect();

@@ -1,5 +1,7 @@
 //! KubeVela's `override` policy: what it changes, and every refusal by its text.
 
+mod traits;
+
 use super::refused;
 use crate::application::{ComponentKind, StepKind, ValidComponent, WebserviceProperties, validate};
 use serde_json::{Value, json};
@@ -126,15 +128,15 @@ fn every_refusal() {
         (
             Value::Null,
             format!(
-                "{properties}: is required: list the components and the properties that differ, such as [{{name: web, \
+                "{properties}: is required: list the components and the properties or traits that differ, such as [{{name: web, \
                  properties: {{image: nginx}}}}]"
             ),
         ),
         (
             json!({}),
             format!(
-                "{properties}: changes nothing: list the components and the properties that differ, such as [{{name: web, \
-                 properties: {{image: nginx}}}}]"
+                "{properties}: changes nothing: list the components and the properties or traits that differ, such as [{{name: \
+                 web, properties: {{image: nginx}}}}]"
             ),
         ),
         (
@@ -146,19 +148,17 @@ fn every_refusal() {
         ),
         (
             json!({"components": [{"name": "web"}]}),
-            format!("{entry}.properties: is required: list the properties that differ"),
+            format!("{entry}: changes nothing: set the properties or the traits that differ"),
+        ),
+        (
+            json!({"components": [{"name": "web", "traits": []}]}),
+            format!("{entry}: changes nothing: set the properties or the traits that differ"),
         ),
         (
             json!({"components": [{"name": "web", "properties": {"replicas": 0}}]}),
             format!(
                 "{entry}.properties.replicas: replicas cannot be overridden, because the placement divides them: set \
                  replicas of the component, and shares or perCluster bounds in the placement"
-            ),
-        ),
-        (
-            json!({"components": [{"name": "web", "properties": {}, "traits": [{"type": "scaler"}]}]}),
-            format!(
-                "{entry}.traits: traits are not supported yet: override the properties of the component instead"
             ),
         ),
         (
@@ -211,7 +211,7 @@ fn every_refusal() {
         (
             json!({"components": [{"names": "job", "properties": {"cpu": "1"}, "name": "job"}]}),
             format!(
-                "{entry}.names: unknown field: did you mean \"name\"? known here: name, type, properties"
+                "{entry}.names: unknown field: did you mean \"name\"? known here: name, type, properties, traits"
             ),
         ),
     ] {

@@ -14,7 +14,7 @@ mod elsewhere;
 mod read;
 mod target;
 
-use super::node::{Node, Shape, choice};
+use super::node::{Node, Object, Shape, choice};
 use crate::application::{ComponentKind, ValidTrait, merge_traits};
 use target::Target;
 
@@ -67,14 +67,20 @@ pub(super) fn read_all(node: &Node<'_>, component: &str, kind: &ComponentKind) -
 
 fn read_one(node: &Node<'_>, target: &Target) -> Option<ValidTrait> {
     let object = node.object(&TRAIT)?;
+    let type_ = known_type(&object)?;
+    read::read(type_, &object, target)
+}
+
+/// The type of a trait, which has to be a built-in one.
+pub(super) fn known_type(object: &Object<'_>) -> Option<&'static str> {
     let type_node = object.required("type", &format!("use one of {}", TYPES.join(", ")))?;
     let given = type_node.string()?;
-    let Some(type_) = TYPES.into_iter().find(|known| *known == given) else {
+    let known = TYPES.into_iter().find(|known| *known == given);
+    if known.is_none() {
         type_node.refuse(match elsewhere::instead(given) {
             Some(instead) => format!("the trait {given} is not built in: {instead}"),
             None => format!("unknown trait {given:?}{}", choice(given, TYPES.into_iter())),
         });
-        return None;
-    };
-    read::read(type_, &object, target)
+    }
+    known
 }

@@ -420,3 +420,120 @@ fn a_placed_cluster_is_taken_out() {
         "workflow": {"steps": [deploy(all())]}});
     check(&Hub::new(spec, fleet(plain())), "Member", "");
 }
+
+/// `checkout` by these policies of one step.
+fn by_policies(policies: &[Value], c1: Cluster) -> Hub {
+    let names: Vec<&Value> = policies.iter().map(|policy| &policy["name"]).collect();
+    let mut spec = application(6, &json!([deploy(json!({"policies": names}))]));
+    spec["policies"] = json!(policies);
+    Hub::new(spec, fleet(c1))
+}
+
+fn topology(name: &str, properties: &Value) -> Value {
+    json!({"name": name, "type": "topology", "properties": properties})
+}
+
+/// Every change that is printed for `c1`: what, and what to type.
+fn printed(hub: &Hub) -> Vec<(String, String)> {
+    let step = &hub.explained("c1")[0];
+    let ways = step["flips"]["ways"].as_array().unwrap().iter();
+    let changes = ways.flat_map(|way| way["changes"].as_array().unwrap().iter());
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    changes
+        .map(|change| (text(&change["what"]), text(&change["command"])))
+        .collect()
+}
+
+fn patch(operations: &str) -> String {
+    format!("kubectl -n default patch application checkout --type json -p '[{operations}]'")
+}
+
+#[test]
+fn what_a_topology_policy_says_is_changed_there() {
+    let other = topology("other", &json!({"clusters": ["c2"]}));
+    let named = |names: &Value| topology("named", &json!({"clusters": names}));
+    let without = by_policies(&[other.clone(), named(&json!(["c3", "c4"]))], plain());
+    let kinds = check(&without, "NotMatched", "clusters");
+    assert_eq!(kinds, ["addName", "addName"]);
+    let add = |at: usize| {
+        patch(&format!(
+            r#"{{"op":"add","path":"/spec/policies/{at}/properties/clusters/-","value":"c1"}}"#
+        ))
+    };
+    assert_eq!(
+        printed(&without),
+        [
+            ("list it under clusters of policy other".to_owned(), add(0)),
+            ("list it under clusters of policy named".to_owned(), add(1)),
+        ]
+    );
+    // Taken off again; a list may not be empty.
+    let with = by_policies(&[other.clone(), named(&json!(["c3", "c1", "c4"]))], plain());
+    has(&check(&with, "Placed", ""), &["removeName", "addTaint"]);
+    let at = "/spec/policies/1/properties/clusters/1";
+    assert!(printed(&with).contains(&(
+        "take it off clusters of policy named".to_owned(),
+        patch(&format!(
+            r#"{{"op":"test","path":"{at}","value":"c1"}},{{"op":"remove","path":"{at}"}}"#
+        ))
+    )));
+    let alone = by_policies(&[other, named(&json!(["c1"]))], plain());
+    assert_eq!(check(&alone, "Placed", ""), ["addTaint"]);
+    // In two policies it is taken off both.
+    let twice = [
+        topology("a", &json!({"clusters": ["c1", "c2"]})),
+        named(&json!(["c1", "c3"])),
+    ];
+    let kinds = check(&by_policies(&twice, plain()), "Placed", "");
+    assert_eq!(kinds, ["addTaint", "removeName", "removeName"]);
+}
+
+#[test]
+fn the_selector_of_a_topology_policy_is_widened_where_it_is() {
+    for field in ["clusterLabelSelector", "clusterSelector"] {
+        let selector = json!({"region": "east", "example.com/tier": "gold"});
+        let policy = topology("gold", &json!({ field: selector }));
+        let hub = by_policies(&[policy], facts("c1", &[("region", "east")]));
+        let kinds = check(&hub, "NotMatched", "clusterSelector");
+        assert_eq!(kinds, ["setLabel", "unrequire"]);
+        let at = format!("/spec/policies/0/properties/{field}/example.com~1tier");
+        assert_eq!(
+            printed(&hub)[1],
+            (
+                "ask for no label example.com/tier in policy gold".to_owned(),
+                patch(&format!(r#"{{"op":"remove","path":"{at}"}}"#))
+            )
+        );
+    }
+    // Without any label it selects every cluster.
+    let both = topology(
+        "both",
+        &json!({"clusterLabelSelector": {"region": "west", "tier": "gold"}}),
+    );
+    let kinds = check(&by_policies(&[both], plain()), "NotMatched", "clusterSelector");
+    assert_eq!(kinds, ["setLabel", "setLabel", "unrequire", "unrequire"]);
+}
+
+/// What has no place in a topology policy is not advised: only what can be typed is.
+#[test]
+fn a_topology_policy_has_no_weights_and_no_tolerations() {
+    let east = topology("east", &json!({"clusters": ["c1", "c2", "c3", "c4"]}));
+    let tainted = changed(|cluster| cluster.spec.taints.push(taint("gpu", TaintEffect::NoSchedule)));
+    let kinds = check(
+        &by_policies(std::slice::from_ref(&east), tainted.clone()),
+        "Tainted",
+        "taint",
+    );
+    assert_eq!(kinds, ["removeTaint"]);
+    // Beside a placement policy there is a place for what the step says as a whole.
+    let rest = |more: &Value| {
+        let rule = json!([{"name": "rest", "replicas": "100%", "clusters": ["c2", "c3", "c4"],
+            "weights": {"c2": 3, "c3": 3, "c4": 3}}]);
+        let properties = with(json!({ "placement": rule }), more);
+        json!({"name": "rest", "type": "placement", "properties": properties})
+    };
+    let hub = by_policies(&[east.clone(), rest(&json!({}))], tainted);
+    assert_eq!(check(&hub, "Tainted", "taint"), ["removeTaint", "tolerate"]);
+    let hub = by_policies(&[east, rest(&json!({"maxClusters": 3}))], plain());
+    assert_eq!(check(&hub, "MaxClusters", "maxClusters"), ["maxClusters"]);
+}

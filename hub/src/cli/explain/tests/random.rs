@@ -18,14 +18,14 @@ use proptest::{
 };
 use roundhouse_api::{
     cluster::{Cluster, TAINT_UNAVAILABLE, TAINT_UNREACHABLE},
-    placement::TaintEffect,
+    placement::{Rule, TaintEffect},
 };
 use serde_json::{Value, json};
 use std::cell::Cell;
 
 /// The objects that a setting is read from: workloads as Deployments or, with `jobs`, as Jobs; the first step's placement
-/// in a Placement with `refer`; each step dispatching the component of the workload that `only` names, if there is one.
-fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2]) -> Hub {
+/// in a Placement with `refer`; the rules of the others as topology policies with `topologies`; each step dispatching the component of the workload that `only` names, if there is one.
+fn objects(setting: &Setting, [jobs, refer, topologies]: [bool; 3], only: [Option<usize>; 2]) -> Hub {
     let component = |name: &str, objects: &[Value]| json!({"name": name, "type": "k8s-objects", "properties": {"objects": objects}});
     let names = setting.workloads.iter().map(|workload| &workload.key.name);
     let names: Vec<&String> = names.collect();
@@ -53,7 +53,7 @@ fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2])
             .collect(),
     };
     let remainder = setting.steps.first().map(|step| step.spec.remainder);
-    let mut referred = None;
+    let (mut referred, mut policies) = (None, Vec::new());
     let steps = setting.steps.iter().enumerate().map(|(index, step)| {
         let mut spec = step.spec.clone();
         // One for all steps.
@@ -62,6 +62,15 @@ fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2])
         if refer && index == 0 {
             let reference = json!({"placementRef": {"name": "gold"}});
             referred = Some(std::mem::replace(&mut properties, reference));
+        }
+        if topologies && index > 0 {
+            let own = step.spec.placement.iter().enumerate();
+            let own: Vec<Value> = own
+                .map(|(at, rule)| topology(&format!("t{index}-{at}"), rule))
+                .collect();
+            let names: Vec<&Value> = own.iter().map(|policy| &policy["name"]).collect();
+            properties = json!({ "policies": names });
+            policies.extend(own);
         }
         let only = only[index % 2].and_then(|at| names.get(at));
         if let Some(component) = only {
@@ -73,6 +82,7 @@ fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2])
     let steps: Vec<Value> = steps.collect();
     let spec = json!({
         "components": components,
+        "policies": policies,
         "workflow": {"steps": steps}});
     let fleet = setting.inventory.clusters().iter().map(|facts| object(facts));
     let mut hub = Hub::new(spec, fleet);
@@ -81,6 +91,16 @@ fn objects(setting: &Setting, jobs: bool, refer: bool, only: [Option<usize>; 2])
         Some(spec) => hub.with("gold", spec),
         None => hub,
     }
+}
+
+/// The clusters of a rule, as far as a topology policy can say which.
+fn topology(name: &str, rule: &Rule) -> Value {
+    let selector = rule.cluster_selector.clone().unwrap_or_default();
+    let properties = match &rule.clusters {
+        Some(names) => json!({ "clusters": names }),
+        None => json!({"clusterLabelSelector": selector.match_labels}),
+    };
+    json!({"name": name, "type": "topology", "properties": properties})
 }
 
 fn labelled(of: &ClusterFacts) -> Cluster {
@@ -128,15 +148,15 @@ fn whatever_is_printed_flips_when_it_is_typed_in() {
         ..runs()
     };
     let (flips, refused) = (Cell::new(0), Cell::new(0));
-    let flags = any::<([bool; 3], prop::sample::Index)>();
+    let flags = any::<([bool; 4], prop::sample::Index)>();
     let input = (any_setting(), flags, some_components());
     let outcome = TestRunner::new(config.clone()).run(&input, |(setting, (flags, which), only)| {
-        let [jobs, refer, history] = flags;
+        let [jobs, refer, history, topologies] = flags;
         let clusters = setting.inventory.clusters();
         if clusters.is_empty() || setting.steps.is_empty() {
             return Ok(());
         }
-        let mut hub = objects(&setting, jobs, refer, only);
+        let mut hub = objects(&setting, [jobs, refer, topologies], only);
         if hub.foreseen().is_none() {
             refused.set(refused.get() + 1);
             return Ok(());
@@ -174,9 +194,10 @@ fn some_components() -> impl Strategy<Value = [Option<usize>; 2]> {
 fn what_is_explained_is_what_is_decided() {
     let apart = Cell::new(0);
     let components = any::<[Option<bool>; 2]>().prop_map(|only| only.map(|at| at.map(usize::from)));
-    let input = (any_setting(), any::<[bool; 3]>(), components);
-    let outcome = TestRunner::new(runs()).run(&input, |(setting, [jobs, refer, history], only)| {
-        let mut hub = objects(&setting, jobs, refer, only);
+    let input = (any_setting(), any::<[bool; 4]>(), components);
+    let outcome = TestRunner::new(runs()).run(&input, |(setting, flags, only)| {
+        let [jobs, refer, history, topologies] = flags;
+        let mut hub = objects(&setting, [jobs, refer, topologies], only);
         if hub.foreseen().is_none() {
             return Ok(());
         }
