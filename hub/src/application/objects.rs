@@ -6,18 +6,23 @@ use super::{
     view::{Delivery, Known},
 };
 use crate::{
-    dispatch::{ObjectRequest, Observed, Plan, object_plan},
-    placement::{self, PlacingStep, Previous},
+    dispatch::{
+        ObjectRequest, Observed, Plan, Taken, Taking, Wave, hold_back, object_plan,
+        removal::{self, Removal},
+        take_away,
+    },
+    placement::{self, PlacingStep, Previous, StepDecision},
     render::{self, Stamps},
     workflow::{self, Evidence, Reach, StepEvidence, StepObject},
 };
 use roundhouse_api::{
     application::{ClusterVerb, WorkflowStatus},
-    bundle::{BundleSpec, UpdateStrategy, UpdateStrategyType},
+    bundle::{BundleSpec, Deletion, UpdateStrategy, UpdateStrategyType},
     decision::DecisionSpec,
+    placement::{PlacementSpec, Toleration, TolerationOperator},
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
 #[derive(Debug, Default)]
@@ -28,6 +33,8 @@ pub(super) struct Objects {
     pub(super) plans: BTreeMap<String, Plan>,
     /// Namespace and name of Bundles that nothing wants any more.
     pub(super) surplus: Vec<(String, String)>,
+    /// The Bundles that steps take away now, with the evidence that is written first.
+    pub(super) due: Vec<(Observed, Deletion)>,
 }
 
 impl Objects {
@@ -47,10 +54,22 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
     };
     let wanted = workflow::objects(&delivery.spec, known.workflow);
     let none = BTreeMap::new();
+    let count = |held: &BTreeMap<String, Vec<Observed>>| held.values().map(Vec::len).sum::<usize>();
+    let held = all.observed.iter().map(|(step, held)| {
+        let count = u32::try_from(count(held)).unwrap_or(u32::MAX);
+        (step.clone(), count)
+    });
+    evidence.held = held.collect();
     for step in &wanted {
         let name = &step.step.name;
         let held = all.observed.get(name).unwrap_or(&none);
         match (step.reach, &step.manifest) {
+            (Some(Reach::Live), Some(Ok(_))) if step.object.verb == ClusterVerb::Delete => {
+                let (taken, shown) = take(known, step, &wanted, &all.observed);
+                evidence.objects.insert(name.clone(), shown);
+                all.plans.insert(name.clone(), taken.asked);
+                all.due.extend(taken.due);
+            }
             (Some(Reach::Live), Some(Ok(manifest))) => {
                 let (plan, shown) = follow(known, step, manifest, held, evidence);
                 evidence.objects.insert(name.clone(), shown);
@@ -70,6 +89,18 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             (None, _) => all.surplus.extend(held.values().flatten().map(key_of)),
         }
     }
+    let over = all.observed.values().flat_map(BTreeMap::values).flatten();
+    let over = over.filter_map(|bundle| {
+        let deletion = bundle
+            .spec
+            .deletion
+            .as_ref()
+            .filter(|deletion| deletion.step().is_some())?;
+        let released = removal::next(bundle, Some(deletion)) == Removal::Release;
+        (released && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
+    });
+    let over: Vec<_> = over.collect();
+    all.due.extend(over);
     if succeeded {
         let gone = all
             .observed
@@ -85,7 +116,113 @@ fn key_of(bundle: &Observed) -> (String, String) {
     (bundle.namespace.clone(), bundle.name.clone())
 }
 
-/// A step that follows the fleet: its clusters are chosen as placement chooses them, by one rule without replicas.
+/// Whether a step at work still needs what the agent reported on a Bundle: that the object is gone. Without it nobody would
+/// know, were the hub to end before the step does.
+pub(super) fn is_awaited(bundle: &Observed, workflow: Option<&WorkflowStatus>) -> bool {
+    let step = bundle.spec.deletion.as_ref().and_then(Deletion::step);
+    let run = workflow.filter(|workflow| !workflow.finished);
+    let state = run.zip(step).and_then(|(run, step)| run.step(step));
+    state.is_some_and(|state| state.first_execute_time.is_some() && !state.is_over())
+}
+
+/// The clusters of a rule, as placement chooses them: `held` have the object.
+fn choose<'c>(
+    known: &Known<'_>,
+    (name, spec): (&str, &PlacementSpec),
+    held: impl Iterator<Item = &'c String>,
+) -> StepDecision {
+    let delivery = known.delivery;
+    let before = DecisionSpec {
+        step: name.to_owned(),
+        clusters: held.cloned().collect(),
+        ..DecisionSpec::default()
+    };
+    let chosen = placement::place(&placement::Request {
+        application: &format!("{}/{}", delivery.key.0, delivery.key.1),
+        steps: &[PlacingStep { name, spec }],
+        workloads: &[],
+        inventory: &known.cache.fleet().inventory,
+        previous: &Previous::from_decisions([&before]),
+        now: known.now,
+    });
+    chosen.into_iter().next().unwrap_or_default()
+}
+
+/// The clusters that a rule names, whatever their taints keep away, and those out of reach too.
+fn named(known: &Known<'_>, step: &str, placement: &PlacementSpec) -> StepDecision {
+    let everything = Toleration {
+        operator: Some(TolerationOperator::Exists),
+        ..Toleration::default()
+    };
+    let spec = PlacementSpec {
+        tolerations: vec![everything],
+        ..placement.clone()
+    };
+    let fleet = known.cache.fleet();
+    choose(known, (step, &spec), fleet.members.keys())
+}
+
+/// A step that takes away what others have applied, on the clusters that it names: where they have a Bundle, and where they
+/// would have one now. Of the latter nobody has said that the object is not there.
+fn take(
+    known: &Known<'_>,
+    step: &StepObject<'_>,
+    steps: &[StepObject<'_>],
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+) -> (Taken, StepEvidence) {
+    let (delivery, name, none) = (known.delivery, &step.step.name, BTreeMap::new());
+    let named = named(known, name, &step.object.placement);
+    let mut targets: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for from in steps
+        .iter()
+        .filter(|from| step.object.takes_of.contains(&from.step.name))
+    {
+        let of = from.step.name.as_str();
+        let held = observed.get(of).unwrap_or(&none);
+        let applied = match from.reach {
+            Some(Reach::Placed | Reach::Live) => {
+                choose(known, (of, &from.object.placement), held.keys()).clusters
+            }
+            Some(Reach::Unreached) | None => Vec::new(),
+        };
+        for cluster in applied.iter().chain(held.keys()) {
+            if named.clusters.contains(cluster) {
+                targets.entry(cluster.clone()).or_default().insert(of);
+            }
+        }
+    }
+    let fleet = known.cache.fleet();
+    let taken = take_away(
+        &Taking {
+            application: &delivery.application,
+            step: name,
+            revision: &delivery.spec.revision,
+            epoch: known.epoch,
+            targets: &targets,
+            observed,
+            most: step.object.max_parallel,
+        },
+        |cluster| match fleet.members.get(cluster) {
+            Some(member) => member.unreachable.clone(),
+            None => Some("the cluster is not registered".to_owned()),
+        },
+    );
+    let unsatisfied = match (named.clusters.is_empty(), targets.is_empty()) {
+        (false, true) => vec![format!(
+            "step {} has applied the object on none of the clusters that this step names",
+            step.object.takes_of.join(" and ")
+        )],
+        _ => unsatisfied(named.satisfied, &named.reasons),
+    };
+    let shown = StepEvidence::Placed {
+        unsatisfied,
+        clusters: taken.clusters.clone(),
+    };
+    (taken, shown)
+}
+
+/// A step that follows the fleet: its clusters are chosen as placement chooses them, by one rule without replicas; but for
+/// those from which the run has taken the object away again.
 fn follow(
     known: &Known<'_>,
     step: &StepObject<'_>,
@@ -95,27 +232,17 @@ fn follow(
 ) -> (Plan, StepEvidence) {
     let (delivery, name) = (known.delivery, &step.step.name);
     let fleet = known.cache.fleet();
-    let before = DecisionSpec {
-        step: name.clone(),
-        clusters: held.keys().cloned().collect(),
-        ..DecisionSpec::default()
-    };
-    let chosen = placement::place(&placement::Request {
-        application: &format!("{}/{}", delivery.key.0, delivery.key.1),
-        steps: &[PlacingStep {
-            name,
-            spec: &step.object.placement,
-        }],
-        workloads: &[],
-        inventory: &fleet.inventory,
-        previous: &Previous::from_decisions([&before]),
-        now: known.now,
-    });
-    let chosen = chosen.into_iter().next().unwrap_or_default();
+    let mut chosen = choose(known, (name, &step.object.placement), held.keys());
+    let taken = step.taken_by.iter();
+    let taken: Vec<String> = taken
+        .flat_map(|taking| named(known, name, &taking.placement).clusters)
+        .collect();
+    let had_any = !chosen.clusters.is_empty();
+    chosen.clusters.retain(|cluster| !taken.contains(cluster));
     let mut config = feedback::step_config(&step.step.outputs);
     let manifest = match step.object.verb {
         ClusterVerb::Apply => applied(delivery, name, manifest),
-        ClusterVerb::Read => {
+        ClusterVerb::Read | ClusterVerb::Delete => {
             config.update_strategy = Some(UpdateStrategy {
                 type_: UpdateStrategyType::ReadOnly,
                 ..UpdateStrategy::default()
@@ -123,7 +250,7 @@ fn follow(
             render::read_object(&delivery.key.0, &run_of(known.workflow), manifest.clone())
         }
     };
-    let plan = object_plan(&ObjectRequest {
+    let mut plan = object_plan(&ObjectRequest {
         application: &delivery.application,
         step: name,
         manifest: &manifest,
@@ -138,7 +265,24 @@ fn follow(
         clusters: &chosen.clusters,
         observed: held,
     });
-    let clusters = evidence_by_cluster(&plan, held, &fleet);
+    let mut clusters = evidence_by_cluster(&plan, held, &fleet);
+    if let Some(most) = step.object.max_parallel {
+        let wave = Wave {
+            clusters: &chosen.clusters,
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            wait: step.wait,
+        };
+        let unreachable = |cluster: &str| {
+            let member = fleet.members.get(cluster);
+            member.is_none_or(|member| member.unreachable.is_some())
+        };
+        hold_back(&mut plan, &[wave], held, &clusters, unreachable);
+        clusters = evidence_by_cluster(&plan, held, &fleet);
+    }
+    if had_any && chosen.clusters.is_empty() {
+        // There is nothing left of it to be ready.
+        return (plan, StepEvidence::AllowedEmpty);
+    }
     let shown = match shown_by(&chosen.clusters, &clusters) {
         Ok(clusters) => StepEvidence::Placed {
             unsatisfied: unsatisfied(chosen.satisfied, &chosen.reasons),

@@ -108,7 +108,10 @@ impl Hub {
         }
         let stored = self.cache.application(key);
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
-        let released = removing::release(self.writer(key), &self.cache.all_bundles(key), deleting).await;
+        let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
+        let awaited = workflow.filter(|_| !deleting);
+        let bundles = self.cache.all_bundles(key);
+        let released = removing::release(self.writer(key), &bundles, deleting, awaited).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -529,7 +532,7 @@ impl Hub {
             let observed = view.objects.observed.get(step).unwrap_or(&none);
             written = written.and(writer.dispatch(plan, observed).await);
         }
-        Ok(written)
+        Ok(written.and(writer.remove(view.objects.due.clone()).await))
     }
 
     async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {

@@ -24,6 +24,7 @@ mod run;
 mod settle;
 mod spec;
 mod start;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod times;

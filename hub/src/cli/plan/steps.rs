@@ -68,6 +68,7 @@ fn object_words(step: &ClusterObjectStep) -> String {
     let (does, waits) = match step.verb {
         ClusterVerb::Apply => ("applies", "waits until it is ready"),
         ClusterVerb::Read => ("reads", "waits until it is there"),
+        ClusterVerb::Delete => ("deletes", "waits until it is gone"),
     };
     let kind = text("/kind").unwrap_or("an object");
     match text("/metadata/name") {
