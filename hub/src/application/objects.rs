@@ -7,16 +7,19 @@ use super::{
 };
 use crate::{
     dispatch::{
-        ObjectRequest, Observed, Plan, Taken, Taking, Wave, hold_back, object_plan,
+        ObjectRequest, Observed, Plan, Taken, Taking, Wave,
+        evidence::held_evidence,
+        hold_back, object_plan,
         removal::{self, Removal},
+        rollup::roll_up_object,
         take_away,
     },
     placement::{self, PlacingStep, Previous, StepDecision},
     render::{self, Stamps},
-    workflow::{self, Evidence, Reach, StepEvidence, StepObject},
+    workflow::{self, ClusterEvidence, Evidence, Reach, StepEvidence, StepObject},
 };
 use roundhouse_api::{
-    application::{ClusterVerb, WorkflowStatus},
+    application::{ClusterVerb, ObjectDelivery, WorkflowStatus},
     bundle::{BundleSpec, Deletion, UpdateStrategy, UpdateStrategyType},
     decision::DecisionSpec,
     placement::{PlacementSpec, Toleration, TolerationOperator},
@@ -35,6 +38,8 @@ pub(super) struct Objects {
     pub(super) surplus: Vec<(String, String)>,
     /// The Bundles that steps take away now, with the evidence that is written first.
     pub(super) due: Vec<(Observed, Deletion)>,
+    /// What the clusters of each step show that has an object there or is at work, in the order of the workflow.
+    pub(super) shown: Vec<ObjectDelivery>,
 }
 
 impl Objects {
@@ -63,15 +68,21 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
     for step in &wanted {
         let name = &step.step.name;
         let held = all.observed.get(name).unwrap_or(&none);
+        let kept = step.reach == Some(Reach::Placed) && step.object.verb != ClusterVerb::Delete;
+        if kept {
+            all.shown.extend(sum(known, step, &stand(known, held)));
+        }
         match (step.reach, &step.manifest) {
             (Some(Reach::Live), Some(Ok(_))) if step.object.verb == ClusterVerb::Delete => {
                 let (taken, shown) = take(known, step, &wanted, &all.observed);
+                all.shown.extend(sum(known, step, shown.clusters()));
                 evidence.objects.insert(name.clone(), shown);
                 all.plans.insert(name.clone(), taken.asked);
                 all.due.extend(taken.due);
             }
             (Some(Reach::Live), Some(Ok(manifest))) => {
                 let (plan, shown) = follow(known, step, manifest, held, evidence);
+                all.shown.extend(sum(known, step, shown.clusters()));
                 evidence.objects.insert(name.clone(), shown);
                 if succeeded {
                     all.surplus.extend(plan.surplus.iter().cloned());
@@ -114,6 +125,33 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
 
 fn key_of(bundle: &Observed) -> (String, String) {
     (bundle.namespace.clone(), bundle.name.clone())
+}
+
+/// What clusters show of Bundles that stay as they are.
+fn stand(known: &Known<'_>, held: &BTreeMap<String, Vec<Observed>>) -> Vec<ClusterEvidence> {
+    let fleet = known.cache.fleet();
+    let each = held.iter().map(|(cluster, held)| {
+        let unreachable = match fleet.members.get(cluster) {
+            Some(member) => member.unreachable.as_deref(),
+            None => Some("the cluster is not registered"),
+        };
+        let left = held.iter().all(|bundle| bundle.deleting);
+        (!left).then(|| held_evidence(cluster, held, unreachable))
+    });
+    each.flatten().collect()
+}
+
+/// Sums up what the clusters of a step show; nothing where it has none.
+fn sum(known: &Known<'_>, step: &StepObject<'_>, clusters: &[ClusterEvidence]) -> Option<ObjectDelivery> {
+    let fleet = known.cache.fleet();
+    let with_region = clusters.iter().map(|evidence| {
+        let member = fleet.members.get(&evidence.cluster);
+        let region = member.map(|member| member.region.clone());
+        (region.unwrap_or_default(), evidence.clone())
+    });
+    let with_region: Vec<_> = with_region.collect();
+    let of = (step.step.name.as_str(), step.step.type_.as_str(), step.wait);
+    (!clusters.is_empty()).then(|| roll_up_object(of, &with_region))
 }
 
 /// Whether a step at work still needs what the agent reported on a Bundle: that the object is gone. Without it nobody would

@@ -433,7 +433,7 @@ impl Hub {
     ) {
         let placed = &view.placed;
         let summed = status::delivery(placed, &view.shares, &view.clusters, &view.observed, &view.fleet);
-        status.delivery = Some(summed);
+        status.delivery = Some(status::with_objects(summed, &view.objects.shown));
         // What a run passed over places nothing.
         let reach = workflow::reach(&delivery.spec, status.workflow.as_ref());
         let placing = reach.iter().flatten().count();

@@ -304,3 +304,55 @@ async fn an_object_is_applied_in_few_clusters_at_a_time_and_where_taints_are_tol
     world.until_phase("app", ApplicationPhase::Running).await;
     until_on(&world, FLAGS, &["c1", "c2"]).await;
 }
+
+/// `flags east 2/3 late c2 Unreachable` of each step that has an object.
+async fn counted(world: &World) -> Vec<String> {
+    let delivery = world.status("app").await.delivery.unwrap();
+    let objects = delivery.objects.iter().map(|object| {
+        let regions = object.regions.iter();
+        let regions: Vec<String> = regions
+            .map(|region| format!("{} {}/{}", region.region, region.ready, region.clusters))
+            .collect();
+        let late = object.not_ready.iter();
+        let late: Vec<String> = late
+            .map(|late| format!(", {} {}", late.cluster, late.phase))
+            .collect();
+        format!("{} {}{}", object.step, regions.join(" "), late.join(""))
+    });
+    objects.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_counts_the_objects_of_steps_apart() {
+    let world = World::five().await;
+    world.agents.script("c2", Script::Failed).await;
+    let steps = [
+        flags(&json!({}), "1"),
+        ask(),
+        take(&json!({"region": "east"})),
+        east(),
+    ];
+    world.apply("app", app(&steps)).await;
+    world.until_step("flags", StepPhase::Running).await;
+    world.rest().await;
+    assert_eq!(counted(&world).await, ["flags east 2/3 west 2/2, c2 Failed"]);
+    world.agents.script("c2", Script::Ready).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    world.agents.script("c3", Script::Silent).await;
+    world.rest().await;
+    // What is passed is shown as it is kept.
+    assert_eq!(counted(&world).await, ["flags east 3/3 west 2/2"]);
+    assert_eq!(world.status("app").await.delivery.unwrap().clusters_ready, "0/0");
+    world.resume("app").await;
+    world.until_step("away", StepPhase::Running).await;
+    world.rest().await;
+    assert_eq!(
+        counted(&world).await,
+        ["flags west 2/2", "away east 2/3, c3 Waiting"]
+    );
+    world.agents.script("c3", Script::Ready).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    world.rest().await;
+    assert_eq!(counted(&world).await, ["flags west 2/2"]);
+    assert_eq!(world.status("app").await.delivery.unwrap().clusters_ready, "3/3");
+}
