@@ -1,31 +1,32 @@
 //! What the steps want that have an object in clusters, and what the clusters show of it; pure.
 
-use super::{
-    feedback,
-    status::{evidence_by_cluster, shown_by, unsatisfied},
-    view::{Delivery, Known},
-};
+mod ahead;
+mod follow;
+mod take;
+
+pub use ahead::ForeseenObject;
+pub(super) use ahead::ahead;
+
+use super::view::Known;
 use crate::{
     dispatch::{
-        ObjectRequest, Observed, Plan, Taken, Taking, Wave,
+        Observed, Plan,
         evidence::held_evidence,
-        hold_back, object_plan,
         removal::{self, Removal},
         rollup::roll_up_object,
-        take_away,
     },
     placement::{self, PlacingStep, Previous, StepDecision},
-    render::{self, Stamps},
     workflow::{self, ClusterEvidence, Evidence, Reach, StepEvidence, StepObject},
 };
+use follow::follow;
 use roundhouse_api::{
     application::{ClusterVerb, ObjectDelivery, WorkflowStatus},
-    bundle::{BundleSpec, Deletion, UpdateStrategy, UpdateStrategyType},
+    bundle::Deletion,
     decision::DecisionSpec,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use take::take;
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
 #[derive(Debug, Default)]
@@ -198,164 +199,4 @@ fn named(known: &Known<'_>, step: &str, placement: &PlacementSpec) -> StepDecisi
     };
     let fleet = known.cache.fleet();
     choose(known, (step, &spec), fleet.members.keys())
-}
-
-/// A step that takes away what others have applied, on the clusters that it names: where they have a Bundle, and where they
-/// would have one now. Of the latter nobody has said that the object is not there.
-fn take(
-    known: &Known<'_>,
-    step: &StepObject<'_>,
-    steps: &[StepObject<'_>],
-    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
-) -> (Taken, StepEvidence) {
-    let (delivery, name, none) = (known.delivery, &step.step.name, BTreeMap::new());
-    let named = named(known, name, &step.object.placement);
-    let mut targets: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for from in steps
-        .iter()
-        .filter(|from| step.object.takes_of.contains(&from.step.name))
-    {
-        let of = from.step.name.as_str();
-        let held = observed.get(of).unwrap_or(&none);
-        let applied = match from.reach {
-            Some(Reach::Placed | Reach::Live) => {
-                choose(known, (of, &from.object.placement), held.keys()).clusters
-            }
-            Some(Reach::Unreached) | None => Vec::new(),
-        };
-        for cluster in applied.iter().chain(held.keys()) {
-            if named.clusters.contains(cluster) {
-                targets.entry(cluster.clone()).or_default().insert(of);
-            }
-        }
-    }
-    let fleet = known.cache.fleet();
-    let taken = take_away(
-        &Taking {
-            application: &delivery.application,
-            step: name,
-            revision: &delivery.spec.revision,
-            epoch: known.epoch,
-            targets: &targets,
-            observed,
-            most: step.object.max_parallel,
-        },
-        |cluster| match fleet.members.get(cluster) {
-            Some(member) => member.unreachable.clone(),
-            None => Some("the cluster is not registered".to_owned()),
-        },
-    );
-    let unsatisfied = match (named.clusters.is_empty(), targets.is_empty()) {
-        (false, true) => vec![format!(
-            "step {} has applied the object on none of the clusters that this step names",
-            step.object.takes_of.join(" and ")
-        )],
-        _ => unsatisfied(named.satisfied, &named.reasons),
-    };
-    let shown = StepEvidence::Placed {
-        unsatisfied,
-        clusters: taken.clusters.clone(),
-    };
-    (taken, shown)
-}
-
-/// A step that follows the fleet: its clusters are chosen as placement chooses them, by one rule without replicas; but for
-/// those from which the run has taken the object away again.
-fn follow(
-    known: &Known<'_>,
-    step: &StepObject<'_>,
-    manifest: &Value,
-    held: &BTreeMap<String, Vec<Observed>>,
-    evidence: &mut Evidence,
-) -> (Plan, StepEvidence) {
-    let (delivery, name) = (known.delivery, &step.step.name);
-    let fleet = known.cache.fleet();
-    let mut chosen = choose(known, (name, &step.object.placement), held.keys());
-    let taken = step.taken_by.iter();
-    let taken: Vec<String> = taken
-        .flat_map(|taking| named(known, name, &taking.placement).clusters)
-        .collect();
-    let had_any = !chosen.clusters.is_empty();
-    chosen.clusters.retain(|cluster| !taken.contains(cluster));
-    let mut config = feedback::step_config(&step.step.outputs);
-    let manifest = match step.object.verb {
-        ClusterVerb::Apply => applied(delivery, name, manifest),
-        ClusterVerb::Read | ClusterVerb::Delete => {
-            config.update_strategy = Some(UpdateStrategy {
-                type_: UpdateStrategyType::ReadOnly,
-                ..UpdateStrategy::default()
-            });
-            render::read_object(&delivery.key.0, &run_of(known.workflow), manifest.clone())
-        }
-    };
-    let mut plan = object_plan(&ObjectRequest {
-        application: &delivery.application,
-        step: name,
-        manifest: &manifest,
-        config: &config,
-        spec: &BundleSpec {
-            revision: Some(delivery.spec.revision.clone()),
-            epoch: Some(known.epoch),
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: delivery.valid.apply_once_rules.clone(),
-            ..BundleSpec::default()
-        },
-        clusters: &chosen.clusters,
-        observed: held,
-    });
-    let mut clusters = evidence_by_cluster(&plan, held, &fleet);
-    if let Some(most) = step.object.max_parallel {
-        let wave = Wave {
-            clusters: &chosen.clusters,
-            most: usize::try_from(most).unwrap_or(usize::MAX),
-            wait: step.wait,
-        };
-        let unreachable = |cluster: &str| {
-            let member = fleet.members.get(cluster);
-            member.is_none_or(|member| member.unreachable.is_some())
-        };
-        hold_back(&mut plan, &[wave], held, &clusters, unreachable);
-        clusters = evidence_by_cluster(&plan, held, &fleet);
-    }
-    if had_any && chosen.clusters.is_empty() {
-        // There is nothing left of it to be ready.
-        return (plan, StepEvidence::AllowedEmpty);
-    }
-    let shown = match shown_by(&chosen.clusters, &clusters) {
-        Ok(clusters) => StepEvidence::Placed {
-            unsatisfied: unsatisfied(chosen.satisfied, &chosen.reasons),
-            clusters,
-        },
-        Err(message) => StepEvidence::Refused { message },
-    };
-    let passed = shown.clusters().iter().filter(|c| c.state.passes(step.wait));
-    let passed: Vec<&String> = passed.map(|c| &c.cluster).collect();
-    evidence
-        .outputs
-        .extend(feedback::step_outputs(&step.step.outputs, &passed, held));
-    (plan, shown)
-}
-
-/// The object as the clusters get it, stamped like those of components: its revision is the application's.
-fn applied(delivery: &Delivery<'_>, step: &str, manifest: &Value) -> Value {
-    let (namespace, application) = delivery.key;
-    let mut object = render::step_object(namespace, application, step, manifest.clone());
-    let revision = &delivery.spec.revision;
-    render::stamp(
-        &mut object,
-        &Stamps {
-            app_revision: revision.clone(),
-            component_revision: revision.clone(),
-            generation: delivery.content.generation,
-        },
-    );
-    object
-}
-
-/// The number of the run.
-fn run_of(workflow: Option<&WorkflowStatus>) -> String {
-    workflow
-        .and_then(|workflow| workflow.run)
-        .map(|run| run.to_string())
-        .unwrap_or_default()
 }
