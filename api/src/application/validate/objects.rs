@@ -2,7 +2,7 @@
 
 use super::node::{Node, Object};
 use crate::application::{
-    ClusterObjectStep, ClusterVerb, InputSource, ParameterKey, StepExpression, StepInput, StepKind,
+    ClusterObjectStep, ClusterVerb, InputSource, ParameterKey, StepExpression, StepInput,
 };
 use serde_json::Value;
 
@@ -56,19 +56,20 @@ impl std::fmt::Display for Named {
 }
 
 impl Applied {
-    /// Takes in what a step of this type and name does with an object in clusters; `None` where that could not be read. Of one
-    /// that takes an object away it is found out whose that is; it is refused where no step before it applies the object.
+    /// A step of this type could not be read.
+    pub(super) fn unread(&mut self, type_: &str) {
+        self.unread |= type_ == "apply-object";
+    }
+
+    /// Takes in what a step of this name does with an object in clusters. Of one that takes an object away it is found out whose
+    /// that is; it is refused where no step before it applies the object.
     pub(super) fn read(
         &mut self,
-        (type_, name): (&str, &str),
+        name: &str,
         step: &Object<'_>,
-        kind: Option<&mut StepKind>,
+        object: &mut ClusterObjectStep,
         inputs: &[StepInput],
     ) {
-        let Some(StepKind::ClusterObject(object)) = kind else {
-            self.unread |= type_ == "apply-object";
-            return;
-        };
         match object.verb {
             ClusterVerb::Read => {}
             ClusterVerb::Apply => self.all.push(One {

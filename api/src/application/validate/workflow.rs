@@ -274,9 +274,13 @@ impl<'a> Reader<'_, 'a> {
             "step-group" => self.group(&object, name.as_deref().unwrap_or(default_name)),
             _ => kind::read((type_, in_clusters), &object, self.policies, self.spec, &scope),
         };
-        if in_clusters {
-            let name = name.as_deref().unwrap_or(default_name);
-            self.applied.read((type_, name), &object, kind.as_mut(), &inputs);
+        match &mut kind {
+            Some(StepKind::ClusterObject(own)) => {
+                let name = name.as_deref().unwrap_or(default_name);
+                self.applied.read(name, &object, own, &inputs);
+            }
+            None if in_clusters => self.applied.unread(type_),
+            _ => {}
         }
         // Where it is not known what a step does, its outputs are looked at all the same.
         let components = component::names(self.spec);
