@@ -205,7 +205,7 @@ pub fn violations(
         let (field, reason) = judge(namespace, &object.identity(), allowed).err()?;
         let field = match object.verb {
             ClusterVerb::Apply => format!(".value{field}"),
-            ClusterVerb::Read => field.replace(".metadata", ""),
+            ClusterVerb::Read | ClusterVerb::Delete => field.replace(".metadata", ""),
         };
         Some(Violation {
             path: format!("{}{field}", object.path),

@@ -6,7 +6,7 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For each step, the steps of the list that have to be over before it starts: those it names under `dependsOn`, those
-/// whose outputs it takes or names, those whose clusters it waits for (of a wait that names
+/// whose outputs it takes or names, those whose objects it takes away, those whose clusters it waits for (of a wait that names
 /// none, all that place and do not wait for it), and, one after the other, all before it unless it has a `dependsOn`.
 pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
     let (mut named, mut giving) = (BTreeMap::new(), BTreeMap::new());
@@ -32,6 +32,7 @@ pub fn order(steps: &[ValidStep], mode: Mode) -> Vec<Vec<usize>> {
                 .filter_map(|reference| named.get(reference.step.as_str()));
             let awaited = match &own.kind {
                 StepKind::Wait(WaitStep::Fleet { steps, .. }) => steps.as_slice(),
+                StepKind::ClusterObject(object) => object.takes_of.as_slice(),
                 _ => &[],
             };
             let awaited = awaited.iter().filter_map(|name| named.get(name.as_str()));

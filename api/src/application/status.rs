@@ -28,6 +28,12 @@ pub const WAITS_FOR_CLUSTERS: &str = "WaitsForClusters";
 
 /// At most this many regions are told apart.
 pub const MAX_REGIONS: usize = 50;
+/// At most this many steps with an object in clusters are listed …
+pub const MAX_OBJECTS: usize = 20;
+/// … each with at most this many regions …
+pub const MAX_OBJECT_REGIONS: usize = 20;
+/// … and with at most this many clusters that are not ready.
+pub const MAX_OBJECT_CLUSTERS: usize = 10;
 /// The name under which further regions are summed up; no label has such a value.
 pub const OTHER_REGIONS: &str = "(other regions)";
 
@@ -259,6 +265,10 @@ pub struct StepStatus {
     /// Of a step that waits for an object: how often it was looked at since it last changed. The back-off counts these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<u32>,
+    /// Of a step that takes an object away: the Bundles that carried it when the step started. Each is reported on before the
+    /// step is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundles: Option<u32>,
     /// Of a step that acts: the number of its present or next execution, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
@@ -391,6 +401,61 @@ pub struct Delivery {
     /// How many more are degraded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded_omitted: Option<u32>,
+    /// The objects that steps have in clusters, at most [`MAX_OBJECTS`], in the order of the workflow. They are counted apart:
+    /// a cluster that has one may have nothing else of the application.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<ObjectDelivery>,
+    /// How many more steps have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects_omitted: Option<u32>,
+}
+
+/// The object of one step, over the clusters that it concerns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectDelivery {
+    /// The step.
+    pub step: String,
+    /// Type of the step: `apply-object`, `read-object`, or `delete-object`, of which a cluster is ready where the object is
+    /// gone.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Clusters by region, sorted, at most [`MAX_OBJECT_REGIONS`]; the rest is summed up as [`OTHER_REGIONS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<ObjectRegion>,
+    /// How many regions are summed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions_omitted: Option<u32>,
+    /// Clusters that are not ready, at most [`MAX_OBJECT_CLUSTERS`], sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ready: Vec<ClusterDelivery>,
+    /// How many more are not ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omitted: Option<u32>,
+}
+
+impl ObjectDelivery {
+    /// Clusters that are ready, and all.
+    pub fn counts(&self) -> (u32, u32) {
+        let sum = |of: fn(&ObjectRegion) -> u32| self.regions.iter().map(of).sum();
+        (sum(|region| region.ready), sum(|region| region.clusters))
+    }
+}
+
+/// Clusters of one region by phase, of the object of one step.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRegion {
+    /// Value of the label `region`.
+    pub region: String,
+    /// Clusters.
+    pub clusters: u32,
+    /// Of those, ready.
+    pub ready: u32,
+    /// Of those, failed.
+    pub failed: u32,
+    /// Of those, unreachable.
+    pub unreachable: u32,
 }
 
 /// Clusters of one region by phase.

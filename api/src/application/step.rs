@@ -124,7 +124,7 @@ pub enum StepKind {
     },
     /// A step that does something outside of the fleet: a request, an object on the hub.
     Act(ActStep),
-    /// `apply-object` and `read-object` with `clusters`: the object travels in Bundles of its own.
+    /// `apply-object`, `read-object` and `delete-object` with `clusters`: the object travels in Bundles of its own.
     ClusterObject(Box<ClusterObjectStep>),
 }
 
@@ -304,6 +304,12 @@ pub struct ClusterObjectStep {
     pub verb: ClusterVerb,
     /// The clusters, as a placement of one rule.
     pub placement: PlacementSpec,
+    /// At most this many clusters are under way at a time.
+    pub max_parallel: Option<u32>,
+    /// It fails when more clusters than this have failed; absent: it waits for them.
+    pub max_failed_clusters: Option<u32>,
+    /// The earlier steps whose object it takes away; never empty for [`ClusterVerb::Delete`], and empty otherwise.
+    pub takes_of: Vec<String>,
     /// Its properties as written, for inputs to be put in. What kind the object is of and which namespace it is in is not
     /// an input's to say.
     pub properties: Value,
@@ -312,7 +318,7 @@ pub struct ClusterObjectStep {
 }
 
 impl ClusterObjectStep {
-    /// The object as the clusters are to have it, or for [`ClusterVerb::Read`] what names it.
+    /// The object as the clusters are to have it; where it is not applied, what names it.
     ///
     /// # Errors
     /// What is wrong with it now that the inputs are put in, paths beginning with `properties`; never empty.
@@ -324,7 +330,7 @@ impl ClusterObjectStep {
     pub fn identity(&self) -> Value {
         match self.verb {
             ClusterVerb::Apply => self.properties.get("value").cloned().unwrap_or_default(),
-            ClusterVerb::Read => super::identity(&self.properties),
+            ClusterVerb::Read | ClusterVerb::Delete => super::identity(&self.properties),
         }
     }
 }

@@ -196,7 +196,7 @@ pub enum Drift {
 /// The positive evidence that a bundle's objects are to be removed.
 ///
 /// Under apply-once (`Once`, `Force`) a workload that still asks for replicas (`spec.replicas` above 0 on the member) goes
-/// only when that is confirmed: by `application-deleted`, or by the hash of an approval. `garbage-collection` (the
+/// only when that is confirmed: by `application-deleted`, by a step that takes it away, or by the hash of an approval. `garbage-collection` (the
 /// placement moved away) is evidence, but no such confirmation: the workload stays, with reason `RemovalRefused`, until
 /// its replicas are 0, or the object carries the annotation `roundhouse.dev/prune: "true"`, or the Application the
 /// annotation `roundhouse.dev/confirm-deletes` with the hash that its status names.
@@ -205,7 +205,7 @@ pub enum Drift {
 pub struct Deletion {
     /// The revision that no longer places this bundle, or the last one of a deleted application.
     pub revision: String,
-    /// Who or what confirmed it: `application-deleted`, `garbage-collection`, or the hash of an approval.
+    /// Who or what confirmed it: `application-deleted`, `garbage-collection`, `step <name>`, or the hash of an approval.
     pub confirmed_by: String,
 }
 
@@ -214,4 +214,14 @@ impl Deletion {
     pub const APPLICATION_DELETED: &str = "application-deleted";
     /// Value of [`Deletion::confirmed_by`]: the placement moved away, within the delete budget.
     pub const GARBAGE_COLLECTION: &str = "garbage-collection";
+
+    /// Value of [`Deletion::confirmed_by`]: a person wrote a `delete-object` step of this name into the workflow.
+    pub fn by_step(step: &str) -> String {
+        format!("step {step}")
+    }
+
+    /// The step that confirmed it.
+    pub fn step(&self) -> Option<&str> {
+        self.confirmed_by.strip_prefix("step ")
+    }
 }

@@ -141,3 +141,59 @@ async fn flags_that_are_somebody_elses_are_refused_and_those_of_a_removed_step_g
     world.deployment("east-1", "shop").await?;
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn flags_are_taken_away_by_their_agents_and_stay_away() -> Result<()> {
+    let world = World::start(&[("east-1", "east"), ("east-2", "east")], ApplyOnce::Never).await?;
+    let (one, two) = (
+        maps(world.fleet.member_client("east-1")?),
+        maps(world.fleet.member_client("east-2")?),
+    );
+    for maps in [&one, &two] {
+        maps.create(&PostParams::default(), &map("site", "zone", "a"))
+            .await?;
+    }
+    maps(world.fleet.hub_client())
+        .create(&PostParams::default(), &map("release-gate", "open", "true"))
+        .await?;
+    world.create(FLAGS).await?;
+    world.delivered("shop", "shop-v1").await?;
+    for maps in [&one, &two] {
+        maps.get("flags").await?;
+    }
+    let away = json!({"name": "away", "type": "delete-object",
+        "properties": {"clusters": ["east-1"], "apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}});
+    let last = json!([{"op": "add", "path": "/spec/workflow/steps/-", "value": away}]);
+    world.edit("shop", last).await?;
+    world.delivered("shop", "shop-v2").await?;
+    assert!(
+        one.get_opt("flags").await?.is_none(),
+        "the step waits until it is gone"
+    );
+    two.get("flags").await?;
+    world.long_while().await;
+    assert!(one.get_opt("flags").await?.is_none(), "nothing brings it back");
+    assert!(one.get_opt("site").await?.is_some());
+    world.deployment("east-1", "shop").await?;
+
+    // Who is asked once more says once more that it is gone, and nothing is applied for that.
+    let bystander = map("flags", "theme", "somebody else's");
+    one.create(&PostParams::default(), &bystander).await?;
+    let applications: Api<Application> = Api::namespaced(world.fleet.hub_client(), "default");
+    let again = Patch::Merge(json!({"status": {"workflow": {"restartFrom": "away"}}}));
+    applications
+        .patch_status("shop", &PatchParams::default(), &again)
+        .await?;
+    eventually("the step to be over again", async || {
+        let status = world.status("shop").await?;
+        let run = status.workflow.clone().unwrap_or_default();
+        let over = run.finished && run.restart_from.is_none();
+        // On the other one it stays.
+        let asked = run.step("away").is_some_and(|step| step.bundles == Some(1));
+        Ok(if over && asked { Ok(()) } else { Err(status) })
+    })
+    .await?;
+    let kept = one.get("flags").await?.data.unwrap_or_default();
+    assert_eq!(kept["theme"], "somebody else's");
+    Ok(())
+}

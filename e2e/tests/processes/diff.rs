@@ -163,6 +163,43 @@ async fn hands_in_a_member_are_told_apart_field_by_field() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_object_of_a_step_is_compared_like_those_of_components() -> Result<()> {
+    let mut yard = Yard::start().await?;
+    let application = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": "flagged", "namespace": "default"},
+        "spec": {"components": [{"name": "flagged", "type": "k8s-objects", "properties": {"objects": [
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "flagged"}}]}}],
+            "workflow": {"steps": [
+                {"name": "flags", "type": "apply-object", "properties": {"clusters": ["east-1"],
+                    "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}, "data": {"theme": "dark"}}}},
+                {"name": "all", "type": "deploy", "properties": {"placement": [{"clusters": ["east-1"]}]}}]}}});
+    let applications = yard.applications();
+    applications
+        .create(&PostParams::default(), &serde_json::from_value(application)?)
+        .await?;
+    soon("the application to run", async || {
+        let status = applications.get("flagged").await?.data["status"].clone();
+        Ok(if status["phase"] == "running" {
+            Ok(())
+        } else {
+            Err(status)
+        })
+    })
+    .await?;
+    yard.agents.remove(0).end(Signal::Terminate).await?;
+    let file = yard.member_kubeconfig("east-1");
+    let member = client(&file).await?;
+    let light = json!({"data": {"theme": "light"}});
+    by_hand(&member, ("ConfigMap", "flags"), "kubectl-edit", &light).await?;
+    let seen = looked(&yard, "flagged").await?;
+    assert_eq!(lines(&seen, "ConfigMap"), ["CONFLICT data.theme kubectl-edit"]);
+    let objects = seen["objects"].as_array().into_iter().flatten();
+    let bundles: Vec<&str> = objects.filter_map(|object| object["bundle"].as_str()).collect();
+    assert_eq!(bundles, ["default.flagged", "default.flagged.step.flags"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn under_apply_once_what_differs_stays_and_secrets_are_never_shown() -> Result<()> {
     let mut yard = Yard::start().await?;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hand", "namespace": "default"},

@@ -5,9 +5,9 @@ use super::{
     cache::{Cache, Stored},
     feedback,
     fleet::Fleet,
-    objects::Objects,
+    objects::{self, ForeseenObject},
     placing, removing, revisions,
-    view::{Delivery, foreign, override_faults},
+    view::{Delivery, Known, foreign, override_faults},
 };
 use crate::{
     dispatch::{Content, Observed, Plan, Share},
@@ -27,7 +27,10 @@ use roundhouse_api::{
     revision::ApplicationRevision,
 };
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What a hub knows at one moment, or what a fleet without a hub is.
 #[derive(Debug, Default)]
@@ -139,6 +142,10 @@ pub struct Foreseen {
     pub plan: Plan,
     /// The Bundles that are there, by cluster.
     pub observed: BTreeMap<String, Vec<Observed>>,
+    /// The objects of steps, in the order of the workflow.
+    pub objects: Vec<ForeseenObject>,
+    /// The Bundles of objects of steps that nothing wants any more.
+    pub left: Vec<Observed>,
     /// Why removals would wait for a confirmation, if they would.
     pub held: Option<String>,
     /// Where the counts of kinds are that definitions describe.
@@ -244,13 +251,26 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
     };
     let (placed, plan) = request.look();
     let passed = request.passed(&workflow::reach(&delivery.spec, workflow));
+    let (objects, bundles_of_steps) = objects::ahead(&Known {
+        delivery: &delivery,
+        workflow,
+        epoch: cache.highest_epoch(),
+        now,
+        cache,
+    });
+    let going: BTreeSet<&(String, String)> = bundles_of_steps.surplus.iter().collect();
+    let left = bundles_of_steps
+        .bundles()
+        // With what was only read nothing goes.
+        .filter(|bundle| !bundle.only_reads())
+        .filter(|bundle| going.contains(&(bundle.namespace.clone(), bundle.name.clone())));
+    let left: Vec<Observed> = left.cloned().collect();
     let judged = stored.as_ref().map(|stored| {
-        let objects = Objects::default();
         removing::judge(
             stored,
             &plan,
             &observed,
-            &objects,
+            &bundles_of_steps,
             &delivery.content.revision,
             now,
         )
@@ -260,6 +280,8 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         .filter_map(|placed| Some((placed.step.clone(), foreign(cache, &delivery, &placed.step)?)));
     Ok(Foreseen {
         refused: refused.collect(),
+        objects,
+        left,
         passed,
         replica_paths,
         former: latest.map(|latest| latest.name.clone()),

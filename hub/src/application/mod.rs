@@ -58,6 +58,7 @@ mod view;
 pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, run};
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
+pub use objects::ForeseenObject;
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

@@ -1,23 +1,32 @@
 //! What the steps want that have an object in clusters, and what the clusters show of it; pure.
 
-use super::{
-    feedback,
-    status::{evidence_by_cluster, shown_by, unsatisfied},
-    view::{Delivery, Known},
-};
+mod ahead;
+mod follow;
+mod take;
+
+pub use ahead::ForeseenObject;
+pub(super) use ahead::ahead;
+
+use super::view::Known;
 use crate::{
-    dispatch::{ObjectRequest, Observed, Plan, object_plan},
-    placement::{self, PlacingStep, Previous},
-    render::{self, Stamps},
-    workflow::{self, Evidence, Reach, StepEvidence, StepObject},
+    dispatch::{
+        Observed, Plan,
+        evidence::held_evidence,
+        removal::{self, Removal},
+        rollup::roll_up_object,
+    },
+    placement::{self, PlacingStep, Previous, StepDecision},
+    workflow::{self, ClusterEvidence, Evidence, Reach, StepEvidence, StepObject},
 };
+use follow::follow;
 use roundhouse_api::{
-    application::{ClusterVerb, WorkflowStatus},
-    bundle::{BundleSpec, UpdateStrategy, UpdateStrategyType},
+    application::{ClusterVerb, ObjectDelivery, WorkflowStatus},
+    bundle::Deletion,
     decision::DecisionSpec,
+    placement::{PlacementSpec, Toleration, TolerationOperator},
 };
-use serde_json::Value;
 use std::collections::BTreeMap;
+use take::take;
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
 #[derive(Debug, Default)]
@@ -28,6 +37,10 @@ pub(super) struct Objects {
     pub(super) plans: BTreeMap<String, Plan>,
     /// Namespace and name of Bundles that nothing wants any more.
     pub(super) surplus: Vec<(String, String)>,
+    /// The Bundles that steps take away now, with the evidence that is written first.
+    pub(super) due: Vec<(Observed, Deletion)>,
+    /// What the clusters of each step show that has an object there or is at work, in the order of the workflow.
+    pub(super) shown: Vec<ObjectDelivery>,
 }
 
 impl Objects {
@@ -47,12 +60,30 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
     };
     let wanted = workflow::objects(&delivery.spec, known.workflow);
     let none = BTreeMap::new();
+    let count = |held: &BTreeMap<String, Vec<Observed>>| held.values().map(Vec::len).sum::<usize>();
+    let held = all.observed.iter().map(|(step, held)| {
+        let count = u32::try_from(count(held)).unwrap_or(u32::MAX);
+        (step.clone(), count)
+    });
+    evidence.held = held.collect();
     for step in &wanted {
         let name = &step.step.name;
         let held = all.observed.get(name).unwrap_or(&none);
+        let kept = step.reach == Some(Reach::Placed) && step.object.verb != ClusterVerb::Delete;
+        if kept {
+            all.shown.extend(sum(known, step, &stand(known, held)));
+        }
         match (step.reach, &step.manifest) {
+            (Some(Reach::Live), Some(Ok(_))) if step.object.verb == ClusterVerb::Delete => {
+                let (taken, shown) = take(known, step, &wanted, &all.observed);
+                all.shown.extend(sum(known, step, shown.clusters()));
+                evidence.objects.insert(name.clone(), shown);
+                all.plans.insert(name.clone(), taken.asked);
+                all.due.extend(taken.due);
+            }
             (Some(Reach::Live), Some(Ok(manifest))) => {
                 let (plan, shown) = follow(known, step, manifest, held, evidence);
+                all.shown.extend(sum(known, step, shown.clusters()));
                 evidence.objects.insert(name.clone(), shown);
                 if succeeded {
                     all.surplus.extend(plan.surplus.iter().cloned());
@@ -70,6 +101,18 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             (None, _) => all.surplus.extend(held.values().flatten().map(key_of)),
         }
     }
+    let over = all.observed.values().flat_map(BTreeMap::values).flatten();
+    let over = over.filter_map(|bundle| {
+        let deletion = bundle
+            .spec
+            .deletion
+            .as_ref()
+            .filter(|deletion| deletion.step().is_some())?;
+        let released = removal::next(bundle, Some(deletion)) == Removal::Release;
+        (released && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
+    });
+    let over: Vec<_> = over.collect();
+    all.due.extend(over);
     if succeeded {
         let gone = all
             .observed
@@ -85,95 +128,75 @@ fn key_of(bundle: &Observed) -> (String, String) {
     (bundle.namespace.clone(), bundle.name.clone())
 }
 
-/// A step that follows the fleet: its clusters are chosen as placement chooses them, by one rule without replicas.
-fn follow(
-    known: &Known<'_>,
-    step: &StepObject<'_>,
-    manifest: &Value,
-    held: &BTreeMap<String, Vec<Observed>>,
-    evidence: &mut Evidence,
-) -> (Plan, StepEvidence) {
-    let (delivery, name) = (known.delivery, &step.step.name);
+/// What clusters show of Bundles that stay as they are.
+fn stand(known: &Known<'_>, held: &BTreeMap<String, Vec<Observed>>) -> Vec<ClusterEvidence> {
     let fleet = known.cache.fleet();
+    let each = held.iter().map(|(cluster, held)| {
+        let unreachable = match fleet.members.get(cluster) {
+            Some(member) => member.unreachable.as_deref(),
+            None => Some("the cluster is not registered"),
+        };
+        let left = held.iter().all(|bundle| bundle.deleting);
+        (!left).then(|| held_evidence(cluster, held, unreachable))
+    });
+    each.flatten().collect()
+}
+
+/// Sums up what the clusters of a step show; nothing where it has none.
+fn sum(known: &Known<'_>, step: &StepObject<'_>, clusters: &[ClusterEvidence]) -> Option<ObjectDelivery> {
+    let fleet = known.cache.fleet();
+    let with_region = clusters.iter().map(|evidence| {
+        let member = fleet.members.get(&evidence.cluster);
+        let region = member.map(|member| member.region.clone());
+        (region.unwrap_or_default(), evidence.clone())
+    });
+    let with_region: Vec<_> = with_region.collect();
+    let of = (step.step.name.as_str(), step.step.type_.as_str(), step.wait);
+    (!clusters.is_empty()).then(|| roll_up_object(of, &with_region))
+}
+
+/// Whether a step at work still needs what the agent reported on a Bundle: that the object is gone. Without it nobody would
+/// know, were the hub to end before the step does.
+pub(super) fn is_awaited(bundle: &Observed, workflow: Option<&WorkflowStatus>) -> bool {
+    let step = bundle.spec.deletion.as_ref().and_then(Deletion::step);
+    let run = workflow.filter(|workflow| !workflow.finished);
+    let state = run.zip(step).and_then(|(run, step)| run.step(step));
+    state.is_some_and(|state| state.first_execute_time.is_some() && !state.is_over())
+}
+
+/// The clusters of a rule, as placement chooses them: `held` have the object.
+fn choose<'c>(
+    known: &Known<'_>,
+    (name, spec): (&str, &PlacementSpec),
+    held: impl Iterator<Item = &'c String>,
+) -> StepDecision {
+    let delivery = known.delivery;
     let before = DecisionSpec {
-        step: name.clone(),
-        clusters: held.keys().cloned().collect(),
+        step: name.to_owned(),
+        clusters: held.cloned().collect(),
         ..DecisionSpec::default()
     };
     let chosen = placement::place(&placement::Request {
         application: &format!("{}/{}", delivery.key.0, delivery.key.1),
-        steps: &[PlacingStep {
-            name,
-            spec: &step.object.placement,
-        }],
+        steps: &[PlacingStep { name, spec }],
         workloads: &[],
-        inventory: &fleet.inventory,
+        inventory: &known.cache.fleet().inventory,
         previous: &Previous::from_decisions([&before]),
         now: known.now,
     });
-    let chosen = chosen.into_iter().next().unwrap_or_default();
-    let mut config = feedback::step_config(&step.step.outputs);
-    let manifest = match step.object.verb {
-        ClusterVerb::Apply => applied(delivery, name, manifest),
-        ClusterVerb::Read => {
-            config.update_strategy = Some(UpdateStrategy {
-                type_: UpdateStrategyType::ReadOnly,
-                ..UpdateStrategy::default()
-            });
-            render::read_object(&delivery.key.0, &run_of(known.workflow), manifest.clone())
-        }
-    };
-    let plan = object_plan(&ObjectRequest {
-        application: &delivery.application,
-        step: name,
-        manifest: &manifest,
-        config: &config,
-        spec: &BundleSpec {
-            revision: Some(delivery.spec.revision.clone()),
-            epoch: Some(known.epoch),
-            apply_once: delivery.valid.apply_once,
-            apply_once_rules: delivery.valid.apply_once_rules.clone(),
-            ..BundleSpec::default()
-        },
-        clusters: &chosen.clusters,
-        observed: held,
-    });
-    let clusters = evidence_by_cluster(&plan, held, &fleet);
-    let shown = match shown_by(&chosen.clusters, &clusters) {
-        Ok(clusters) => StepEvidence::Placed {
-            unsatisfied: unsatisfied(chosen.satisfied, &chosen.reasons),
-            clusters,
-        },
-        Err(message) => StepEvidence::Refused { message },
-    };
-    let passed = shown.clusters().iter().filter(|c| c.state.passes(step.wait));
-    let passed: Vec<&String> = passed.map(|c| &c.cluster).collect();
-    evidence
-        .outputs
-        .extend(feedback::step_outputs(&step.step.outputs, &passed, held));
-    (plan, shown)
+    chosen.into_iter().next().unwrap_or_default()
 }
 
-/// The object as the clusters get it, stamped like those of components: its revision is the application's.
-fn applied(delivery: &Delivery<'_>, step: &str, manifest: &Value) -> Value {
-    let (namespace, application) = delivery.key;
-    let mut object = render::step_object(namespace, application, step, manifest.clone());
-    let revision = &delivery.spec.revision;
-    render::stamp(
-        &mut object,
-        &Stamps {
-            app_revision: revision.clone(),
-            component_revision: revision.clone(),
-            generation: delivery.content.generation,
-        },
-    );
-    object
-}
-
-/// The number of the run.
-fn run_of(workflow: Option<&WorkflowStatus>) -> String {
-    workflow
-        .and_then(|workflow| workflow.run)
-        .map(|run| run.to_string())
-        .unwrap_or_default()
+/// The clusters that a rule names, whatever their taints keep away, and those out of reach too.
+fn named(known: &Known<'_>, step: &str, placement: &PlacementSpec) -> StepDecision {
+    let everything = Toleration {
+        operator: Some(TolerationOperator::Exists),
+        ..Toleration::default()
+    };
+    let spec = PlacementSpec {
+        tolerations: vec![everything],
+        ..placement.clone()
+    };
+    let fleet = known.cache.fleet();
+    choose(known, (step, &spec), fleet.members.keys())
 }

@@ -115,7 +115,10 @@ impl Hub {
         }
         let stored = self.cache.application(key);
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
-        let released = removing::release(self.writer(key), &self.cache.all_bundles(key), deleting).await;
+        let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
+        let awaited = workflow.filter(|_| !deleting);
+        let bundles = self.cache.all_bundles(key);
+        let released = removing::release(self.writer(key), &bundles, deleting, awaited).await;
         let Some(app) = stored else {
             // Absence is no evidence: Bundles of an application that vanished are held.
             self.written.lock().remove(key);
@@ -452,7 +455,7 @@ impl Hub {
     ) {
         let placed = &view.placed;
         let summed = status::delivery(placed, &view.shares, &view.clusters, &view.observed, &view.fleet);
-        status.delivery = Some(summed);
+        status.delivery = Some(status::with_objects(summed, &view.objects.shown));
         // What a run passed over places nothing.
         let reach = workflow::reach(&delivery.spec, status.workflow.as_ref());
         let placing = reach.iter().flatten().count();
@@ -556,7 +559,7 @@ impl Hub {
             let observed = view.objects.observed.get(step).unwrap_or(&none);
             written = written.and(writer.dispatch(plan, observed).await);
         }
-        Ok(written)
+        Ok(written.and(writer.remove(view.objects.due.clone()).await))
     }
 
     async fn decision(&self, delivery: &Delivery<'_>, placed: &Placed) -> Result<(), PassError> {

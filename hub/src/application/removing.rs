@@ -5,7 +5,7 @@ use super::{
     cache::{Stored, application_of},
     error::PassError,
     fleet::Fleet,
-    objects::Objects,
+    objects::{Objects, is_awaited},
 };
 use crate::dispatch::{
     Observed, Plan,
@@ -14,7 +14,7 @@ use crate::dispatch::{
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
-    application::Removals,
+    application::{Removals, WorkflowStatus},
     bundle::{Bundle, Deletion},
     names::{annotation, label},
 };
@@ -140,13 +140,16 @@ pub(super) fn judge(
 /// Lets Bundles go that are on their way out and that no agent has to clean any more.
 ///
 /// `keep_evidence`: the application is being deleted, so that a Bundle without the evidence for removal gets it first.
+/// `workflow`: a step of it may still need what was reported on a Bundle.
 pub(super) async fn release(
     writer: Writer<'_>,
     observed: &BTreeMap<String, Vec<Observed>>,
     keep_evidence: bool,
+    workflow: Option<&WorkflowStatus>,
 ) -> Written {
     let mut written = Written::default();
-    for bundle in observed.values().flatten() {
+    let all = observed.values().flatten();
+    for bundle in all.filter(|bundle| !is_awaited(bundle, workflow)) {
         let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
         if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
             match writer.release(bundle).await {

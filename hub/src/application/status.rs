@@ -13,8 +13,8 @@ use crate::{
 use jiff::Timestamp;
 use roundhouse_api::{
     application::{
-        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, OVERCOMMITTED,
-        PLACED, StepPhase, Unresolved, Violation, WAITS_FOR_CLUSTERS,
+        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, MAX_OBJECTS,
+        OVERCOMMITTED, ObjectDelivery, PLACED, StepPhase, Unresolved, Violation, WAITS_FOR_CLUSTERS,
     },
     condition::{self, Verdict},
 };
@@ -208,6 +208,14 @@ pub(super) fn delivery(
         reasons: reasons.collect(),
     };
     rollup::roll_up(&members, unplaced)
+}
+
+/// The same with what the clusters show of the objects of steps, the first of them.
+pub(super) fn with_objects(mut delivery: Delivery, objects: &[ObjectDelivery]) -> Delivery {
+    let more = objects.len().saturating_sub(MAX_OBJECTS);
+    delivery.objects = objects.iter().take(MAX_OBJECTS).cloned().collect();
+    delivery.objects_omitted = (more > 0).then(|| u32::try_from(more).unwrap_or(u32::MAX));
+    delivery
 }
 
 /// Sets the condition `Accepted`.

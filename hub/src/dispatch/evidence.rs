@@ -62,8 +62,27 @@ pub fn held_evidence(cluster: &str, observed: &[Observed], unreachable: Option<&
     }
 }
 
+/// What the agent of a Bundle that is being removed says of that.
+pub(super) fn removal_report(observed: &Observed) -> (ClusterState, String) {
+    let own = observed
+        .status
+        .as_ref()
+        .filter(|status| status.observed_generation == Some(observed.generation));
+    if let Some(status) = own.filter(|status| status.phase == Some(BundlePhase::Failed)) {
+        return (ClusterState::Failed, failure(status));
+    }
+    let left = || {
+        let condition = condition::get(&own?.conditions, PROGRESSING)?;
+        let message = condition.message.clone();
+        (!message.is_empty()).then(|| cut(message))
+    };
+    let said = held_back(observed).or_else(left);
+    let unknown = || "its agent has not reported that the object is gone".to_owned();
+    (ClusterState::Waiting, said.unwrap_or_else(unknown))
+}
+
 /// The worst state speaks for a cluster with several parts.
-fn worst(parts: impl Iterator<Item = (ClusterState, String)>) -> Option<(ClusterState, String)> {
+pub(super) fn worst(parts: impl Iterator<Item = (ClusterState, String)>) -> Option<(ClusterState, String)> {
     let mut all_applied = true;
     let parts = parts.inspect(|(state, _)| all_applied &= state.passes(WaitFor::Applied));
     let (state, message) = parts.min_by_key(|(state, _)| severity(*state))?;

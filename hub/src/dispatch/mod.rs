@@ -10,6 +10,7 @@
 //! | [`content`] | which manifests are that, in how many parts, with which hash? |
 //! | [`mixed`] | which step gives which component, where steps dispatch single ones? |
 //! | [`object`] | where is the object of a step, and where does it differ? |
+//! | [`taking`] | what does a step take away again, and who has reported that it is gone? |
 //! | [`waves`] | how many clusters are under way at a time? |
 //! | [`plan()`] | which Bundles differ from what is wanted? |
 //! | [`evidence`] | what has a cluster shown about the content that was dispatched to it? |
@@ -31,6 +32,7 @@ pub mod plan;
 pub mod removal;
 pub mod rollup;
 pub mod shares;
+pub mod taking;
 #[cfg(test)]
 mod tests;
 pub mod waves;
@@ -42,4 +44,5 @@ pub use observed::Observed;
 pub use plan::{Plan, Request, Target, Wanted, plan};
 pub use rollup::{Member, Unplaced, roll_up};
 pub use shares::{Layer, Share, shares};
+pub use taking::{Taken, Taking, take_away};
 pub use waves::{Wave, hold_back};

@@ -3,7 +3,8 @@
 use super::Observed;
 use crate::workflow::{ClusterEvidence, ClusterState};
 use roundhouse_api::application::{
-    ClusterDelivery, Delivery, MAX_NOT_READY, MAX_REGIONS, OTHER_REGIONS, RegionDelivery,
+    ClusterDelivery, Delivery, MAX_NOT_READY, MAX_OBJECT_CLUSTERS, MAX_OBJECT_REGIONS, MAX_REGIONS,
+    OTHER_REGIONS, ObjectDelivery, ObjectRegion, RegionDelivery, WaitFor,
 };
 use roundhouse_api::bundle::DEGRADED;
 use roundhouse_api::condition;
@@ -62,11 +63,11 @@ pub fn trouble(observed: &[Observed]) -> Option<(String, String)> {
     degraded.next()
 }
 
-/// The first [`MAX_NOT_READY`] of a list, and how many more there are.
-fn bounded(mut clusters: Vec<ClusterDelivery>) -> (Vec<ClusterDelivery>, Option<u32>) {
+/// The first `most` of a list, and how many more there are.
+fn bounded(mut clusters: Vec<ClusterDelivery>, most: usize) -> (Vec<ClusterDelivery>, Option<u32>) {
     clusters.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-    let omitted = beyond(clusters.len(), MAX_NOT_READY);
-    clusters.truncate(MAX_NOT_READY);
+    let omitted = beyond(clusters.len(), most);
+    clusters.truncate(most);
     (clusters, omitted)
 }
 
@@ -132,8 +133,8 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
         }
     }
     let ready_clusters = members.len() - late.len();
-    let (not_ready, omitted) = bounded(late);
-    let (degraded, degraded_omitted) = bounded(degraded);
+    let (not_ready, omitted) = bounded(late, MAX_NOT_READY);
+    let (degraded, degraded_omitted) = bounded(degraded, MAX_NOT_READY);
     let placed: u64 = members.iter().map(|m| m.replicas).sum();
     let ready: u64 = members.iter().map(|m| m.ready).sum();
     let mut reasons = unplaced.reasons;
@@ -153,5 +154,119 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
         omitted,
         degraded,
         degraded_omitted,
+        ..Delivery::default()
+    }
+}
+
+/// Sums up what the clusters show of the object of a step, each with its region. One counts as ready that has come to what the
+/// step waits for.
+pub fn roll_up_object(
+    (step, type_, wait): (&str, &str, WaitFor),
+    clusters: &[(String, ClusterEvidence)],
+) -> ObjectDelivery {
+    let mut regions: BTreeMap<&str, ObjectRegion> = BTreeMap::new();
+    let mut late = Vec::new();
+    for (region, evidence) in clusters {
+        let region = regions.entry(region).or_insert_with(|| ObjectRegion {
+            region: region.clone(),
+            ..ObjectRegion::default()
+        });
+        region.clusters += 1;
+        if evidence.state.passes(wait) {
+            region.ready += 1;
+            continue;
+        }
+        match evidence.state {
+            ClusterState::Failed | ClusterState::Unhealthy => region.failed += 1,
+            ClusterState::Unreachable => region.unreachable += 1,
+            _ => {}
+        }
+        late.push(ClusterDelivery {
+            cluster: evidence.cluster.clone(),
+            phase: evidence.state.as_str().to_owned(),
+            message: evidence.message.clone(),
+        });
+    }
+    let (not_ready, omitted) = bounded(late, MAX_OBJECT_CLUSTERS);
+    let mut regions: Vec<ObjectRegion> = regions.into_values().collect();
+    let regions_omitted = beyond(regions.len(), MAX_OBJECT_REGIONS);
+    if regions_omitted.is_some() {
+        let mut others = ObjectRegion {
+            region: OTHER_REGIONS.to_owned(),
+            ..ObjectRegion::default()
+        };
+        for region in regions.drain(MAX_OBJECT_REGIONS..) {
+            others.clusters += region.clusters;
+            others.ready += region.ready;
+            others.failed += region.failed;
+            others.unreachable += region.unreachable;
+        }
+        regions.push(others);
+    }
+    ObjectDelivery {
+        step: step.to_owned(),
+        type_: type_.to_owned(),
+        regions,
+        regions_omitted,
+        not_ready,
+        omitted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(cluster: &str, state: ClusterState) -> ClusterEvidence {
+        ClusterEvidence {
+            cluster: cluster.to_owned(),
+            state,
+            message: "m".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_object_of_a_step_is_counted_by_what_the_step_waits_for() {
+        use ClusterState::{Applied, Failed, Ready, Unhealthy, Unreachable, Waiting};
+        let clusters = [
+            ("east", "c1", Ready),
+            ("east", "c2", Applied),
+            ("east", "c3", Failed),
+            ("west", "c4", Unhealthy),
+            ("west", "c5", Unreachable),
+            ("", "c6", Waiting),
+        ];
+        let clusters = clusters.map(|(region, name, state)| (region.to_owned(), shown(name, state)));
+        for (wait, east, west, late) in [
+            (WaitFor::Ready, [3, 1, 1, 0], [2, 0, 1, 1], "c2 c3 c4 c5 c6"),
+            (WaitFor::Applied, [3, 2, 1, 0], [2, 1, 0, 1], "c3 c5 c6"),
+        ] {
+            let summed = roll_up_object(("flags", "apply-object", wait), &clusters);
+            let counts = |at: usize| {
+                let region: &ObjectRegion = &summed.regions[at];
+                [region.clusters, region.ready, region.failed, region.unreachable]
+            };
+            assert_eq!((counts(0), counts(1), counts(2)), ([1, 0, 0, 0], east, west));
+            let names: Vec<&str> = summed.not_ready.iter().map(|c| c.cluster.as_str()).collect();
+            assert_eq!(names.join(" "), late);
+            assert_eq!(summed.counts(), (east[1] + west[1], 6));
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_the_object_of_a_step_is_bounded_and_counts_all() {
+        let clusters: Vec<_> = (0..1000)
+            .map(|n| {
+                (
+                    format!("r{:02}", n % 50),
+                    shown(&format!("c{n:03}"), ClusterState::Waiting),
+                )
+            })
+            .collect();
+        let summed = roll_up_object(("flags", "apply-object", WaitFor::Ready), &clusters);
+        assert_eq!(summed.counts(), (0, 1000));
+        assert_eq!((summed.regions.len(), summed.regions_omitted), (21, Some(30)));
+        assert_eq!(summed.regions[20].region, OTHER_REGIONS);
+        assert_eq!((summed.not_ready.len(), summed.omitted), (10, Some(990)));
     }
 }

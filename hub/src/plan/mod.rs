@@ -23,14 +23,14 @@ pub mod rows;
 pub use dispatched::Dispatched;
 
 use crate::{
-    application::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee},
-    dispatch::{Divided, Target, plan::Todo},
+    application::{Foreseen, ForeseenDecision, ForeseenObject, Proposal, Snapshot, Unforeseen, foresee},
+    dispatch::{Divided, Observed, Plan, Target, Wanted, plan::Todo},
 };
 use cluster::{Comparison, Differ};
 use group::ObjectGroup;
 use jiff::Timestamp;
 use risk::Risk;
-use roundhouse_api::{application::ValidApplication, decision::DecisionSpec, hash};
+use roundhouse_api::{application::ValidApplication, decision::DecisionSpec, hash, names::step_of_bundle};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -52,6 +52,8 @@ pub struct ApplicationPlan {
     pub former: Option<String>,
     /// The decisions of the placing steps, in order.
     pub decisions: Vec<ForeseenDecision>,
+    /// The objects of steps, in the order of the workflow.
+    pub objects: Vec<ForeseenObject>,
     /// The Bundles that are wanted or go, by cluster, then name.
     pub bundles: Vec<BundlePlan>,
     /// What changes, object by object, equal changes together.
@@ -98,7 +100,7 @@ impl fmt::Display for Stopped {
 pub struct BundlePlan {
     /// The cluster.
     pub cluster: String,
-    /// The step that places it; empty for one that goes.
+    /// The step that places it; of one that goes the step that takes it away, or nothing.
     pub step: String,
     /// Name of the Bundle.
     pub name: String,
@@ -246,6 +248,7 @@ pub fn plan(
         revision: foreseen.revision,
         former: foreseen.former,
         decisions: foreseen.decisions,
+        objects: foreseen.objects,
         changes: group::groups(&compared),
         held: foreseen.held,
         bundles,
@@ -255,9 +258,34 @@ pub fn plan(
     })
 }
 
+impl BundlePlan {
+    /// Whether it carries the object of a step, and nothing of the components.
+    pub fn is_of_step(&self) -> bool {
+        step_of_bundle(&self.name).is_some()
+    }
+}
+
 fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
+    let mut bundles = wanted(&foreseen.plan);
+    let surplus: BTreeSet<_> = foreseen.plan.surplus.iter().collect();
+    let going = foreseen
+        .observed
+        .values()
+        .flatten()
+        .filter(|bundle| surplus.contains(&(bundle.namespace.clone(), bundle.name.clone())));
+    bundles.extend(going.chain(&foreseen.left).map(|bundle| destroyed(bundle, "")));
+    for object in &foreseen.objects {
+        bundles.extend(wanted(&object.plan));
+        let taken = object.taken.iter();
+        bundles.extend(taken.map(|bundle| destroyed(bundle, &object.step)));
+    }
+    bundles.sort_by(|a, b| (&a.cluster, part_of(&a.name)).cmp(&(&b.cluster, part_of(&b.name))));
+    bundles
+}
+
+fn wanted(plan: &Plan) -> Vec<BundlePlan> {
     let mut bundles = Vec::new();
-    for (cluster, target) in &foreseen.plan.targets {
+    for (cluster, target) in &plan.targets {
         let Target::Bundles(wanted) = target else { continue };
         bundles.extend(wanted.iter().map(|wanted| BundlePlan {
             cluster: cluster.clone(),
@@ -275,21 +303,17 @@ fn bundles(foreseen: &Foreseen) -> Vec<BundlePlan> {
             }),
         }));
     }
-    let surplus: BTreeSet<_> = foreseen.plan.surplus.iter().collect();
-    let going = foreseen
-        .observed
-        .values()
-        .flatten()
-        .filter(|bundle| surplus.contains(&(bundle.namespace.clone(), bundle.name.clone())));
-    bundles.extend(going.map(|bundle| BundlePlan {
+    bundles
+}
+
+fn destroyed(bundle: &Observed, step: &str) -> BundlePlan {
+    BundlePlan {
         cluster: bundle.cluster.clone(),
-        step: String::new(),
+        step: step.to_owned(),
         name: bundle.name.clone(),
         action: Action::Destroy,
         content: None,
-    }));
-    bundles.sort_by(|a, b| (&a.cluster, part_of(&a.name)).cmp(&(&b.cluster, part_of(&b.name))));
-    bundles
+    }
 }
 
 /// The number of a part, from its name `<namespace>.<application>[.<part>]`.
@@ -320,6 +344,27 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
         };
         compared.insert(cluster.clone(), comparison);
     }
+    let mut more = |cluster: &str, held: &[Observed], wanted: &[Wanted]| {
+        let own = differ.compare(held, wanted);
+        let together = compared.entry(cluster.to_owned()).or_default();
+        // Most clusters have the object of one step at most.
+        *together = match together.is_empty() {
+            true => own,
+            false => together.iter().chain(own.iter()).cloned().collect(),
+        };
+    };
+    for object in &foreseen.objects {
+        for (cluster, target) in &object.plan.targets {
+            let held = object.observed.get(cluster).unwrap_or(&none);
+            if let Target::Bundles(wanted) = target {
+                more(cluster, held, wanted);
+            }
+        }
+    }
+    let taken = foreseen.objects.iter().flat_map(|object| &object.taken);
+    for bundle in taken.chain(&foreseen.left) {
+        more(&bundle.cluster, std::slice::from_ref(bundle), &[]);
+    }
     compared.retain(|_, comparison| !comparison.is_empty());
     compared
 }
@@ -339,5 +384,15 @@ fn refused(foreseen: &Foreseen) -> Vec<Stop> {
         }),
         _ => None,
     });
-    steps.chain(clusters).collect()
+    let objects = foreseen.objects.iter().filter_map(|object| {
+        let refused = object.plan.targets.values().find_map(|target| match target {
+            Target::Refused(refusal) => Some(refusal.to_string()),
+            _ => None,
+        });
+        Some(Stop {
+            of: Stopped::Step(object.step.clone()),
+            why: refused?,
+        })
+    });
+    steps.chain(objects).chain(clusters).collect()
 }

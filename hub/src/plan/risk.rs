@@ -83,11 +83,8 @@ pub fn judge(
             .cloned()
             .unwrap_or_default()
     };
-    let touched: BTreeMap<&str, &str> = bundles
-        .iter()
-        .filter(|bundle| bundle.action != Action::Keep)
-        .map(|bundle| (bundle.cluster.as_str(), bundle.step.as_str()))
-        .collect();
+    let changing = || bundles.iter().filter(|bundle| bundle.action != Action::Keep);
+    let touched: BTreeSet<&str> = changing().map(|bundle| bundle.cluster.as_str()).collect();
     risk.clusters = touched.len();
     for facts in fleet {
         risk.regions
@@ -96,24 +93,25 @@ pub fn judge(
             .1 += 1;
     }
     let mut steps: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (cluster, step) in &touched {
+    for cluster in &touched {
         risk.regions.entry(region_of(cluster)).or_default().0 += 1;
-        if !step.is_empty() {
-            steps.entry(step).or_default().insert(cluster);
-        }
+    }
+    for bundle in changing().filter(|bundle| !bundle.step.is_empty()) {
+        steps.entry(&bundle.step).or_default().insert(&bundle.cluster);
     }
     risk.at_once = steps
         .iter()
         .max_by_key(|(step, clusters)| (clusters.len(), std::cmp::Reverse(**step)))
         .map(|(step, clusters)| ((*step).to_owned(), clusters.len()));
-    let stays: BTreeSet<&str> = bundles
-        .iter()
+    // Who keeps no more than the object of a step has lost the application.
+    let of_components = || bundles.iter().filter(|bundle| !bundle.is_of_step());
+    let stays: BTreeSet<&str> = of_components()
         .filter(|bundle| bundle.action != Action::Destroy)
         .map(|bundle| bundle.cluster.as_str())
         .collect();
-    let losing: BTreeSet<&str> = touched
-        .keys()
-        .copied()
+    let losing: BTreeSet<&str> = of_components()
+        .filter(|bundle| bundle.action == Action::Destroy)
+        .map(|bundle| bundle.cluster.as_str())
         .filter(|cluster| !stays.contains(cluster))
         .collect();
     risk.losing = losing.into_iter().map(str::to_owned).collect();

@@ -12,6 +12,8 @@ pub struct Evidence {
     pub steps: BTreeMap<String, StepEvidence>,
     /// Steps that have an object in clusters.
     pub objects: BTreeMap<String, StepEvidence>,
+    /// How many Bundles carry the object of a step, whatever becomes of them.
+    pub held: BTreeMap<String, u32>,
     /// What the clusters report for outputs of both, by name of the output.
     pub outputs: BTreeMap<String, OutputEvidence>,
     /// What came of steps that act, by step.

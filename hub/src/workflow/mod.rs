@@ -8,6 +8,7 @@
 //! is the clusters' own for the content that the step dispatched (see `dispatch::evidence`).
 
 mod acts;
+mod ahead;
 pub mod backoff;
 mod commands;
 mod deploy;
@@ -24,12 +25,14 @@ mod run;
 mod settle;
 mod spec;
 mod start;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod times;
 mod values;
 mod waits;
 
+pub use ahead::{ObjectAhead, objects_ahead};
 pub use commands::Command;
 pub use deploy::until_holds;
 pub use engine::advance;

@@ -7,7 +7,7 @@ use super::{
     spec::{Action, Step},
 };
 use jiff::Timestamp;
-use roundhouse_api::application::{ClusterObjectStep, ClusterVerb, WaitFor, WorkflowStatus};
+use roundhouse_api::application::{ClusterObjectStep, ClusterVerb, StepPhase, WaitFor, WorkflowStatus};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -22,12 +22,15 @@ pub struct StepObject<'s> {
     pub wait: WaitFor,
     /// `None`: nothing of it is wanted any more.
     pub reach: Option<Reach>,
-    /// The object, where the step follows the fleet; or why it cannot be told.
+    /// The object, where the step follows the fleet; or why it cannot be told. Of one that takes an object away only what names
+    /// that.
     pub manifest: Option<Result<Value, String>>,
+    /// The steps of this run that take it away again, or have done so.
+    pub taken_by: Vec<&'s ClusterObjectStep>,
 }
 
 /// The objects of a workflow's steps. One that was applied follows the fleet once the run has succeeded, as placing steps
-/// do; one that was only read is given up then.
+/// do, but to clusters from which it was taken away again; one that was only read is given up then.
 pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<StepObject<'s>> {
     let places = spec.places();
     let steps = places.iter().filter_map(|at| {
@@ -54,10 +57,23 @@ pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<Ste
         judged: BTreeSet::new(),
         wake: None,
     };
+    let takes = |(taking, object): (&Step, &ClusterObjectStep), name: &String| {
+        let state = own.and_then(|workflow| workflow.step(&taking.name));
+        let passed_over = state.is_none_or(|state| state.phase == StepPhase::Skipped);
+        let reach = of_step(own, &taking.name);
+        object.takes_of.contains(name) && !passed_over && matches!(reach, Some(Reach::Live | Reach::Placed))
+    };
+    let taken_by = |name: &String| {
+        let taking = steps
+            .iter()
+            .filter(|(step, object, _)| takes((*step, *object), name));
+        taking.map(|(_, object, _)| *object).collect()
+    };
     let of = |(step, object, wait): (&'s Step, &'s ClusterObjectStep, WaitFor)| {
         let reach = of_step(own, &step.name);
-        let read = ended && object.verb == ClusterVerb::Read && reach == Some(Reach::Live);
-        let reach = reach.filter(|_| !read);
+        let stays = object.verb == ClusterVerb::Apply;
+        let given_up = ended && !stays && reach == Some(Reach::Live);
+        let reach = reach.filter(|_| !given_up);
         let manifest = (reach == Some(Reach::Live)).then(|| {
             let filled = run.filled(step, &object.properties)?;
             object.manifest(&filled).map_err(|violations| {
@@ -74,7 +90,8 @@ pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<Ste
             wait,
             reach,
             manifest,
+            taken_by: taken_by(&step.name),
         }
     };
-    steps.into_iter().map(of).collect()
+    steps.iter().copied().map(of).collect()
 }

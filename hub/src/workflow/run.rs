@@ -141,8 +141,14 @@ impl<'a> Run<'a> {
             Action::Deploy(deploy) => {
                 self.judge_deploy(step, at, deploy, self.evidence.steps.get(&step.name));
             }
-            Action::ClusterObject { deploy, .. } => {
-                self.judge_deploy(step, at, deploy, self.evidence.objects.get(&step.name));
+            Action::ClusterObject { object, deploy } => {
+                let evidence = self.evidence.objects.get(&step.name);
+                match self.unreported(at, object) {
+                    Some(message) if evidence.is_some_and(|evidence| evidence.passes(deploy.wait)) => {
+                        self.wait(at, message, None);
+                    }
+                    _ => self.judge_deploy(step, at, deploy, evidence),
+                }
             }
             Action::Suspend(suspend) => self.judge_suspend(at, suspend),
             Action::Wait(WaitStep::Fleet { until, steps }) => self.judge_wait(step, at, until, steps),

@@ -256,9 +256,10 @@ fn action(kind: &StepKind) -> Action {
             deploy: Deploy {
                 // What is only looked at need not be ready.
                 wait: match object.verb {
-                    ClusterVerb::Apply => WaitFor::Ready,
+                    ClusterVerb::Apply | ClusterVerb::Delete => WaitFor::Ready,
                     ClusterVerb::Read => WaitFor::Applied,
                 },
+                max_failed_clusters: object.max_failed_clusters,
                 ..Deploy::default()
             },
         },

@@ -7,7 +7,9 @@ use super::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
+use roundhouse_api::application::{
+    ClusterVerb, Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep,
+};
 use std::collections::BTreeMap;
 
 /// What a step says that asks for approval (KubeVela's `auto: false`).
@@ -26,6 +28,17 @@ pub(super) enum Start {
 impl<'a> Run<'a> {
     /// Whether a pending step starts.
     pub(super) fn admission(&self, step: &Step, at: At) -> Start {
+        match (self.asked_for(step, at), &step.action) {
+            (Start::Now, Action::ClusterObject { object, .. }) => match self.never_applied(object) {
+                Some(why) => Start::Never(why),
+                None => Start::Now,
+            },
+            (start, _) => start,
+        }
+    }
+
+    /// Whether it is a pending step's turn, and it is wanted.
+    fn asked_for(&self, step: &Step, at: At) -> Start {
         let list = match at.inner {
             None => self.workflow.steps.as_slice(),
             Some(_) => self
@@ -132,6 +145,10 @@ impl<'a> Run<'a> {
             Action::ClusterObject { object, .. } => {
                 if let Err(why) = self.filled(step, &object.properties) {
                     return self.fail(at, StepReason::Input, why);
+                }
+                let held = self.held(object);
+                if let Some(state) = self.state(at).filter(|_| object.verb == ClusterVerb::Delete) {
+                    state.bundles = Some(held);
                 }
                 let step = step.name.clone();
                 self.effects.push(Effect::Dispatch { step });

@@ -4,6 +4,8 @@
 
 use crate::{
     agents::Script,
+    objects::flags,
+    taking::take,
     world::{World, region, regions, web},
 };
 use futures::future::BoxFuture;
@@ -115,6 +117,7 @@ enum Story {
     DataFromOneComponentToAnother,
     SuspendsForADuration,
     TerminateAndRestartFromAStep,
+    TakesAwayWhatAStepHasApplied,
 }
 
 fn flow(image: &str, steps: &Value) -> Value {
@@ -236,6 +239,22 @@ impl Story {
                 world.until_step("s", Suspending).await;
                 tokio::time::sleep(Duration::from_secs(1790)).await;
                 assert!(world.dispatched("app").await.is_empty());
+                world.until_phase("app", Running).await;
+            }
+            Story::TakesAwayWhatAStepHasApplied => {
+                let ask = json!({"name": "ask", "type": "suspend"});
+                let steps = json!([
+                    flags(&json!({"region": "east"}), "1"),
+                    ask,
+                    take(&json!(["c1", "c2"])),
+                    region("east", "east", "100%")
+                ]);
+                world.apply("app", flow("nginx:1", &steps)).await;
+                world.until_step("ask", Suspending).await;
+                agents.script("c2", Script::Silent).await;
+                world.resume("app").await;
+                world.until_step("away", AtWork).await;
+                agents.script("c2", Script::Ready).await;
                 world.until_phase("app", Running).await;
             }
             Story::TerminateAndRestartFromAStep => {
@@ -412,4 +431,9 @@ async fn a_suspension_ends_after_its_time() {
 #[tokio::test(start_paused = true)]
 async fn terminate_and_restart_from_a_step() {
     the_same_whoever_dies(Story::TerminateAndRestartFromAStep).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_takes_away_what_an_earlier_one_has_applied() {
+    the_same_whoever_dies(Story::TakesAwayWhatAStepHasApplied).await;
 }

@@ -35,6 +35,7 @@ mod seed;
 mod start;
 mod steps;
 mod stopped;
+mod taking;
 mod tenancy;
 mod traits;
 mod workflow;

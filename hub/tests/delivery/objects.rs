@@ -27,23 +27,23 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-const FLAGS: &str = "default.app.step.flags";
+pub(crate) const FLAGS: &str = "default.app.step.flags";
 
-fn flags(clusters: &Value, value: &str) -> Value {
+pub(crate) fn flags(clusters: &Value, value: &str) -> Value {
     json!({"name": "flags", "type": "apply-object", "properties": {"clusters": clusters, "value":
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}, "data": {"a": value}}}})
 }
 
-fn app(steps: &[Value]) -> Value {
+pub(crate) fn app(steps: &[Value]) -> Value {
     json!({"components": web("nginx:1"), "workflow": {"steps": steps}})
 }
 
-fn east() -> Value {
+pub(crate) fn east() -> Value {
     region("east", "east", "100%")
 }
 
 /// Cluster → the Bundle of that name.
-async fn named(world: &World, name: &str) -> BTreeMap<String, Bundle> {
+pub(crate) async fn named(world: &World, name: &str) -> BTreeMap<String, Bundle> {
     let all: Api<Bundle> = Api::all(world.client.clone());
     let all = all.list(&Default::default()).await.unwrap();
     let own = all.into_iter().filter(|bundle| bundle.name_any() == name);
@@ -51,12 +51,12 @@ async fn named(world: &World, name: &str) -> BTreeMap<String, Bundle> {
         .collect()
 }
 
-async fn clusters_of(world: &World, name: &str) -> Vec<String> {
+pub(crate) async fn clusters_of(world: &World, name: &str) -> Vec<String> {
     named(world, name).await.into_keys().collect()
 }
 
 /// Waits until these clusters, and no others, have the Bundle.
-async fn until_on(world: &World, name: &str, clusters: &[&str]) {
+pub(crate) async fn until_on(world: &World, name: &str, clusters: &[&str]) {
     world
         .until(
             "app",
@@ -66,7 +66,7 @@ async fn until_on(world: &World, name: &str, clusters: &[&str]) {
         .await;
 }
 
-async fn until_says(world: &World, text: &str) {
+pub(crate) async fn until_says(world: &World, text: &str) {
     world
         .until("app", text, async |world: &World| {
             let message = world.status("app").await.workflow?.message?;
@@ -75,7 +75,7 @@ async fn until_says(world: &World, text: &str) {
         .await;
 }
 
-fn object(bundle: &Bundle) -> &Value {
+pub(crate) fn object(bundle: &Bundle) -> &Value {
     &bundle.spec.workload.manifests[0]
 }
 

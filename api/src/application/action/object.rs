@@ -43,6 +43,8 @@ pub enum ClusterVerb {
     Apply,
     /// `read-object`: it is looked at during the run.
     Read,
+    /// `delete-object`: it is taken away, where an earlier step applied it.
+    Delete,
 }
 
 /// An object that is written on the hub.

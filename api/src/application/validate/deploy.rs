@@ -112,8 +112,7 @@ pub(super) fn read<'a>(
         None => None,
     };
     let max_parallel = max_parallel(&object, wait);
-    let failed = object.optional("maxFailedClusters");
-    let max_failed_clusters = failed.and_then(|node| node.integer(0, u32::MAX));
+    let max_failed_clusters = max_failed_clusters(&object);
     let list = object.optional("policies");
     let named = list.as_ref().map(|node| named(node, policies));
     // What is wrong with the list is said already, but for what it lacks.
@@ -190,8 +189,14 @@ fn wait(node: &Node<'_>, scope: &Scope<'_>) -> (WaitFor, Option<Until>) {
     (word.unwrap_or_default(), None)
 }
 
+/// `maxFailedClusters`.
+pub(super) fn max_failed_clusters(object: &Object<'_>) -> Option<u32> {
+    let node = object.optional("maxFailedClusters")?;
+    node.integer(0, u32::MAX)
+}
+
 /// `maxParallel`, or KubeVela's `parallelism`.
-fn max_parallel(object: &Object<'_>, wait: WaitFor) -> Option<u32> {
+pub(super) fn max_parallel(object: &Object<'_>, wait: WaitFor) -> Option<u32> {
     let (ours, theirs) = (object.optional("maxParallel"), object.optional("parallelism"));
     if let (Some(_), Some(theirs)) = (&ours, &theirs) {
         theirs.refuse("cannot be used beside maxParallel, which says the same: keep one of them");

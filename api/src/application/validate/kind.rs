@@ -12,7 +12,7 @@ use super::{
 };
 use crate::application::{
     ActStep, ActionKind, ClusterObjectStep, ClusterVerb, ExportStep, ParameterKey, StepKind,
-    SuspendProperties, WaitStep,
+    SuspendProperties, WaitFor, WaitStep,
 };
 use crate::placement::{PlacementSpec, Rule};
 use serde_json::{Value, json};
@@ -181,27 +181,36 @@ fn takes_in_clusters(type_: &str, key: &ParameterKey) -> Result<(), String> {
 
 fn cluster_object(type_: &str, step: &Object<'_>, scope: &Scope<'_>) -> Option<ClusterObjectStep> {
     let properties = step.optional("properties")?;
-    let clusters = properties.open_object()?.optional("clusters")?;
+    let object = properties.open_object()?;
+    let clusters = object.optional("clusters")?;
     let verb = match type_ {
         "apply-object" => ClusterVerb::Apply,
         "read-object" => ClusterVerb::Read,
-        _ => {
-            action::refuse_deletion(&clusters);
-            return None;
-        }
+        _ => ClusterVerb::Delete,
     };
     let mut rule = Rule::default();
     match clusters.value.is_array() {
         true => rule.clusters = Some(placement::clusters(&clusters, "step")),
         false => rule.cluster_selector = Some(placement::selector(&clusters)),
     }
+    let tolerations = match verb {
+        // Its shape refuses them.
+        ClusterVerb::Delete => Vec::new(),
+        ClusterVerb::Apply | ClusterVerb::Read => placement::tolerations(&object),
+    };
+    let max_parallel = deploy::max_parallel(&object, WaitFor::Ready);
+    let max_failed_clusters = deploy::max_failed_clusters(&object);
     refuse_unbrought(step, scope, action::check_cluster_object(verb, properties.value)).then(|| {
         ClusterObjectStep {
             verb,
             placement: PlacementSpec {
                 placement: vec![rule],
+                tolerations,
                 ..PlacementSpec::default()
             },
+            max_parallel,
+            max_failed_clusters,
+            takes_of: Vec::new(),
             properties: properties.value.clone(),
             path: properties.path.to_string(),
         }

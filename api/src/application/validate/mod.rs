@@ -12,6 +12,7 @@ mod kind;
 mod kubernetes;
 mod metadata;
 mod node;
+mod objects;
 mod once;
 mod overrides;
 mod overriding;

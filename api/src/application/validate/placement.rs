@@ -93,7 +93,7 @@ pub(super) fn read(object: &Object<'_>, what_to_do: &str) -> PlacementSpec {
             .optional("rebalance")
             .and_then(|node| node.word(&[("OnChange", Rebalance::OnChange), ("Never", Rebalance::Never)]))
             .unwrap_or_default(),
-        tolerations: object.list("tolerations").iter().filter_map(toleration).collect(),
+        tolerations: tolerations(object),
         max_clusters: object
             .optional("maxClusters")
             .and_then(|node| node.integer(1, MAX_REPLICAS)),
@@ -328,6 +328,11 @@ fn known_fields(requirement: &Value) -> Value {
         .names()
         .filter_map(|key| Some((key.to_owned(), requirement.get(key)?.clone())));
     Value::Object(fields.collect())
+}
+
+/// `tolerations`.
+pub(super) fn tolerations(object: &Object<'_>) -> Vec<Toleration> {
+    object.list("tolerations").iter().filter_map(toleration).collect()
 }
 
 /// The rules of Kubernetes' own tolerations.

@@ -5,6 +5,7 @@ use super::{
     deploy::{self, Placing, check_together},
     kind,
     node::{Node, Object, Shape},
+    objects::Applied,
     policy::{self, Policies},
     step::{self, Origin, Scope},
 };
@@ -86,6 +87,7 @@ pub(super) fn read_all<'a>(spec: &Object<'a>, policies: &Policies<'a>) -> (Vec<V
         outputs: BTreeSet::new(),
         given: BTreeSet::new(),
         seen: BTreeSet::new(),
+        applied: Applied::default(),
         placing: Vec::new(),
     };
     let all: Vec<Node<'a>> = entries
@@ -193,6 +195,8 @@ struct Reader<'r, 'a> {
     given: BTreeSet<String>,
     /// The names of steps that were read.
     seen: BTreeSet<String>,
+    /// The objects that steps apply in clusters, of those that were read.
+    applied: Applied,
     placing: Vec<Placing<'a>>,
 }
 
@@ -266,10 +270,18 @@ impl<'a> Reader<'_, 'a> {
         if may_be_group && type_ != "step-group" {
             kind::refuse_group_fields(&object);
         }
-        let kind = match type_ {
+        let mut kind = match type_ {
             "step-group" => self.group(&object, name.as_deref().unwrap_or(default_name)),
             _ => kind::read((type_, in_clusters), &object, self.policies, self.spec, &scope),
         };
+        match &mut kind {
+            Some(StepKind::ClusterObject(own)) => {
+                let name = name.as_deref().unwrap_or(default_name);
+                self.applied.read(name, &object, own, &inputs);
+            }
+            None if in_clusters => self.applied.unread(type_),
+            _ => {}
+        }
         // Where it is not known what a step does, its outputs are looked at all the same.
         let components = component::names(self.spec);
         let only = match &kind {
@@ -282,6 +294,8 @@ impl<'a> Reader<'_, 'a> {
         };
         let origin = match type_ {
             _ if kind::places(type_) => Origin::Clusters(only.or(single)),
+            // Of what is gone nobody reports anything.
+            "delete-object" if in_clusters => Origin::Nothing,
             _ if in_clusters => Origin::Object,
             _ if kind::has_output(node) => Origin::Itself,
             _ => Origin::Nothing,
@@ -368,7 +382,7 @@ fn check_order(steps: &[ValidStep], mode: Mode, entries: &[Node<'_>], list: &Nod
         let way = named.iter().skip(1).chain([&first]).copied().collect::<Vec<_>>();
         list.refuse(format!(
             "steps wait for one another: {first} waits for {}; steps wait for those under dependsOn, for those whose outputs \
-             they use, a wait step for those under its steps, and without dependsOn, one after the other, for all before them",
+             they use, a wait step for those under its steps, a delete-object step for those whose object it takes away, and without dependsOn, one after the other, for all before them",
             way.join(", which waits for ")
         ));
     }

@@ -28,6 +28,9 @@ pub(super) fn draw(out: &mut String, plan: &ApplicationPlan, screen: &Screen) {
             None => {
                 let words = steps::words(step).unwrap_or_default();
                 let _ = writeln!(out, "{}", screen.fit(&format!("{place}{words}{condition}")));
+                for line in steps::object(plan, &step.name, screen) {
+                    let _ = writeln!(out, "    {line}");
+                }
             }
             Some(deploy) => {
                 let touched = plan.bundles.iter().filter(|bundle| bundle.step == step.name);

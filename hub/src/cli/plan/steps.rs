@@ -1,6 +1,10 @@
 //! What steps that place nothing do, in a few words.
 
-use crate::words;
+use super::screen::{Screen, listed};
+use crate::{
+    plan::{Action, ApplicationPlan},
+    words,
+};
 use roundhouse_api::application::{
     ClusterObjectStep, ClusterVerb, Condition, DeployStep, Mode, ReadyShare, StepKind, Until, ValidStep,
     WaitFor, WaitStep,
@@ -68,12 +72,53 @@ fn object_words(step: &ClusterObjectStep) -> String {
     let (does, waits) = match step.verb {
         ClusterVerb::Apply => ("applies", "waits until it is ready"),
         ClusterVerb::Read => ("reads", "waits until it is there"),
+        ClusterVerb::Delete => ("deletes", "waits until it is gone"),
     };
     let kind = text("/kind").unwrap_or("an object");
     match text("/metadata/name") {
         Some(name) => format!("{does} {kind} {name} in {place}, {waits}"),
         None => format!("{does} {kind} in {place}, {waits}"),
     }
+}
+
+/// Where the object of a step is, then where it is only for a time, and a line for each thing that is not known before the run.
+pub(super) fn object(plan: &ApplicationPlan, step: &str, screen: &Screen) -> Vec<String> {
+    let Some(object) = plan.objects.iter().find(|object| object.step == step) else {
+        return Vec::new();
+    };
+    let changes = |action| {
+        let own = plan.bundles.iter().filter(|bundle| bundle.step == step);
+        own.filter(|bundle| bundle.action == action && bundle.is_of_step())
+            .count()
+    };
+    let counts =
+        [Action::Add, Action::Change, Action::Destroy].map(|action| (changes(action), action.word()));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, word)| format!("{} to {word}", words::thousands(*count as u64)))
+        .collect();
+    let counts = match counts.as_slice() {
+        [] => String::new(),
+        counts => format!(", {}", counts.join(", ")),
+    };
+    let start = format!("{}{counts}", words::counted(object.clusters.len(), "cluster"));
+    let left = screen
+        .width
+        .map(|width| width.saturating_sub(start.chars().count() + 6));
+    let first = match object.clusters.is_empty() {
+        true => "no cluster".to_owned(),
+        false => format!("{start}: {}", listed(&object.clusters, left)),
+    };
+    let mut lines = vec![first];
+    if !object.for_a_time.is_empty() {
+        let left = screen.width.map(|width| width.saturating_sub(40));
+        lines.push(format!(
+            "until it is taken away again: {}",
+            listed(&object.for_a_time, left)
+        ));
+    }
+    lines.extend(object.unknown.iter().cloned());
+    lines
 }
 
 /// When a step runs, where that is not always; with what stands before it.

@@ -1,6 +1,6 @@
 //! A plan as JSON or YAML: complete, and the same bytes for the same input.
 //!
-//! `decisions` and `bundles` are always there; `stopped` where a step or a cluster is not carried out, `later` where the
+//! `decisions` and `bundles` are always there; `objects` where steps have some in clusters, `stopped` where a step or a cluster is not carried out, `later` where the
 //! clock alone changes something afterwards. Against a
 //! hub there are also `comparedWith`, `changes` and `summary`. With several applications every entry names its
 //! `application`; entries of `stopped` always do. Entries are written one after the other: memory does not grow
@@ -8,6 +8,7 @@
 
 use super::{Against, Drawn};
 use crate::{
+    application::ForeseenObject,
     cli::{Failure, impact::of_later, terminal},
     plan::{
         ApplicationPlan, BundlePlan, Stop, Stopped,
@@ -49,6 +50,14 @@ impl Serialize for Document<'_> {
         }
         map.serialize_entry("decisions", &Decisions(drawn))?;
         map.serialize_entry("bundles", &Bundles(drawn))?;
+        let objects: Vec<Value> = drawn
+            .applications
+            .iter()
+            .flat_map(|plan| objects(drawn, plan))
+            .collect();
+        if !objects.is_empty() {
+            map.serialize_entry("objects", &objects)?;
+        }
         let stopped: Vec<Value> = drawn.applications.iter().flat_map(stopped).collect();
         if !stopped.is_empty() {
             map.serialize_entry("stopped", &stopped)?;
@@ -167,6 +176,9 @@ impl Serialize for Bundle<'_> {
             map.serialize_entry("application", application)?;
         }
         map.serialize_entry("cluster", &self.bundle.cluster)?;
+        if self.bundle.is_of_step() {
+            map.serialize_entry("step", &self.bundle.step)?;
+        }
         if let Some(content) = &self.bundle.content {
             map.serialize_entry("hash", content.hash())?;
             let manifests = content.manifests().iter();
@@ -177,6 +189,24 @@ impl Serialize for Bundle<'_> {
         }
         map.end()
     }
+}
+
+/// The objects of steps: in which clusters, and what of them is not known before the run.
+fn objects(drawn: &Drawn, plan: &ApplicationPlan) -> Vec<Value> {
+    let of = |object: &ForeseenObject| {
+        let mut out = json!({"step": object.step, "clusters": object.clusters});
+        if let Some(application) = named(drawn, plan) {
+            out["application"] = json!(application);
+        }
+        if !object.for_a_time.is_empty() {
+            out["untilTakenAway"] = json!(object.for_a_time);
+        }
+        if !object.unknown.is_empty() {
+            out["unknown"] = json!(object.unknown);
+        }
+        out
+    };
+    plan.objects.iter().map(of).collect()
 }
 
 /// What is not carried out: steps with all that is wrong with their overrides, and steps and clusters for another reason.

@@ -1,5 +1,6 @@
 //! Plans as people and programs read them.
 
+mod objects;
 mod order;
 mod outputs;
 
@@ -99,7 +100,11 @@ fn delivered(files: &str, fleet: &str) -> Seen {
             stored.metadata.namespace = Some(one.namespace.clone());
             after.snapshot.put_decision(stored);
         }
-        for target in foreseen.plan.targets.values() {
+        let of_steps = foreseen
+            .objects
+            .iter()
+            .flat_map(|object| object.plan.targets.values());
+        for target in foreseen.plan.targets.values().chain(of_steps) {
             let crate::dispatch::Target::Bundles(wanted) = target else {
                 continue;
             };

@@ -59,7 +59,13 @@ fn steps(plan: &ApplicationPlan, screen: &Screen) -> Vec<Node> {
     let rows = rows(plan);
     let actions = actions(plan);
     let step = |step: &ValidStep| match super::steps::words(step) {
-        Some(words) => Node::leaf(format!("step {}: {words}{}", step.name, condition(step))),
+        Some(words) => Node {
+            text: format!("step {}: {words}{}", step.name, condition(step)),
+            below: super::steps::object(plan, &step.name, screen)
+                .into_iter()
+                .map(Node::leaf)
+                .collect(),
+        },
         None => Node {
             text: format!("step {}{}", step.name, condition(step)),
             below: workloads(rows.iter().filter(|row| row.step == step.name), &actions, screen),

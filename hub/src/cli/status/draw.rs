@@ -38,6 +38,7 @@ pub(in crate::cli) fn draw(view: &StatusView, format: Format, style: Style, now:
             delivery.degraded_omitted,
             wide,
         );
+        objects(&mut out, delivery, wide, style);
         if delivery.unplaced > 0 {
             let _ = writeln!(
                 out,
@@ -248,6 +249,53 @@ fn clusters(out: &mut String, title: &str, clusters: &[ClusterDelivery], omitted
     if hidden > 0 {
         let hint = if wide { "kubectl get bundles -A" } else { "-o wide" };
         let _ = writeln!(out, "  … and {hidden} more: {hint}");
+    }
+}
+
+/// The objects of steps: how far each is, by region, and the clusters where it is not so far.
+fn objects(out: &mut String, delivery: &Delivery, wide: bool, style: Style) {
+    let mut steps = delivery.objects.iter().peekable();
+    if steps.peek().is_some() {
+        out.push('\n');
+    }
+    let width = delivery.objects.iter().map(|object| object.step.chars().count());
+    let width = width.max().unwrap_or(0);
+    for object in steps {
+        let (ready, all) = object.counts();
+        let failed = object.regions.iter().any(|region| region.failed > 0);
+        let word = match object.type_.as_str() {
+            "delete-object" => "gone from",
+            "read-object" => "read in",
+            _ => "ready in",
+        };
+        let regions = object.regions.iter().map(|region| {
+            let name = match region.region.as_str() {
+                "" => "no region".to_owned(),
+                name => columns::plain(name),
+            };
+            let mut text = format!("{name} {}/{}", region.ready, region.clusters);
+            for (count, word) in [(region.failed, "failed"), (region.unreachable, "unreachable")] {
+                if count > 0 {
+                    let _ = write!(text, ", {count} {word}");
+                }
+            }
+            text
+        });
+        let regions: Vec<String> = regions.collect();
+        let _ = writeln!(
+            out,
+            "{:width$}  {}  {word} {ready}/{all} clusters: {}",
+            columns::plain(&object.step),
+            style.bar(ready.into(), all.into(), failed),
+            regions.join("; ")
+        );
+    }
+    if let Some(more) = delivery.objects_omitted.filter(|more| *more > 0) {
+        let _ = writeln!(out, "… and the objects of {more} more steps");
+    }
+    for object in &delivery.objects {
+        let title = format!("not so far in step {}", columns::plain(&object.step));
+        clusters(out, &title, &object.not_ready, object.omitted, wide);
     }
 }
 

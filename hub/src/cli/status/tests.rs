@@ -444,3 +444,52 @@ fn reasons_and_regions_say_what_they_leave_out() {
     );
     assert!(text.contains("\n… and 3 more regions  "), "{text}");
 }
+
+/// Objects of steps: one that is applied with a cluster out of reach, one that is being taken away.
+fn with_objects() -> Value {
+    let mut status = delivering();
+    let region = |name: &str, [all, ready, failed, unreachable]: [u32; 4]| json!({"region": name, "clusters": all, "ready": ready, "failed": failed, "unreachable": unreachable});
+    status["delivery"]["objects"] = json!([
+        {"step": "flags", "type": "apply-object",
+            "regions": [region("east", [3, 1, 1, 1]), region("west", [2, 2, 0, 0])],
+            "notReady": [
+                {"cluster": "east-2", "phase": "Failed", "message": "1/1 objects failed: ConfigMap default/flags: Forbidden: no"},
+                {"cluster": "east-4", "phase": "Unreachable", "message": "agent unreachable since 2026-03-01T11:40:00Z"}]},
+        {"step": "away", "type": "delete-object", "regions": [region("", [2, 2, 0, 0])]},
+    ]);
+    status
+}
+
+#[test]
+fn the_objects_of_steps_are_counted_apart_and_their_clusters_are_named() {
+    let drawn = draw(
+        &view(&with_objects()),
+        Format::Table,
+        Style { color: false },
+        now(),
+    );
+    let at = drawn.find("flags  ").unwrap();
+    insta::assert_snapshot!("objects", drawn[at..].split("\nwaits:").next().unwrap());
+}
+
+#[test]
+fn what_only_an_object_is_unhealthy_for_is_named() {
+    let mut status = with_objects();
+    let delivered = delivered();
+    status["workflow"] = delivered["workflow"].clone();
+    status["conditions"] = delivered["conditions"].clone();
+    status["phase"] = json!("unhealthy");
+    status["delivery"]["notReady"] = json!([]);
+    status["delivery"]["unplaced"] = json!(0);
+    let view = view(&status);
+    assert_eq!(
+        view.verdict.why.as_deref(),
+        Some(
+            "step flags: cluster east-2 (Failed: 1/1 objects failed: ConfigMap default/flags: Forbidden: no) and 1 more"
+        )
+    );
+    assert_eq!(
+        view.verdict.advice,
+        ["kubectl -n cluster-east-2 get bundle default.web.step.flags -o yaml, for what its agent reports"]
+    );
+}

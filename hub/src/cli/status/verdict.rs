@@ -4,10 +4,11 @@ use crate::{cli::subject::command, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use roundhouse_api::{
     application::{
-        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, PLACED, StepPhase,
-        StepStatus, WAITS_FOR_CLUSTERS, WorkflowStatus,
+        ACCEPTED, ApplicationPhase, ApplicationStatus, ClusterDelivery, DELETES_HELD, DELIVERED,
+        ObjectDelivery, PLACED, StepPhase, StepStatus, WAITS_FOR_CLUSTERS, WorkflowStatus,
     },
     condition,
+    names::step_bundle_name,
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -295,16 +296,24 @@ fn stuck(app: &Stands<'_>) -> Option<String> {
 /// The first clusters that are not ready.
 fn waits(app: &Stands<'_>) -> Option<String> {
     let delivery = app.status.delivery.as_ref()?;
-    let first = delivery.not_ready.first()?;
-    let all = delivery.not_ready.len() + delivery.omitted.map_or(0, |n| usize::try_from(n).unwrap_or(0));
-    let more = match all {
-        0 | 1 => String::new(),
-        all => format!(" and {} more", all - 1),
+    let first = |clusters: &[ClusterDelivery], omitted: Option<u32>| {
+        let first = clusters.first()?;
+        let all = clusters.len() + omitted.map_or(0, |n| usize::try_from(n).unwrap_or(0));
+        let more = match all {
+            0 | 1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        };
+        Some(format!(
+            "cluster {} ({}: {}){more}",
+            first.cluster, first.phase, first.message
+        ))
     };
-    Some(format!(
-        "cluster {} ({}: {}){more}",
-        first.cluster, first.phase, first.message
-    ))
+    let of_step = |object: &ObjectDelivery| {
+        let first = first(&object.not_ready, object.omitted)?;
+        Some(format!("step {}: {first}", object.step))
+    };
+    let of_components = first(&delivery.not_ready, delivery.omitted);
+    of_components.or_else(|| delivery.objects.iter().find_map(of_step))
 }
 
 /// Where to look for the cause, by what the clusters that are not ready have in common.
@@ -325,6 +334,18 @@ fn clusters_advice(app: &Stands<'_>, verdict: Verdict) -> Verdict {
         verdict = verdict.try_(format!(
             "roundhouse clusters {}; it is caught up when it returns",
             away.cluster
+        ));
+    }
+    let failed = |cluster: &&ClusterDelivery| matches!(cluster.phase.as_str(), "Failed" | "Unhealthy");
+    let of_step = delivery
+        .objects
+        .iter()
+        .find_map(|object| Some((object, object.not_ready.iter().find(failed)?)));
+    if let Some((object, failed)) = of_step {
+        let bundle = step_bundle_name(app.namespace, app.name, &object.step);
+        verdict = verdict.try_(format!(
+            "kubectl -n cluster-{} get bundle {bundle} -o yaml, for what its agent reports",
+            failed.cluster
         ));
     }
     if delivery.unplaced > 0 {

@@ -21,6 +21,12 @@ pub(super) fn lines(before: Option<&StatusView>, view: &StatusView) -> Vec<Strin
     if progress.is_some() && progress != far(&before.status) {
         lines.extend(progress);
     }
+    let known = objects(&before.status);
+    lines.extend(
+        objects(&view.status)
+            .into_iter()
+            .filter(|line| !known.contains(line)),
+    );
     if lines.is_empty() && before.verdict != view.verdict {
         lines.push(standing(view));
     }
@@ -45,6 +51,23 @@ fn far(status: &ApplicationStatus) -> Option<String> {
         delivery.clusters_ready, delivery.replicas_ready
     );
     (!delivery.clusters_ready.is_empty()).then_some(line)
+}
+
+/// `step flags: 2/3 clusters`, of each step that has an object in clusters.
+fn objects(status: &ApplicationStatus) -> Vec<String> {
+    let delivery = status.delivery.iter();
+    let lines = delivery.flat_map(|delivery| &delivery.objects).map(|object| {
+        let (ready, all) = object.counts();
+        let late = object.not_ready.first();
+        let late = late.map(|late| format!(", {} is {}", late.cluster, late.phase));
+        let text = format!(
+            "step {}: {ready}/{all} clusters{}",
+            object.step,
+            late.unwrap_or_default()
+        );
+        columns::plain(&text)
+    });
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -77,6 +100,21 @@ mod tests {
             ..two
         };
         assert_eq!(lines(Some(&one), &named)[0], "step east (East first) succeeded");
+        // The objects of steps move by themselves.
+        let object = |ready: u32, late: Value| {
+            let mut one = at("runningWorkflow", east("running", "waiting for c1"), "1/3");
+            let object = json!({"step": "flags", "type": "apply-object", "notReady": late,
+                "regions": [{"region": "east", "clusters": 3, "ready": ready, "failed": 0, "unreachable": 0}]});
+            let object = serde_json::from_value(object).unwrap();
+            one.status.delivery.as_mut().unwrap().objects = vec![object];
+            one
+        };
+        let late = json!([{"cluster": "c2", "phase": "Waiting", "message": ""}]);
+        assert_eq!(
+            lines(Some(&object(1, json!([]))), &object(2, late.clone())),
+            ["step flags: 2/3 clusters, c2 is Waiting"]
+        );
+        assert!(lines(Some(&object(2, late.clone())), &object(2, late)).is_empty());
         // A change that is no transition still shows where it stands.
         let other = at("runningWorkflow", east("running", "waiting for c2"), "1/3");
         assert_eq!(

@@ -6,6 +6,8 @@ use roundhouse_api::application::{ActionProperties, validate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+mod taking;
+
 /// A workflow on its way.
 struct Flow {
     spec: Spec,

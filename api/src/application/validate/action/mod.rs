@@ -8,7 +8,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(super) use object::{refuse_deletion, waited};
+pub(super) use object::waited;
 pub use request::check_header;
 pub use source::check_url;
 

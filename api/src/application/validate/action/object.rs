@@ -8,21 +8,45 @@ use serde_json::Value;
 const CLUSTER: &str =
     "is not known here: write clusters: [c1, c2], or labels such as clusters: {region: east}";
 const CLUSTERS: &str = "cannot come from an input: write the clusters, or their labels";
+const OF_CLUSTERS: &str = "is for objects in clusters: write clusters beside it, or leave it out";
+const ON_HUB: [(&str, &str); 6] = [
+    ("cluster", CLUSTER),
+    ("clusters", CLUSTERS),
+    ("tolerations", OF_CLUSTERS),
+    ("maxParallel", OF_CLUSTERS),
+    ("parallelism", OF_CLUSTERS),
+    ("maxFailedClusters", OF_CLUSTERS),
+];
 const APPLY: Shape = Shape {
     known: &[&["value"]],
-    refused: &[("cluster", CLUSTER), ("clusters", CLUSTERS)],
+    refused: &ON_HUB,
 };
 const NAMED: Shape = Shape {
     known: &[&["apiVersion", "kind", "namespace", "name"]],
-    refused: &[("cluster", CLUSTER), ("clusters", CLUSTERS)],
+    refused: &ON_HUB,
 };
+/// Which clusters, and how the step goes about them.
+const IN_CLUSTERS: [&str; 4] = ["clusters", "maxParallel", "parallelism", "maxFailedClusters"];
 const APPLY_IN_CLUSTERS: Shape = Shape {
-    known: &[&["value", "clusters"]],
+    known: &[&["value", "tolerations"], &IN_CLUSTERS],
     refused: &[("cluster", CLUSTER)],
 };
-const NAMED_IN_CLUSTERS: Shape = Shape {
-    known: &[&["apiVersion", "kind", "namespace", "name", "clusters"]],
+const READ_IN_CLUSTERS: Shape = Shape {
+    known: &[
+        &["apiVersion", "kind", "namespace", "name", "tolerations"],
+        &IN_CLUSTERS,
+    ],
     refused: &[("cluster", CLUSTER)],
+};
+const DELETE_IN_CLUSTERS: Shape = Shape {
+    known: &[&["apiVersion", "kind", "namespace", "name"], &IN_CLUSTERS],
+    refused: &[
+        ("cluster", CLUSTER),
+        (
+            "tolerations",
+            "tolerations are not needed here: a taint keeps nothing from being taken away",
+        ),
+    ],
 };
 const NOT_WAITED: &str = "wait looks at objects on the hub: a read-object step with clusters waits until they all have the \
                           object and report what its outputs name";
@@ -52,19 +76,14 @@ pub(super) fn in_clusters(verb: ClusterVerb, node: &Node<'_>) -> Option<Value> {
     match verb {
         ClusterVerb::Apply => Some(written(node, &APPLY_IN_CLUSTERS, there)?.value),
         ClusterVerb::Read => {
-            of_shape(node, &NAMED_IN_CLUSTERS, there)?;
+            of_shape(node, &READ_IN_CLUSTERS, there)?;
+            Some(identity(node.value))
+        }
+        ClusterVerb::Delete => {
+            of_shape(node, &DELETE_IN_CLUSTERS, there)?;
             Some(identity(node.value))
         }
     }
-}
-
-/// `delete-object` with `clusters`, which nothing does: the hub cannot take away what a run has not applied, and what it
-/// has applied goes with its step.
-pub(in super::super) fn refuse_deletion(clusters: &Node<'_>) {
-    clusters.refuse(
-        "objects in clusters are not deleted by a step: take the apply-object step that applied it out of the workflow, or \
-         give that an if that does not hold; what a run that has succeeded does not apply goes from its clusters",
-    );
 }
 
 fn written(node: &Node<'_>, shape: &Shape, verb: Verb) -> Option<ApplyObject> {

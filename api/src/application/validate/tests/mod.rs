@@ -4,6 +4,7 @@ mod accepted;
 mod arbitrary;
 mod components;
 mod containers;
+mod objects;
 mod overriding;
 mod placements;
 mod policies;

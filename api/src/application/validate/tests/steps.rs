@@ -572,14 +572,6 @@ fn properties_of_steps() {
             "Secrets are not read by steps",
         ),
         (
-            there(
-                "delete-object",
-                &json!({"clusters": ["c1"], "apiVersion": "v1", "kind": "Pod", "name": "x"}),
-            ),
-            ".properties.clusters: ",
-            "objects in clusters are not deleted by a step: take the apply-object step that applied it out of the workflow",
-        ),
-        (
             json!({"type": "fail", "properties": {"mesage": "x"}}),
             ".properties.mesage: ",
             "did you mean \"message\"?",
