@@ -105,7 +105,7 @@ impl Node {
         if let Some(own) = &self.own
             && let Err(errors) = kube_cel::validate_compiled(own, value, old)
         {
-            causes.extend(errors.into_iter().map(|error| cause(path, error)));
+            causes.extend(errors.iter().map(|error| cause(path, error)));
         }
         if let Value::Object(map) = value {
             let below = |key: &str| old.and_then(|old| old.get(key));
@@ -205,7 +205,7 @@ fn is_special(schema: &Value) -> bool {
 }
 
 /// `path` is where the rule was evaluated; what it says of itself is below that.
-fn cause(path: &str, error: kube_cel::ValidationError) -> Cause {
+fn cause(path: &str, error: &kube_cel::ValidationError) -> Cause {
     let message = format!("Invalid value: {}", error.message);
     let path = match error.field_path.as_str() {
         "" => path.to_owned(),

@@ -3,6 +3,7 @@ use roundhouse_api::{
     bundle::{BundlePhase, BundleStatus},
     names::BUNDLE_FINALIZER,
 };
+use std::sync::Arc;
 
 fn application() -> ApplicationRef {
     ApplicationRef {
@@ -46,15 +47,17 @@ fn bundle(cluster: &str, is: Is) -> Observed {
         generation: 3,
         deleting: !matches!(is, Is::Applied | Is::Confirmed | Is::Collected),
         finalizers: vec![BUNDLE_FINALIZER.to_owned()],
-        spec: BundleSpec {
+        spec: Arc::new(BundleSpec {
             application_ref: Some(application()),
             deletion: by.map(|by| removal::evidence("app-v1", &by)),
             ..BundleSpec::default()
-        },
-        status: phase.map(|phase| BundleStatus {
-            phase: Some(phase),
-            observed_generation: Some(if matches!(is, Is::CleanedBefore) { 2 } else { 3 }),
-            ..BundleStatus::default()
+        }),
+        status: phase.map(|phase| {
+            Arc::new(BundleStatus {
+                phase: Some(phase),
+                observed_generation: Some(if matches!(is, Is::CleanedBefore) { 2 } else { 3 }),
+                ..BundleStatus::default()
+            })
         }),
         ..Observed::default()
     }
