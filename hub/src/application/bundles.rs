@@ -229,6 +229,8 @@ impl Writer<'_> {
         match removal::next(&bundle, Some(&deletion)) {
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
             Removal::Delete => self.delete(&bundle).await?,
+            // What holds it now is somebody else's.
+            Removal::Release if !bundle.finalizers.iter().any(|f| f == BUNDLE_FINALIZER) => return Ok(false),
             Removal::Release => self.release(&bundle).await?,
             Removal::Await => return Ok(false),
         }

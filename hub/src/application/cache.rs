@@ -30,7 +30,7 @@ use roundhouse_api::{
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 use tokio::sync::Notify;
 
@@ -48,8 +48,8 @@ pub(super) struct Stored {
     pub(super) status: ApplicationStatus,
     /// Placements of its namespace that it refers to.
     pub(super) references: BTreeSet<String>,
-    /// What its spec says, found out by the first pass that looks at it.
-    understood: Arc<OnceLock<Understood>>,
+    /// What its spec says, found out by the first pass that looks at it, as long as a run is under way.
+    understood: Arc<Mutex<Option<Understood>>>,
     /// Canonical JSON of the whole object, unknown fields included.
     pub(super) bytes: Arc<[u8]>,
 }
@@ -63,8 +63,17 @@ impl Stored {
     /// # Errors
     /// As [`validate()`].
     pub(super) fn understand(&self, spec: &Value) -> Result<Arc<ValidApplication>, Vec<Violation>> {
-        let understood = self.understood.get_or_init(|| validate(spec).map(Arc::new));
-        understood.clone()
+        let mut understood = self.understood.lock();
+        understood
+            .get_or_insert_with(|| validate(spec).map(Arc::new))
+            .clone()
+    }
+
+    /// What is at rest is kept as bytes alone.
+    pub(super) fn forget_at_rest(&self) {
+        if self.status.workflow.as_ref().is_none_or(|run| run.finished) {
+            *self.understood.lock() = None;
+        }
     }
 
     pub(super) fn of(mut object: DynamicObject) -> Stored {

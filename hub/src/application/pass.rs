@@ -174,7 +174,12 @@ impl Hub {
             Ok((mut delivery, app)) => {
                 delivery.unresolved = unresolved;
                 let mut outcome = self.rounds(&mut delivery, app, status).await?;
-                outcome.error = outcome.error.or(self.keep_history(key).await.error);
+                let history = self.keep_history(key).await;
+                outcome.wake_after(&history);
+                outcome.error = outcome.error.or(history.error);
+                if let Some(app) = self.cache.application(key) {
+                    app.forget_at_rest();
+                }
                 Ok(outcome)
             }
             Err(error @ PassError::Conflict { .. }) => Err(error),

@@ -45,6 +45,44 @@ async fn an_agent_that_hashes_otherwise_causes_no_storm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_bundle_that_somebody_else_holds_is_waited_for_and_not_written_again() {
+    let world = World::five().await;
+    world.apply("app", seed("nginx:1")).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let bundle = world.bundle("c1", "app").await.unwrap();
+    let own = bundle.metadata.finalizers.unwrap();
+    let finalizers = |finalizers: &[String]| Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    let held: Vec<String> = own
+        .iter()
+        .cloned()
+        .chain(["example.com/backup".to_owned()])
+        .collect();
+    let params = PatchParams::default();
+    bundles(&world, "c1")
+        .patch("default.app", &params, &finalizers(&held))
+        .await
+        .unwrap();
+    world.delete("app").await;
+    world.rest().await;
+    let left = world.bundle("c1", "app").await.unwrap();
+    assert_eq!(left.metadata.finalizers.unwrap(), ["example.com/backup"]);
+    let before = world.server.counter().write_requests();
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    let sent = world.server.counter().write_requests() - before;
+    assert!(sent < 5, "{sent} writes in ten minutes");
+    bundles(&world, "c1")
+        .patch("default.app", &params, &finalizers(&[]))
+        .await
+        .unwrap();
+    world
+        .until("app", "nothing is left", async |world: &World| {
+            let app = world.applications().get_opt("app").await.unwrap();
+            app.is_none().then_some(())
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hand_written_bundle_with_copied_labels_is_nobodys_surplus() {
     let world = World::five().await;
     world.apply("app", seed("nginx:1")).await;

@@ -154,15 +154,14 @@ fn compile_own(schema: &Value) -> CompiledSchema {
     let Value::Object(map) = schema else {
         return kube_cel::compile_schema(schema);
     };
-    let own = map.iter().map(|(key, value)| {
-        let value = if key == RULES {
-            value.clone()
-        } else {
-            reading(value)
-        };
-        (key.clone(), value)
-    });
-    kube_cel::compile_schema(&Value::Object(own.collect()))
+    let Value::Object(mut own) = reading(schema) else {
+        return kube_cel::compile_schema(schema);
+    };
+    own.extend(
+        map.get_key_value(RULES)
+            .map(|(key, rules)| (key.clone(), rules.clone())),
+    );
+    kube_cel::compile_schema(&Value::Object(own))
 }
 
 /// A part of a schema without rules, and without the properties that are read as any JSON value is.
@@ -176,7 +175,11 @@ fn reading(schema: &Value) -> Value {
                     let special = special.map(|(name, schema)| (name.clone(), reading(schema)));
                     (key.clone(), Value::Object(special.collect()))
                 }
-                _ => (key.clone(), reading(part)),
+                // All else with schemas in it; a default may look like one.
+                ("items" | "additionalProperties" | "allOf" | "oneOf" | "anyOf", part) => {
+                    (key.clone(), reading(part))
+                }
+                (_, part) => (key.clone(), part.clone()),
             });
             Value::Object(parts.collect())
         }
@@ -188,17 +191,17 @@ fn reading(schema: &Value) -> Value {
 /// Whether a schema, or a part of it, has a value read in another way than its JSON says: times, durations and bytes, keys
 /// of maps, whole objects, and defaults.
 fn is_special(schema: &Value) -> bool {
-    const SPECIAL: [&str; 5] = [
+    const SPECIAL: [&str; 3] = [
         "additionalProperties",
         "default",
-        "format",
         "x-kubernetes-embedded-resource",
-        "x-kubernetes-int-or-string",
     ];
+    const FORMATS: [&str; 3] = ["byte", "date-time", "duration"];
     match schema {
-        Value::Object(map) => map
-            .iter()
-            .any(|(key, part)| SPECIAL.contains(&key.as_str()) || is_special(part)),
+        Value::Object(map) => map.iter().any(|(key, part)| match (key.as_str(), part) {
+            ("format", Value::String(format)) => FORMATS.contains(&format.as_str()),
+            (key, part) => SPECIAL.contains(&key) || is_special(part),
+        }),
         Value::Array(list) => list.iter().any(is_special),
         _ => false,
     }
@@ -316,6 +319,19 @@ mod tests {
         });
         assert_eq!(refused(&schema, &right, None), [""; 0]);
         assert_eq!(refused(&schema, &json!({"status": {}}), None), [""]);
+    }
+
+    #[test]
+    fn fields_may_be_called_as_words_of_schemas_are() {
+        let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+        let schema = json!({"type": "object", "x-kubernetes-validations": [
+                {"rule": "!has(self.properties) || self.properties['a-b'] == 'x'"},
+                {"rule": "!has(self.items) || self.items['a-b'] == 'x'"}],
+            "properties": {"properties": texts, "items": texts,
+                "given": {"type": "object", "default": {"properties": {"a": 1}}}}});
+        let with = |text: &str| json!({"properties": {"a-b": text}, "items": {"a-b": text}});
+        assert_eq!(refused(&schema, &with("x"), None), [""; 0]);
+        assert_eq!(refused(&schema, &with("y"), None), ["", ""]);
     }
 
     #[test]

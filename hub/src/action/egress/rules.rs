@@ -83,7 +83,7 @@ impl Egress {
     }
 
     /// Whether a host is allowed by its name.
-    pub(super) fn allows_host(&self, host: &str) -> bool {
+    pub(in crate::action) fn allows_host(&self, host: &str) -> bool {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
         self.allowed.iter().any(|allowed| match allowed {
             Allowed::Addresses(_) => false,

@@ -11,12 +11,14 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// How long an answer counts.
+/// How long an answer counts, and how long a failure does.
 const FRESH: Duration = Duration::from_secs(60);
+const FAILED: Duration = Duration::from_secs(5);
 /// How long it is waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-type Known = Arc<Mutex<Option<(Instant, BTreeSet<IpAddr>)>>>;
+type Answer = Result<BTreeSet<IpAddr>, String>;
+type Known = Arc<Mutex<Option<(Instant, Answer)>>>;
 
 /// A network, and which addresses in it the hub's API servers have.
 pub(in crate::action) struct WithServers {
@@ -47,20 +49,27 @@ impl Network for WithServers {
     fn servers(&self) -> BoxFuture<'static, io::Result<BTreeSet<IpAddr>>> {
         let (client, known) = (self.client.clone(), self.known.clone());
         async move {
+            // Who comes while it is asked waits for the same answer.
             let mut known = known.lock().await;
-            if let Some((_, addresses)) = known.as_ref().filter(|(asked, _)| asked.elapsed() < FRESH) {
-                return Ok(addresses.clone());
-            }
-            let listed = timeout(TIMEOUT, list(client)).await;
-            let addresses = listed.map_err(|_| io::Error::other("no answer within 10 s"))??;
-            *known = Some((Instant::now(), addresses.clone()));
-            Ok(addresses)
+            let counts = |(asked, answer): &&(Instant, Answer)| {
+                asked.elapsed() < if answer.is_ok() { FRESH } else { FAILED }
+            };
+            let answer = match known.as_ref().filter(counts) {
+                Some((_, answer)) => answer.clone(),
+                None => {
+                    let listed = timeout(TIMEOUT, list(client)).await;
+                    let answer = listed.unwrap_or_else(|_| Err("no answer within 10 s".to_owned()));
+                    *known = Some((Instant::now(), answer.clone()));
+                    answer
+                }
+            };
+            answer.map_err(io::Error::other)
         }
         .boxed()
     }
 }
 
-async fn list(client: Client) -> io::Result<BTreeSet<IpAddr>> {
+async fn list(client: Client) -> Answer {
     let slices: Api<EndpointSlice> = Api::namespaced(client, "default");
     let of_service = ListParams::default().labels("kubernetes.io/service-name=kubernetes");
     match slices.list(&of_service).await {
@@ -74,6 +83,6 @@ async fn list(client: Client) -> io::Result<BTreeSet<IpAddr>> {
         }
         // A server without the kind keeps no such list.
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(BTreeSet::new()),
-        Err(error) => Err(io::Error::other(error)),
+        Err(error) => Err(error.to_string()),
     }
 }

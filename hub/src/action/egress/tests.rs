@@ -199,3 +199,37 @@ fn this_machine_knows_its_own_addresses() {
     // Documentation addresses (RFC 5737) are nobody's.
     assert!(!SystemNetwork.is_own("192.0.2.1".parse().unwrap()));
 }
+
+/// A network whose API servers nobody may list.
+struct Forbidden(Names);
+
+impl Network for Forbidden {
+    fn resolve(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        self.0.resolve(name)
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.0.is_own(address)
+    }
+
+    fn servers(&self) -> BoxFuture<'static, io::Result<BTreeSet<IpAddr>>> {
+        Box::pin(std::future::ready(Err(io::Error::other("forbidden"))))
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_where_the_api_servers_are_not_known() {
+    let network = Forbidden(Names::new(&[("public.example", &["93.184.216.34"])]));
+    let ask = async |allowed: &[&str]| {
+        let allowed = allowed.iter().map(|text| text.parse().unwrap()).collect();
+        let egress = Egress::new(allowed, Vec::new());
+        let permitted = permitted(&egress, &network, "public.example", 443).await;
+        permitted.map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        ask(&[]).await.unwrap_err(),
+        "public.example may be one of the hub's API servers: the EndpointSlices of Service default/kubernetes cannot be \
+         listed (forbidden); allow the hub to list endpointslices in namespace default, or this host with --egress-allow"
+    );
+    assert_eq!(ask(&["public.example"]).await.unwrap().len(), 1);
+}

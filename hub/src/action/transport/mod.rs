@@ -118,6 +118,10 @@ impl Transport {
     /// [`SendError`]; nothing in it shows a path or a header, which may be secret.
     pub(super) async fn send(&self, request: Request) -> Result<Answer, SendError> {
         let (host, timeout) = (request.target.shown(), request.timeout);
+        if !self.egress.allows_host(&request.target.host) {
+            // Not in the time that the other side has. It is asked for again where the answer matters.
+            let _known = self.network.servers().await;
+        }
         match tokio::time::timeout(timeout, self.follow(request)).await {
             Ok(answered) => answered,
             Err(_) => Err(SendError::Timeout { host, timeout }),

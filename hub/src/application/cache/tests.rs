@@ -260,4 +260,11 @@ fn what_was_understood_is_kept_as_long_as_the_spec_is() {
     let second = stored("a", 2, "3");
     assert!(!Arc::ptr_eq(&first, &second), "another spec");
     assert!(!Arc::ptr_eq(&second, &stored("b", 2, "4")), "another application");
+    let app = cache
+        .application(&("default".to_owned(), "app".to_owned()))
+        .unwrap();
+    assert!(app.understand(&json!({"components": 1})).is_err());
+    assert!(app.understood.lock().is_some());
+    app.forget_at_rest();
+    assert!(app.understood.lock().is_none(), "no run is under way");
 }
