@@ -16,7 +16,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use roundhouse_apiserver::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn config(name: &str, value: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": value}})).unwrap()
@@ -176,4 +176,20 @@ async fn custom_resources_with_status_and_transition_rules() {
         (&json!(1), &json!(6))
     );
     assert_eq!(seen.metadata.generation, Some(2));
+
+    // A transition rule sees what was stored without a field as the default says that it is.
+    let bare = json!({"apiVersion": "x.dev/v1", "kind": "Widget", "metadata": {"name": "bare"}, "spec": {}});
+    let bare: DynamicObject = serde_json::from_value(bare).unwrap();
+    widgets.create(&PostParams::default(), &bare).await.unwrap();
+    let default = json!([{"op": "add", "value": 3,
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/epoch/default"}]);
+    let default: Patch<Value> = Patch::Json(serde_json::from_value(default).unwrap());
+    definitions
+        .patch("widgets.x.dev", &params, &default)
+        .await
+        .unwrap();
+    let lower = widgets
+        .patch("bare", &params, &merge(json!({"spec": {"epoch": 2}})))
+        .await;
+    assert!(matches!(lower, Err(kube::Error::Api(status)) if status.code == 422));
 }

@@ -150,7 +150,15 @@ pub(super) fn complete(
     let causes = validate(value, &custom.schema, &none, "");
     // Rules see only objects that fit the schema.
     match &custom.rules {
-        Some(rules) if causes.is_empty() => rules.check(value, old),
+        Some(rules) if causes.is_empty() => {
+            // What was stored before the definition had a default is read with it.
+            let old = old.map(|old| {
+                let mut old = old.clone();
+                apply_defaults(&mut old, &custom.schema, &none);
+                old
+            });
+            rules.check(value, old.as_ref())
+        }
         _ => causes,
     }
 }
