@@ -23,6 +23,7 @@ use roundhouse_api::{
     application::{ClusterVerb, ObjectDelivery, StepStatus, WorkflowStatus},
     bundle::Deletion,
     decision::DecisionSpec,
+    names::BUNDLE_FINALIZER,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
 use std::collections::BTreeMap;
@@ -109,7 +110,9 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             .as_ref()
             .filter(|deletion| deletion.step().is_some())?;
         let released = removal::next(bundle, Some(deletion)) == Removal::Release;
-        (released && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
+        // One that somebody else still keeps has been released.
+        let ours = bundle.finalizers.iter().any(|name| name == BUNDLE_FINALIZER);
+        (released && ours && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
     });
     let over: Vec<_> = over.collect();
     all.due.extend(over);

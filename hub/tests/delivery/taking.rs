@@ -473,3 +473,44 @@ async fn where_nothing_is_there_nothing_is_waited_for_and_a_restart_forgets_who_
     world.until_phase("app", ApplicationPhase::Running).await;
     until_on(&world, FLAGS, &["c2", "c3"]).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_somebody_else_keeps_is_released_once() {
+    let world = World::five().await;
+    let steps = [in_the_east(), ask(), take(&json!(["c1", "c2"])), east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), "cluster-c1");
+    let mut kept = bundles.get(FLAGS).await.unwrap().metadata.finalizers.unwrap();
+    kept.push("example.com/backup".to_owned());
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": kept}}));
+    bundles
+        .patch(FLAGS, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    world.agents.script("c2", Script::Silent).await;
+    world.resume("app").await;
+    until_says(&world, "waiting for 1 of 2 clusters: c2").await;
+    world
+        .patch_status("app", json!({"workflow": {"terminated": true}}))
+        .await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowTerminated)
+        .await;
+    world.rest().await;
+    let left = bundles.get(FLAGS).await.unwrap().metadata;
+    assert_eq!(left.finalizers.unwrap(), ["example.com/backup"]);
+    // Leases are renewed meanwhile.
+    let asked = || {
+        let all = world.server.counter().requests().into_iter();
+        let of_bundles = all.filter(|((verb, table), _)| *verb == "patch" && table.starts_with("bundles."));
+        of_bundles.map(|(_, count)| count).sum::<u64>()
+    };
+    let before = asked();
+    // Something else makes it look again.
+    for tier in ["gold", "silver", "iron"] {
+        world.label_cluster("c5", json!({"tier": tier})).await;
+        world.rest().await;
+    }
+    assert_eq!((asked(), before > 0), (before, true));
+}
