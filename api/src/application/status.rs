@@ -265,10 +265,10 @@ pub struct StepStatus {
     /// Of a step that waits for an object: how often it was looked at since it last changed. The back-off counts these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looks: Option<u32>,
-    /// Of a step that takes an object away: the Bundles that carried it when the step started. Each is reported on before the
-    /// step is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundles: Option<u32>,
+    /// Of a step that takes an object away: the clusters that had it when the step started, sorted. Each reports that it is
+    /// gone before the step is done; then none is noted any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<String>,
     /// Of a step that acts: the number of its present or next execution, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,

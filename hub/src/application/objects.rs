@@ -20,13 +20,14 @@ use crate::{
 };
 use follow::follow;
 use roundhouse_api::{
-    application::{ClusterVerb, ObjectDelivery, WorkflowStatus},
+    application::{ClusterVerb, ObjectDelivery, StepStatus, WorkflowStatus},
     bundle::Deletion,
     decision::DecisionSpec,
+    names::BUNDLE_FINALIZER,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
 use std::collections::BTreeMap;
-use take::take;
+use take::{held, take};
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
 #[derive(Debug, Default)]
@@ -60,12 +61,12 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
     };
     let wanted = workflow::objects(&delivery.spec, known.workflow);
     let none = BTreeMap::new();
-    let count = |held: &BTreeMap<String, Vec<Observed>>| held.values().map(Vec::len).sum::<usize>();
-    let held = all.observed.iter().map(|(step, held)| {
-        let count = u32::try_from(count(held)).unwrap_or(u32::MAX);
-        (step.clone(), count)
-    });
-    evidence.held = held.collect();
+    let taking = wanted
+        .iter()
+        .filter(|step| step.object.verb == ClusterVerb::Delete);
+    evidence.held = taking
+        .map(|step| (step.step.name.clone(), held(known, step, &all.observed)))
+        .collect();
     for step in &wanted {
         let name = &step.step.name;
         let held = all.observed.get(name).unwrap_or(&none);
@@ -109,7 +110,9 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             .as_ref()
             .filter(|deletion| deletion.step().is_some())?;
         let released = removal::next(bundle, Some(deletion)) == Removal::Release;
-        (released && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
+        // One that somebody else still keeps has been released.
+        let ours = bundle.finalizers.iter().any(|name| name == BUNDLE_FINALIZER);
+        (released && ours && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
     });
     let over: Vec<_> = over.collect();
     all.due.extend(over);
@@ -156,12 +159,15 @@ fn sum(known: &Known<'_>, step: &StepObject<'_>, clusters: &[ClusterEvidence]) -
 }
 
 /// Whether a step at work still needs what the agent reported on a Bundle: that the object is gone. Without it nobody would
-/// know, were the hub to end before the step does.
+/// know, were the hub to end before the step does. Another step that noted the cluster when it started may need it too.
 pub(super) fn is_awaited(bundle: &Observed, workflow: Option<&WorkflowStatus>) -> bool {
     let step = bundle.spec.deletion.as_ref().and_then(Deletion::step);
     let run = workflow.filter(|workflow| !workflow.finished);
-    let state = run.zip(step).and_then(|(run, step)| run.step(step));
-    state.is_some_and(|state| state.first_execute_time.is_some() && !state.is_over())
+    run.zip(step).is_some_and(|(run, step)| {
+        let awaits = |state: &StepStatus| state.name == step || state.clusters.contains(&bundle.cluster);
+        run.all_steps()
+            .any(|state| state.first_execute_time.is_some() && !state.is_over() && awaits(state))
+    })
 }
 
 /// The clusters of a rule, as placement chooses them: `held` have the object.

@@ -12,8 +12,8 @@ pub struct Evidence {
     pub steps: BTreeMap<String, StepEvidence>,
     /// Steps that have an object in clusters.
     pub objects: BTreeMap<String, StepEvidence>,
-    /// How many Bundles carry the object of a step, whatever becomes of them.
-    pub held: BTreeMap<String, u32>,
+    /// Of steps that take an object away: the Bundles that carry it, whatever becomes of them.
+    pub held: BTreeMap<String, Vec<HeldObject>>,
     /// What the clusters report for outputs of both, by name of the output.
     pub outputs: BTreeMap<String, OutputEvidence>,
     /// What came of steps that act, by step.
@@ -24,6 +24,19 @@ pub struct Evidence {
     pub delivered: Option<String>,
     /// The revisions whose record is there.
     pub revisions: BTreeSet<String>,
+}
+
+/// A Bundle with an object that a step takes away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldObject {
+    /// The step that has applied it.
+    pub step: String,
+    /// Its cluster.
+    pub cluster: String,
+    /// Whether the step takes it away from this cluster.
+    pub named: bool,
+    /// Whether its agent has said already, to another step, that the object is gone.
+    pub gone: bool,
 }
 
 /// What the clusters report for an output.

@@ -36,7 +36,9 @@ pub use ahead::{ObjectAhead, objects_ahead};
 pub use commands::Command;
 pub use deploy::until_holds;
 pub use engine::advance;
-pub use evidence::{ActionEvidence, ClusterEvidence, ClusterState, Evidence, OutputEvidence, StepEvidence};
+pub use evidence::{
+    ActionEvidence, ClusterEvidence, ClusterState, Evidence, HeldObject, OutputEvidence, StepEvidence,
+};
 pub use message::waiting;
 pub use objects::{StepObject, objects};
 pub use outcome::TERMINATED_BY_FAILURE;

@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             }
             Action::ClusterObject { object, deploy } => {
                 let evidence = self.evidence.objects.get(&step.name);
-                match self.unreported(at, object) {
+                match self.unreported(step, at, object) {
                     Some(message) if evidence.is_some_and(|evidence| evidence.passes(deploy.wait)) => {
                         self.wait(at, message, None);
                     }

@@ -40,6 +40,8 @@ impl<'a> Run<'a> {
             state.progress = None;
             state.retries = None;
             state.looks = None;
+            // All of them have reported.
+            state.clusters.clear();
         }
     }
 

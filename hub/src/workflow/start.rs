@@ -7,9 +7,7 @@ use super::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use roundhouse_api::application::{
-    ClusterVerb, Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep,
-};
+use roundhouse_api::application::{Condition, ExportStep, StepPhase, StepReason, StepStatus, WaitStep};
 use std::collections::BTreeMap;
 
 /// What a step says that asks for approval (KubeVela's `auto: false`).
@@ -146,9 +144,9 @@ impl<'a> Run<'a> {
                 if let Err(why) = self.filled(step, &object.properties) {
                     return self.fail(at, StepReason::Input, why);
                 }
-                let held = self.held(object);
-                if let Some(state) = self.state(at).filter(|_| object.verb == ClusterVerb::Delete) {
-                    state.bundles = Some(held);
+                let clusters = self.to_clear(step, object);
+                if let Some(state) = self.state(at) {
+                    state.clusters = clusters;
                 }
                 let step = step.name.clone();
                 self.effects.push(Effect::Dispatch { step });

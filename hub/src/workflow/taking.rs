@@ -1,7 +1,13 @@
 //! Steps that take away what a step before them has applied in clusters.
 
-use super::{Reach, reach::of_step, run::Run, spec::At};
+use super::{
+    Reach, message,
+    reach::of_step,
+    run::Run,
+    spec::{At, Step},
+};
 use roundhouse_api::application::{ClusterObjectStep, ClusterVerb, StepPhase};
+use std::collections::BTreeSet;
 
 impl Run<'_> {
     /// Why there is nothing to take away: in this run nothing was applied, and what earlier runs applied is not this step's.
@@ -22,21 +28,31 @@ impl Run<'_> {
         })
     }
 
-    /// The Bundles that carry what a step takes away.
-    pub(super) fn held(&self, object: &ClusterObjectStep) -> u32 {
-        let of = object.takes_of.iter();
-        of.filter_map(|step| self.evidence.held.get(step)).sum()
+    /// The clusters that have what a step is to take away there, sorted: of these each has to report that it is gone.
+    pub(super) fn to_clear(&self, step: &Step, object: &ClusterObjectStep) -> Vec<String> {
+        let applied = |name: &String| {
+            object.takes_of.contains(name) && of_step(Some(&self.workflow), name) != Some(Reach::Unreached)
+        };
+        let held = self.evidence.held.get(&step.name).into_iter().flatten();
+        let clusters: BTreeSet<&String> = held
+            .filter(|held| held.named && !held.gone && applied(&held.step))
+            .map(|held| &held.cluster)
+            .collect();
+        clusters.into_iter().cloned().collect()
     }
 
     /// What a step says that cannot know of all clusters that the object is gone: Bundles went without a report on it.
-    pub(super) fn unreported(&self, at: At, object: &ClusterObjectStep) -> Option<String> {
-        let all = self.seen(at)?.bundles?;
-        let vanished = all.saturating_sub(self.held(object));
-        (vanished > 0).then(|| {
+    pub(super) fn unreported(&self, step: &Step, at: At, object: &ClusterObjectStep) -> Option<String> {
+        let held = self.evidence.held.get(&step.name).into_iter().flatten();
+        let held: BTreeSet<&String> = held.map(|held| &held.cluster).collect();
+        let noted = self.seen(at)?.clusters.iter();
+        let vanished: Vec<String> = noted.filter(|cluster| !held.contains(cluster)).cloned().collect();
+        (!vanished.is_empty()).then(|| {
             format!(
-                "{vanished} of {all} bundles of step {} vanished before their agents reported that the object is gone: waiting \
-                 until these are back and report it; a restart from this step no longer waits for clusters that have left",
-                object.takes_of.join(" and ")
+                "the bundles of step {} vanished from {} before their agents reported that the object is gone: waiting until \
+                 these are back and report it; a restart from this step no longer waits for clusters that have left",
+                object.takes_of.join(" and "),
+                message::named(&vanished)
             )
         })
     }

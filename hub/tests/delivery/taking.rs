@@ -12,6 +12,7 @@ use kube::{
 use roundhouse_api::{
     application::{ApplicationPhase, StepPhase},
     bundle::Bundle,
+    cluster::Cluster,
     condition,
 };
 use serde_json::{Value, json};
@@ -173,7 +174,7 @@ async fn absence_is_no_report() {
     assert_eq!(phase_of(&world, "away").await, StepPhase::Running);
     let message = world.status("app").await.workflow.unwrap().message.unwrap();
     assert!(
-        message.contains("c2") || message.contains("1 of 3 bundles of step flags vanished"),
+        message.contains("c2 (") || message.contains("flags vanished from c2 "),
         "{message}"
     );
     world.agents.script("c2", Script::Ready).await;
@@ -355,4 +356,161 @@ async fn the_status_counts_the_objects_of_steps_apart() {
     world.rest().await;
     assert_eq!(counted(&world).await, ["flags west 2/2"]);
     assert_eq!(world.status("app").await.delivery.unwrap().clusters_ready, "3/3");
+}
+
+fn away_from(name: &str, clusters: &Value) -> Value {
+    let mut step = take(clusters);
+    step["name"] = json!(name);
+    step
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_that_take_from_different_clusters_do_not_wait_for_each_other() {
+    let world = World::five().await;
+    let (one, two) = (
+        away_from("away1", &json!(["c1"])),
+        away_from("away2", &json!(["c2"])),
+    );
+    world
+        .apply("app", app(&[in_the_east(), one.clone(), two.clone(), east()]))
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    until_on(&world, FLAGS, &["c3"]).await;
+    // Side by side.
+    let mut changed = in_the_east();
+    changed["properties"]["value"]["data"]["a"] = json!("2");
+    let both = json!({"name": "both", "type": "step-group", "subSteps": [one, two]});
+    let steps = [changed, ask(), both, east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    world.agents.script("c2", Script::Silent).await;
+    world.resume("app").await;
+    world.until_step("away1", StepPhase::Succeeded).await;
+    until_on(&world, FLAGS, &["c2", "c3"]).await;
+    world.agents.script("c2", Script::Ready).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    until_on(&world, FLAGS, &["c3"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_that_are_not_named_do_not_hold_the_step_up() {
+    let world = World::five().await;
+    let steps = [in_the_east(), ask(), take(&json!(["c1"])), east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    world.agents.script("c1", Script::Silent).await;
+    world.resume("app").await;
+    until_says(&world, "waiting for 1 of 1 clusters: c1").await;
+    world.agents.script("c2", Script::Silent).await;
+    force_away(&world, "c2").await;
+    world.agents.script("c1", Script::Ready).await;
+    world.until_step("away", StepPhase::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_drops_out_of_the_selector_in_the_middle_still_has_to_report() {
+    let world = World::five().await;
+    let steps = [in_the_east(), ask(), take(&json!({"region": "east"})), east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    world.agents.script("c1", Script::Silent).await;
+    world.resume("app").await;
+    until_says(&world, "waiting for 1 of 3 clusters: c1").await;
+    world.label_cluster("c1", json!({"region": "north"})).await;
+    world.rest().await;
+    assert_eq!(phase_of(&world, "away").await, StepPhase::Running);
+    until_says(&world, "waiting for 1 of 3 clusters: c1").await;
+    world.agents.script("c1", Script::Ready).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_run_has_applied_stays_where_this_one_has_not_applied_it() {
+    let world = World::five().await;
+    let mut west = flags(&json!({"region": "west"}), "1");
+    west["name"] = json!("flags-west");
+    let both = [in_the_east(), west.clone(), east()];
+    world.apply("app", app(&both)).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    let west_of = "default.app.step.flags-west";
+    until_on(&world, west_of, &["c4", "c5"]).await;
+    let stop = json!({"name": "no", "type": "fail", "properties": {"message": "no further"}});
+    let mut away = take(&json!({}));
+    away["if"] = json!("always");
+    world
+        .apply("app", app(&[in_the_east(), stop, west, away, east()]))
+        .await;
+    world.until_step("away", StepPhase::Succeeded).await;
+    world.rest().await;
+    until_on(&world, FLAGS, &[]).await;
+    assert_eq!(clusters_of(&world, west_of).await, ["c4", "c5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_there_nothing_is_waited_for_and_a_restart_forgets_who_has_left() {
+    let world = World::five().await;
+    let away = take(&json!({"region": "mars"}));
+    world.apply("app", app(&[in_the_east(), away, east()])).await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    assert_eq!(clusters_of(&world, FLAGS).await, ["c1", "c2", "c3"]);
+    let steps = [in_the_east(), ask(), take(&json!(["c1"])), east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    world.agents.script("c1", Script::Silent).await;
+    world.resume("app").await;
+    until_says(&world, "waiting for 1 of 1 clusters: c1").await;
+    // The cluster leaves, and its Bundle with it.
+    let clusters: Api<Cluster> = Api::all(world.client.clone());
+    clusters.delete("c1", &Default::default()).await.unwrap();
+    until_says(&world, "c1 (the cluster is not registered").await;
+    force_away(&world, "c1").await;
+    until_says(&world, "flags vanished from c1 before").await;
+    world.rest().await;
+    assert_eq!(phase_of(&world, "away").await, StepPhase::Running);
+    world
+        .patch_status("app", json!({"workflow": {"restartFrom": "away"}}))
+        .await;
+    world.until_phase("app", ApplicationPhase::Running).await;
+    until_on(&world, FLAGS, &["c2", "c3"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bundle_that_somebody_else_keeps_is_released_once() {
+    let world = World::five().await;
+    let steps = [in_the_east(), ask(), take(&json!(["c1", "c2"])), east()];
+    world.apply("app", app(&steps)).await;
+    world.until_step("ask", StepPhase::Suspending).await;
+    let bundles: Api<Bundle> = Api::namespaced(world.client.clone(), "cluster-c1");
+    let mut kept = bundles.get(FLAGS).await.unwrap().metadata.finalizers.unwrap();
+    kept.push("example.com/backup".to_owned());
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": kept}}));
+    bundles
+        .patch(FLAGS, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    world.agents.script("c2", Script::Silent).await;
+    world.resume("app").await;
+    until_says(&world, "waiting for 1 of 2 clusters: c2").await;
+    world
+        .patch_status("app", json!({"workflow": {"terminated": true}}))
+        .await;
+    world
+        .until_phase("app", ApplicationPhase::WorkflowTerminated)
+        .await;
+    world.rest().await;
+    let left = bundles.get(FLAGS).await.unwrap().metadata;
+    assert_eq!(left.finalizers.unwrap(), ["example.com/backup"]);
+    // Leases are renewed meanwhile.
+    let asked = || {
+        let all = world.server.counter().requests().into_iter();
+        let of_bundles = all.filter(|((verb, table), _)| *verb == "patch" && table.starts_with("bundles."));
+        of_bundles.map(|(_, count)| count).sum::<u64>()
+    };
+    let before = asked();
+    // Something else makes it look again.
+    for tier in ["gold", "silver", "iron"] {
+        world.label_cluster("c5", json!({"tier": tier})).await;
+        world.rest().await;
+    }
+    assert_eq!((asked(), before > 0), (before, true));
 }

@@ -3,7 +3,7 @@
 use super::{
     Objects, choose,
     follow::wanted,
-    key_of, named,
+    key_of,
     take::{From, targets},
 };
 use crate::{
@@ -106,11 +106,9 @@ fn foresee(
                 .map(|from| From {
                     step: &from.step.name,
                     placement: &from.object.placement,
-                    applied: true,
                 })
                 .collect();
-            let there = named(known, name, placement).clusters;
-            let targets = targets(known, &there, &of, observed);
+            let targets = targets(known, step, &of, observed);
             if !matches!(step.step.condition, Some(Condition::When(_))) {
                 let of_cluster = |(cluster, steps): (&String, &BTreeSet<&str>)| {
                     let held = steps.iter().filter_map(|step| observed.get(*step)?.get(cluster));

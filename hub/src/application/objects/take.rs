@@ -2,11 +2,15 @@
 
 use super::{choose, named};
 use crate::{
-    application::{status::unsatisfied, view::Known},
-    dispatch::{Observed, Taken, Taking, take_away},
-    workflow::{Reach, StepEvidence, StepObject},
+    application::view::Known,
+    dispatch::{
+        Observed, Taken, Taking,
+        removal::{self, Removal},
+        take_away,
+    },
+    workflow::{HeldObject, Reach, StepEvidence, StepObject},
 };
-use roundhouse_api::placement::PlacementSpec;
+use roundhouse_api::{bundle::Deletion, placement::PlacementSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A step whose object is taken away.
@@ -14,28 +18,58 @@ pub(super) struct From<'s> {
     pub(super) step: &'s str,
     /// Where it applies the object.
     pub(super) placement: &'s PlacementSpec,
-    /// Whether it has done so in this run.
-    pub(super) applied: bool,
 }
 
-/// Cluster -> the steps whose object goes there, of the clusters that are `named`: where they have a Bundle, and where those
-/// that have applied something would have one now. Of the latter nobody has said that the object is not there.
+/// Where a step takes an object away.
+struct Takes<'s> {
+    step: &'s str,
+    /// The clusters of the fleet that it names.
+    named: BTreeSet<String>,
+    /// Those that it names one by one, in the fleet or not.
+    listed: BTreeSet<&'s str>,
+}
+
+impl<'s> Takes<'s> {
+    fn of(known: &Known<'_>, step: &'s StepObject<'_>) -> Takes<'s> {
+        let placement = &step.object.placement;
+        let rules = placement.placement.iter();
+        let listed = rules.filter_map(|rule| rule.clusters.as_ref()).flatten();
+        Takes {
+            step: &step.step.name,
+            named: named(known, &step.step.name, placement)
+                .clusters
+                .into_iter()
+                .collect(),
+            listed: listed.map(String::as_str).collect(),
+        }
+    }
+
+    /// Whether it takes from a cluster what these Bundles carry. Where it has begun it goes on, whatever becomes of the
+    /// cluster's labels.
+    fn takes(&self, cluster: &str, bundles: &[Observed]) -> bool {
+        let begun =
+            |bundle: &Observed| bundle.spec.deletion.as_ref().and_then(Deletion::step) == Some(self.step);
+        self.named.contains(cluster) || self.listed.contains(cluster) || bundles.iter().any(begun)
+    }
+}
+
+/// Cluster -> the steps whose object goes there, of the clusters that the step takes it from: where they have a Bundle, and
+/// where they would have one now. Of the latter nobody has said that the object is not there. All of these steps have applied
+/// something.
 pub(super) fn targets<'s>(
     known: &Known<'_>,
-    named: &[String],
+    step: &StepObject<'_>,
     of: &[From<'s>],
     observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
 ) -> BTreeMap<String, BTreeSet<&'s str>> {
     let none = BTreeMap::new();
+    let takes = Takes::of(known, step);
     let mut targets: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for from in of {
         let held = observed.get(from.step).unwrap_or(&none);
-        let applied = match from.applied {
-            true => choose(known, (from.step, from.placement), held.keys()).clusters,
-            false => Vec::new(),
-        };
+        let applied = choose(known, (from.step, from.placement), held.keys()).clusters;
         for cluster in applied.iter().chain(held.keys()) {
-            if named.contains(cluster) {
+            if takes.takes(cluster, held.get(cluster).map_or(&[], Vec::as_slice)) {
                 targets.entry(cluster.clone()).or_default().insert(from.step);
             }
         }
@@ -43,7 +77,35 @@ pub(super) fn targets<'s>(
     targets
 }
 
-/// A step that takes away what others have applied, on the clusters that it names.
+/// The Bundles that carry what a step takes away, of whatever run.
+pub(super) fn held(
+    known: &Known<'_>,
+    step: &StepObject<'_>,
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+) -> Vec<HeldObject> {
+    let of = step.object.takes_of.iter();
+    let of: Vec<_> = of.filter_map(|from| Some((from, observed.get(from)?))).collect();
+    if of.iter().all(|(_, held)| held.is_empty()) {
+        return Vec::new();
+    }
+    let takes = Takes::of(known, step);
+    let gone = |bundle: &Observed| {
+        let other = bundle.spec.deletion.as_ref().and_then(Deletion::step);
+        other.is_some_and(|other| other != takes.step)
+            && removal::next(bundle, bundle.spec.deletion.as_ref()) == Removal::Release
+    };
+    let each = of.iter().flat_map(|(from, held)| {
+        held.iter().map(|(cluster, bundles)| HeldObject {
+            step: (*from).clone(),
+            cluster: cluster.clone(),
+            named: takes.takes(cluster, bundles),
+            gone: bundles.iter().all(gone),
+        })
+    });
+    each.collect()
+}
+
+/// A step that takes away what others have applied in this run, on the clusters that it names.
 pub(super) fn take(
     known: &Known<'_>,
     step: &StepObject<'_>,
@@ -51,17 +113,18 @@ pub(super) fn take(
     observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
 ) -> (Taken, StepEvidence) {
     let (delivery, name) = (known.delivery, &step.step.name);
-    let named = named(known, name, &step.object.placement);
+    // What an earlier run has applied is not this step's.
+    let applied = |from: &&StepObject<'_>| matches!(from.reach, Some(Reach::Placed | Reach::Live));
     let of: Vec<From<'_>> = steps
         .iter()
         .filter(|from| step.object.takes_of.contains(&from.step.name))
+        .filter(applied)
         .map(|from| From {
             step: &from.step.name,
             placement: &from.object.placement,
-            applied: matches!(from.reach, Some(Reach::Placed | Reach::Live)),
         })
         .collect();
-    let targets = targets(known, &named.clusters, &of, observed);
+    let targets = targets(known, step, &of, observed);
     let fleet = known.cache.fleet();
     let taken = take_away(
         &Taking {
@@ -78,16 +141,13 @@ pub(super) fn take(
             None => Some("the cluster is not registered".to_owned()),
         },
     );
-    let unsatisfied = match (named.clusters.is_empty(), targets.is_empty()) {
-        (false, true) => vec![format!(
-            "step {} has applied the object on none of the clusters that this step names",
-            step.object.takes_of.join(" and ")
-        )],
-        _ => unsatisfied(named.satisfied, &named.reasons),
-    };
-    let shown = StepEvidence::Placed {
-        unsatisfied,
-        clusters: taken.clusters.clone(),
+    // Where nothing is there is nothing to take away; what was there at its start the step remembers.
+    let shown = match targets.is_empty() {
+        true => StepEvidence::AllowedEmpty,
+        false => StepEvidence::Placed {
+            unsatisfied: Vec::new(),
+            clusters: taken.clusters.clone(),
+        },
     };
     (taken, shown)
 }

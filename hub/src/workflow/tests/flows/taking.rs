@@ -1,6 +1,7 @@
 //! Steps that take away what earlier steps have applied in clusters.
 
 use super::*;
+use crate::workflow::HeldObject;
 
 fn applies() -> Value {
     in_clusters("flags", "apply-object", &json!([]))
@@ -15,10 +16,31 @@ fn asks() -> Value {
     json!({"name": "ask", "type": "suspend"})
 }
 
+/// A Bundle of the step on a cluster that is named.
+fn held(step: &str, cluster: &str) -> HeldObject {
+    HeldObject {
+        step: step.to_owned(),
+        cluster: cluster.to_owned(),
+        named: true,
+        gone: false,
+    }
+}
+
 impl Flow {
-    fn held(&mut self, bundles: u32) -> String {
-        self.evidence.held.insert("flags".to_owned(), bundles);
+    /// These clusters have what the step takes away, or say that they had it.
+    fn there(&mut self, step: &str, clusters: &[&str]) -> String {
+        let held = clusters.iter().map(|cluster| held("flags", cluster));
+        self.evidence.held.insert(step.to_owned(), held.collect());
         self.settle()
+    }
+
+    fn held(&mut self, clusters: &[&str]) -> String {
+        self.there("away", clusters)
+    }
+
+    fn noted(&self, step: &str) -> Vec<String> {
+        let workflow = self.status.workflow.as_ref().unwrap();
+        workflow.step(step).unwrap().clusters.clone()
     }
 
     /// The reach of the steps that have objects, and from how many steps each is kept away.
@@ -41,7 +63,7 @@ fn what_is_taken_away_stays_away_until_a_run_begins_anew() {
     let mut flow = Flow::new(&json!([applies(), takes(), asks()]));
     flow.settle();
     assert_eq!(flow.kept_away(), of(Some(Live), 0, Some(Unreached)));
-    flow.held(2);
+    flow.held(&["c1", "c2"]);
     assert_eq!(
         flow.objects("flags", &[Ready, Ready]),
         "RunningWorkflow flags:succeeded away:running ask:pending"
@@ -49,7 +71,7 @@ fn what_is_taken_away_stays_away_until_a_run_begins_anew() {
     assert!(flow.effects.contains(&Effect::Dispatch {
         step: "away".to_owned()
     }));
-    assert_eq!(flow.workflow().step("away").unwrap().bundles, Some(2));
+    assert_eq!(flow.noted("away"), ["c1", "c2"]);
     assert_eq!(flow.kept_away(), of(Some(Placed), 1, Some(Live)));
     assert_eq!(
         flow.objects("away", &[Unreachable]),
@@ -64,8 +86,9 @@ fn what_is_taken_away_stays_away_until_a_run_begins_anew() {
         flow.objects("away", &[Ready]),
         "WorkflowSuspending flags:succeeded away:succeeded ask:suspending"
     );
-    // Its Bundle may go now.
-    flow.held(1);
+    // Its Bundles may go now.
+    assert!(flow.noted("away").is_empty());
+    flow.held(&[]);
     assert_eq!(flow.kept_away(), of(Some(Placed), 1, Some(Placed)));
     flow.workflow().suspend = false;
     assert_eq!(
@@ -108,18 +131,18 @@ fn what_is_taken_away_stays_away_until_a_run_begins_anew() {
 fn a_restart_from_the_step_asks_again_and_keeps_the_object_away_meanwhile() {
     let mut flow = Flow::new(&json!([applies(), takes()]));
     flow.settle();
-    flow.held(1);
+    flow.held(&["c1"]);
     flow.objects("flags", &[Ready]);
     assert_eq!(
         flow.objects("away", &[Ready]),
         "Running flags:succeeded away:succeeded"
     );
-    flow.held(0);
+    flow.held(&[]);
     flow.evidence.objects.remove("away");
     flow.workflow().restart_from = Some("away".to_owned());
     assert_eq!(flow.settle(), "RunningWorkflow flags:succeeded away:running");
     assert_eq!(flow.kept_away(), of(Some(Placed), 1, Some(Live)));
-    assert_eq!(flow.workflow().step("away").unwrap().bundles, Some(0));
+    assert!(flow.noted("away").is_empty());
     assert_eq!(
         flow.objects("away", &[Ready]),
         "Running flags:succeeded away:succeeded"
@@ -130,19 +153,89 @@ fn a_restart_from_the_step_asks_again_and_keeps_the_object_away_meanwhile() {
 fn bundles_that_vanish_without_a_report_hold_the_step_until_they_are_back() {
     let mut flow = Flow::new(&json!([applies(), takes()]));
     flow.settle();
-    flow.held(3);
+    flow.held(&["c1", "c2", "c3"]);
     flow.objects("flags", &[Ready, Ready]);
-    flow.held(2);
+    // As many as before, and not the same ones: another cluster has joined.
+    flow.held(&["c1", "c3", "c9"]);
+    for shown in [placed(&[Ready]), StepEvidence::AllowedEmpty] {
+        flow.evidence.objects.insert("away".to_owned(), shown);
+        assert_eq!(flow.settle(), "RunningWorkflow flags:succeeded away:running");
+        assert_eq!(
+            flow.message("away"),
+            "the bundles of step flags vanished from c2 before their agents reported that the object is gone: waiting until \
+             these are back and report it; a restart from this step no longer waits for clusters that have left"
+        );
+    }
+    assert_eq!(
+        flow.held(&["c1", "c2", "c3"]),
+        "Running flags:succeeded away:succeeded"
+    );
+}
+
+#[test]
+fn a_step_notes_the_clusters_that_it_names_where_a_step_of_this_run_has_left_something_to_take() {
+    let mut flow = Flow::new(&json!([
+        applies(),
+        with(
+            with(applies(), "name", json!("west")),
+            "if",
+            json!("context.status == \"never\"")
+        ),
+        takes()
+    ]));
+    flow.settle();
+    let not_named = HeldObject {
+        named: false,
+        ..held("flags", "c2")
+    };
+    let reported = HeldObject {
+        gone: true,
+        ..held("flags", "c3")
+    };
+    let of_earlier = held("west", "c4");
+    let all = vec![held("flags", "c1"), not_named, reported, of_earlier];
+    flow.evidence.held.insert("away".to_owned(), all);
+    flow.objects("flags", &[Ready]);
+    assert_eq!(flow.noted("away"), ["c1"]);
+    // Who is not named goes as it likes.
+    flow.held(&["c1"]);
     assert_eq!(
         flow.objects("away", &[Ready]),
-        "RunningWorkflow flags:succeeded away:running"
+        "Running flags:succeeded west:skipped away:succeeded"
     );
+}
+
+#[test]
+fn two_steps_take_from_different_clusters_one_after_the_other() {
+    let second = with(
+        with(takes(), "name", json!("away2")),
+        "properties",
+        json!({"clusters": ["c2"], "apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}),
+    );
+    let mut flow = Flow::new(&json!([applies(), takes(), second]));
+    flow.settle();
+    let elsewhere = |cluster| HeldObject {
+        named: false,
+        ..held("flags", cluster)
+    };
+    let there = [
+        ("away", vec![held("flags", "c1"), elsewhere("c2")]),
+        ("away2", vec![elsewhere("c1"), held("flags", "c2")]),
+    ];
+    flow.evidence.held = there.map(|(step, held)| (step.to_owned(), held)).into();
+    flow.objects("flags", &[Ready, Ready]);
     assert_eq!(
-        flow.message("away"),
-        "1 of 3 bundles of step flags vanished before their agents reported that the object is gone: waiting until these are \
-         back and report it; a restart from this step no longer waits for clusters that have left"
+        flow.objects("away", &[Ready]),
+        "RunningWorkflow flags:succeeded away:succeeded away2:running"
     );
-    assert_eq!(flow.held(3), "Running flags:succeeded away:succeeded");
+    assert_eq!(flow.noted("away2"), ["c2"]);
+    // What the first has taken away is released.
+    flow.held(&[]);
+    flow.there("away2", &["c2"]);
+    assert_eq!(
+        flow.objects("away2", &[Ready]),
+        "Running flags:succeeded away:succeeded away2:succeeded"
+    );
 }
 
 #[test]
@@ -165,7 +258,9 @@ fn where_nothing_was_applied_nothing_is_taken_away() {
     ] {
         let mut flow = Flow::new(&json!([applies, with(takes(), "if", json!("always"))]));
         // What an earlier run has applied goes when this one has succeeded, if at all.
-        flow.evidence.held.insert("flags".to_owned(), 2);
+        flow.evidence
+            .held
+            .insert("away".to_owned(), vec![held("flags", "c1")]);
         assert_eq!(flow.settle(), expected);
         assert_eq!(flow.message("away"), message);
         assert!(flow.kept_away().iter().all(|(.., kept)| *kept == 0));
@@ -179,7 +274,7 @@ fn what_an_apply_that_failed_has_left_behind_is_taken_away_where_that_is_asked_f
         with(takes(), "if", json!("always")),
     ]));
     flow.settle();
-    flow.held(2);
+    flow.held(&["c1", "c2"]);
     assert_eq!(
         flow.after(60),
         "RunningWorkflow flags:failed/Timeout away:running"
