@@ -13,7 +13,7 @@
 
 use super::*;
 use crate::action::Outcome;
-use roundhouse_api::application::WaitStep;
+use roundhouse_api::application::{ClusterVerb, WaitStep};
 use std::{collections::BTreeMap, fmt::Write as _};
 
 mod world;
@@ -46,6 +46,8 @@ named!(
         Act = "act",
         // An object step with `clusters`.
         Object = "object",
+        // `delete-object` with `clusters`; the step before it is the one that applies.
+        Taking = "taking",
         Export = "export",
         Rollback = "rollback",
         Group = "group",
@@ -107,7 +109,7 @@ type Impossible = (&'static [Type], &'static [Phase], &'static [Event], &'static
 const IMPOSSIBLE: &[Impossible] = {
     use Event::*;
     use Phase::{Failed, Pending, Retrying, Running, Skipped, Succeeded, Suspending};
-    use Type::{Act, Break, Deploy, Export, Fail, Group, Look, Object, Rollback, Suspend, Wait};
+    use Type::{Act, Break, Deploy, Export, Fail, Group, Look, Object, Rollback, Suspend, Taking, Wait};
     const CLUSTERS: &[Event] = &[
         Ready,
         Stale,
@@ -166,7 +168,13 @@ const IMPOSSIBLE: &[Impossible] = {
             "it names its clusters itself: no Placement holds it up or lets it be without",
         ),
         (
-            &[Deploy, Suspend, Wait, Object, Export, Group, Break, Fail],
+            &[Taking],
+            &[],
+            &[Blocked],
+            "it names its clusters itself: no Placement holds it up",
+        ),
+        (
+            &[Deploy, Suspend, Wait, Object, Taking, Export, Group, Break, Fail],
             &[],
             OUTCOMES,
             "it has no executor",
@@ -286,6 +294,7 @@ fn expected(type_: Type) -> &'static str {
         Type::Look => include_str!("table/look.txt"),
         Type::Act => include_str!("table/act.txt"),
         Type::Object => include_str!("table/object.txt"),
+        Type::Taking => include_str!("table/taking.txt"),
         Type::Export => include_str!("table/export.txt"),
         Type::Rollback => include_str!("table/rollback.txt"),
         Type::Group => include_str!("table/group.txt"),
@@ -352,7 +361,10 @@ fn type_of(action: &Action) -> Type {
         Action::Group(_) => Type::Group,
         Action::Wait(WaitStep::Fleet { .. }) => Type::Wait,
         Action::Wait(WaitStep::Object { .. }) => Type::Look,
-        Action::ClusterObject { .. } => Type::Object,
+        Action::ClusterObject { object, .. } => match object.verb {
+            ClusterVerb::Delete => Type::Taking,
+            ClusterVerb::Apply | ClusterVerb::Read => Type::Object,
+        },
         Action::Break { .. } => Type::Break,
         Action::Fail { .. } => Type::Fail,
         Action::Export(_) => Type::Export,

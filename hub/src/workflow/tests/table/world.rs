@@ -1,7 +1,10 @@
 //! Runs that bring a step into a phase, and events that happen then.
 
 use super::*;
-use crate::dispatch::{Observed, evidence::held_evidence};
+use crate::{
+    dispatch::{Observed, evidence::held_evidence},
+    workflow::HeldObject,
+};
 use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::{
     application::validate,
@@ -50,6 +53,8 @@ fn step(type_: Type) -> Value {
             "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}}}),
         Type::Object => json!({"type": "apply-object", "properties": {"clusters": {"region": "east"},
             "value": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "flags"}}}}),
+        Type::Taking => json!({"type": "delete-object", "properties": {"clusters": {"region": "east"},
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "flags"}}),
         Type::Act => json!({"type": "request", "properties": {"url": "https://example.org"}}),
         Type::Export => json!({"type": "export", "properties": {"value": 1}}),
         Type::Rollback => json!({"type": "rollback"}),
@@ -122,6 +127,11 @@ use ClusterState::{Applied, Failed, Ready, Unhealthy, Unreachable};
 impl World {
     fn new(type_: Type, step: &Value) -> World {
         let mut before = placing_step("before");
+        if type_ == Type::Taking {
+            before = self::step(Type::Object);
+            before["name"] = json!("before");
+            before["properties"]["maxFailedClusters"] = json!(1);
+        }
         before["timeout"] = json!("2h");
         let mut after = placing_step("after");
         after["if"] = json!("always");
@@ -132,20 +142,30 @@ impl World {
         });
         let valid = validate(&spec).unwrap_or_else(|violations| panic!("{violations:#?}"));
         let waiting = clusters(&[Applied, Applied]);
-        let names = [("before".to_owned(), waiting)];
-        World {
+        let held = ["c0", "c1"].map(|cluster| HeldObject {
+            step: "before".to_owned(),
+            cluster: cluster.to_owned(),
+            named: true,
+            gone: false,
+        });
+        let mut world = World {
             type_,
             spec: Spec::new("app-v2", 2, ("default", "app"), &valid, Limits::default()),
             status: Status::default(),
             evidence: Evidence {
-                steps: names.into(),
+                held: match type_ {
+                    Type::Taking => [(STEP.to_owned(), held.into())].into(),
+                    _ => BTreeMap::new(),
+                },
                 delivered: Some("app-v1".to_owned()),
                 revisions: BTreeSet::from(["app-v1".to_owned()]),
                 ..Evidence::default()
             },
             now: t0(),
             wake: None,
-        }
+        };
+        world.show("before", waiting);
+        world
     }
 
     fn look(&mut self) -> Vec<Effect> {
@@ -170,7 +190,7 @@ impl World {
 
     fn show(&mut self, step: &str, evidence: StepEvidence) {
         let of = match (self.type_, step) {
-            (Type::Object, STEP) => &mut self.evidence.objects,
+            (Type::Object, STEP) | (Type::Taking, STEP | "before") => &mut self.evidence.objects,
             _ => &mut self.evidence.steps,
         };
         of.insert(step.to_owned(), evidence);
@@ -191,7 +211,10 @@ impl World {
         self.show("before", clusters(&[Ready, Ready]));
         self.look();
         self.show("before", clusters(&[Applied, Applied]));
-        if matches!(self.type_, Type::Deploy | Type::Object | Type::Group) {
+        if matches!(
+            self.type_,
+            Type::Deploy | Type::Object | Type::Taking | Type::Group
+        ) {
             self.show(placing(self.type_), clusters(&[Applied, Applied]));
         }
     }
@@ -219,14 +242,16 @@ impl World {
                 _ => world.show(placing(type_), clusters(&[Ready, Ready])),
             },
             Phase::Retrying => match type_ {
-                Type::Deploy | Type::Object | Type::Group => world.show(placing(type_), refused()),
+                Type::Deploy | Type::Object | Type::Taking | Type::Group => {
+                    world.show(placing(type_), refused());
+                }
                 Type::Wait => world.show("before", clusters(&[Failed, Failed])),
                 Type::Look | Type::Act | Type::Rollback => world.came(1, fails()),
                 _ => return None,
             },
             Phase::Failed => match type_ {
                 Type::Deploy | Type::Group => world.show(placing(type_), clusters(&[Failed, Failed])),
-                Type::Suspend | Type::Wait | Type::Look | Type::Act | Type::Object => {
+                Type::Suspend | Type::Wait | Type::Look | Type::Act | Type::Object | Type::Taking => {
                     world.pass(Duration::from_secs(3600));
                 }
                 _ => {}
@@ -268,7 +293,7 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
     let started = phase != Phase::Pending;
     let open = matches!(phase, Phase::Running | Phase::Retrying | Phase::Suspending);
     let placing_type = matches!(type_, Type::Deploy | Type::Group);
-    let own_clusters = placing_type || type_ == Type::Object;
+    let own_clusters = placing_type || matches!(type_, Type::Object | Type::Taking);
     let watching = started && (own_clusters || type_ == Type::Wait);
     let asking = started && matches!(type_, Type::Look | Type::Act);
     let acting = asking || (started && type_ == Type::Rollback);
@@ -312,7 +337,9 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
             message: "there is no Placement \"regions\"".to_owned(),
         }),
         Event::NoCluster if watching => told(clusters(&[])),
-        Event::MayBeEmpty if started && placing_type => told(StepEvidence::AllowedEmpty),
+        Event::MayBeEmpty if started && own_clusters && type_ != Type::Object => {
+            told(StepEvidence::AllowedEmpty)
+        }
         Event::TimeOut if started => {
             let start = reached.state(STEP).first_execute_time.clone();
             let start = start.map_or(reached.now, |time| time.0);
