@@ -1,6 +1,9 @@
 //! `Decision`: what placement answered for one step of one application, written atomically as one object.
 
-use crate::placement::{Change, OverrideTarget};
+use crate::{
+    placement::{Change, OverrideTarget},
+    shared::SharedStr,
+};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -265,14 +268,14 @@ pub struct RuleTotal {
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     /// Cluster name.
-    pub name: String,
+    pub name: SharedStr,
     /// Rule name.
-    pub rule: String,
+    pub rule: SharedStr,
     /// Replicas.
     pub replicas: u32,
     /// The cluster's exact share of the rule's total, as a reduced fraction such as `7/3`; absent for duplicates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota: Option<String>,
+    pub quota: Option<SharedStr>,
     /// The bound that held: `Min`, `Max`, `Capacity`, `ZeroWeight`, `NoAdditional`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Cow<'static, str>>,

@@ -17,6 +17,7 @@
 //! | [`names`] | labels, annotations and the names derived from other names |
 //! | [`quantity`] | Kubernetes quantities as exact numbers |
 //! | [`hash`] | canonical JSON and content hashes |
+//! | [`shared`] | text that many objects hold alike |
 //! | [`clock`] | the injected clock |
 
 pub mod application;
@@ -33,6 +34,7 @@ pub mod names;
 pub mod placement;
 pub mod quantity;
 pub mod revision;
+pub mod shared;
 
 /// A schema node that keeps every field: an object whose shape the API server must not prune.
 pub(crate) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

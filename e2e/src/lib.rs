@@ -4,4 +4,5 @@ pub mod binaries;
 pub mod conformance;
 pub mod kubectl;
 pub mod process;
+pub mod transcript;
 pub mod world;

@@ -2,6 +2,10 @@
 
 #[path = "kubectl/apply.rs"]
 mod apply;
+#[path = "kubectl/bare.rs"]
+mod bare;
+#[path = "kubectl/transcripts.rs"]
+mod transcripts;
 
 use anyhow::{Context, Result, ensure};
 use roundhouse_e2e::{

@@ -87,10 +87,12 @@ impl Bundles {
 
     fn present(&mut self, held: Held, change: &mut Change) {
         let held = match self.known.get(&held.name) {
-            // An older state than the one that is known, out of a stale cache. A newer epoch counts whatever its generation:
-            // the hub was restored.
+            // An older state than the one that is known, out of a stale cache. In a list, which is of the latest state, it is
+            // none: the hub went back in time, and the fence says so to it. A newer epoch counts whatever its generation: the
+            // hub was restored, and that was confirmed.
             Some(known)
-                if known.uid == held.uid
+                if self.listing.is_none()
+                    && known.uid == held.uid
                     && held.generation < known.generation
                     && held.epoch <= known.epoch =>
             {
@@ -169,6 +171,16 @@ mod tests {
             [""; 0]
         );
         assert_eq!(listed(&mut bundles, &[object("a", "1", 1)]), ["b missing"]);
+    }
+
+    #[test]
+    fn an_older_generation_in_a_list_is_told() {
+        let mut bundles = Bundles::default();
+        listed(&mut bundles, &[object("a", "1", 5)]);
+        bundles.take(Event::Init);
+        let change = bundles.take(Event::InitApply(object("a", "1", 4)));
+        assert_eq!(words(&change), ["a present 4"]);
+        assert_eq!(words(&bundles.take(Event::InitDone)), [""; 0]);
     }
 
     #[test]

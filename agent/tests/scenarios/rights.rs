@@ -2,7 +2,7 @@
 //! member give them. As much of RBAC as scenarios need: no ClusterRoles, no resource names, no escalation check.
 
 use roundhouse_apiserver::{
-    Attributes, Authorizer, Identity, MemoryLimits, MemoryStore, Range, Server, Store,
+    Attributes, Authorizer, Identity, MemoryStore, Range, Server, Store, StoreLimits,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// A member whose Roles count.
 pub(crate) fn member() -> Server {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(MemoryLimits::default()));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(StoreLimits::default()));
     let server = Server::builder().seed(1).count_per_object(true);
     server
         .store(Arc::clone(&store))

@@ -63,6 +63,10 @@ impl Cause {
     pub(crate) fn manager_conflict(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldManagerConflict", field, message)
     }
+    /// A PodDisruptionBudget does not let a Pod go.
+    pub(crate) fn disruption_budget(message: &str) -> Self {
+        Self::new("DisruptionBudget", "", message)
+    }
     /// The resourceVersion asked for has not been given out yet.
     pub(crate) fn version_too_large() -> Self {
         Self::new("ResourceVersionTooLarge", "", "Too large resource version")
@@ -182,6 +186,15 @@ impl ApiError {
         Self::new(500, "InternalError", message)
     }
 
+    /// 503 `ServiceUnavailable`: the store takes no writes now.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(503, "ServiceUnavailable", message)
+    }
+    /// 504 `Timeout`: whether it happened is unknown.
+    pub(crate) fn unknown_outcome(message: impl Into<String>) -> Self {
+        Self::new(504, "Timeout", message)
+    }
+
     /// The `Status` object.
     pub fn to_status(&self) -> Value {
         let mut status = json!({
@@ -210,7 +223,8 @@ impl ApiError {
             if !self.reason.is_empty() {
                 map.insert("reason".into(), self.reason.into());
             }
-            if !details.is_empty() {
+            // kubectl looks into the details of every 404.
+            if !details.is_empty() || self.code == 404 {
                 map.insert("details".into(), details.into());
             }
         }

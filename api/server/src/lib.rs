@@ -8,18 +8,23 @@
 //! task before the answer.
 
 mod admission;
+mod audit;
 mod auth;
 mod body;
 mod clock;
 mod collect;
 mod count;
 mod crd;
+mod csr;
 mod discovery;
 #[cfg(feature = "envtest")]
 pub mod envtest;
 mod error;
+mod flow;
+mod health;
 mod kinds;
 mod managed;
+mod metrics;
 mod names;
 mod object;
 mod output;
@@ -36,19 +41,21 @@ mod verbs;
 mod watch;
 mod yaml;
 
+pub use audit::{AuditFile, AuditLimits, AuditSink};
 pub use auth::{
-    AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate, Identity,
-    Kubeconfig, write_private,
+    Action, AllowAuthenticated, Attributes, Authority, AuthorityError, Authorizer, ClientCertificate,
+    Decision, Identity, Kubeconfig, PolicyRule, Rbac, TokenKey, write_private,
 };
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
 pub use error::{ApiError, Cause, Details};
 pub use selector::{LabelSelector, Labels, SelectorError};
-pub use serve::serve;
+pub use serve::{ServeOptions, serve, serve_with};
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{
-    Change, Event, EventKind, Expect, From, Key, Listing, MemoryLimits, MemoryStore, Range, Record, Render,
-    Store, Subscription, TooOld, WriteError,
+    Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure, Folder,
+    From, JournalError, Key, Listing, MemoryStore, Range, Record, Render, Settling, Store, StoreLimits,
+    Subscription, TooOld, Unsettled, WriteError, make_directory,
 };

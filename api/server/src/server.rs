@@ -2,26 +2,30 @@
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use crate::{
-    auth::{AllowAuthenticated, Authorizer, Identity},
+    audit::{AuditSink, Refusals},
+    auth::{
+        AllowAuthenticated, Authority, Authorizer, Caller, Identity, RBAC_TABLES, Rbac, Revoked, Rights,
+        Stored, TokenKey, revoked_list,
+    },
     clock::{Clock, Dice, system_clock},
     collect::{Notes, Owners},
     count::WriteCounter,
+    flow::Flow,
+    health::Health,
     kinds::{Registry, Resource},
+    metrics::Metrics,
     object,
     service::ApiService,
-    store::{Key, MemoryLimits, MemoryStore, Range, Store},
+    store::{Key, MemoryStore, Range, Record, Store, StoreLimits},
     verbs,
 };
 
 /// Namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-
-/// Requests read and answered at a time; more are told to come back. Open watches do not count.
-const MAX_IN_FLIGHT: usize = 1_024;
 
 /// Everything the handlers share.
 pub(crate) struct Core {
@@ -30,16 +34,37 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) dice: Dice,
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// What tokens of service accounts are signed with; without it there are none.
+    pub(crate) tokens: Option<TokenKey>,
+    /// Who signs certificates that are asked for by CertificateSigningRequests; without it nobody does.
+    pub(crate) signer: Option<Arc<Authority>>,
+    /// Certificates that are not taken any longer.
+    pub(crate) revoked: RwLock<Revoked>,
+    /// What open watches are told of it, and of other rights that are taken away.
+    pub(crate) rights: Rights,
+    /// Where writes and refusals are recorded; without it they are not.
+    pub(crate) audit: Option<Arc<dyn AuditSink>>,
+    pub(crate) refusals: Refusals,
+    /// The authorizer, if it is the one that obeys stored roles.
+    pub(crate) rbac: Option<Arc<Rbac>>,
     pub(crate) counter: WriteCounter,
     pub(crate) owners: Owners,
     pub(crate) notes: Notes,
-    pub(crate) in_flight: Semaphore,
+    pub(crate) flow: Flow,
+    pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
 }
 
 impl Core {
     /// The namespace of that name.
-    pub(crate) fn namespace(&self, name: &str) -> Option<Value> {
-        self.read("v1", "Namespace", "", name)
+    pub(crate) fn namespace(&self, name: &str) -> Option<Record> {
+        self.store.get(&Key::new(&"namespaces".into(), "", name))
+    }
+
+    /// The objects of a table, or of one namespace of it.
+    pub(crate) fn records(&self, table: &str, namespace: Option<&str>) -> Vec<(Key, Record)> {
+        let listed = self.store.list(&Range::all(table, namespace));
+        listed.map(|listing| listing.records).unwrap_or_default()
     }
 
     /// An object by kind and name.
@@ -63,7 +88,11 @@ pub struct ServerBuilder {
     clock: Option<Clock>,
     seed: Option<u64>,
     authorizer: Option<Arc<dyn Authorizer>>,
-    limits: MemoryLimits,
+    rbac: bool,
+    tokens: Option<TokenKey>,
+    signer: Option<Arc<Authority>>,
+    audit: Option<Arc<dyn AuditSink>>,
+    limits: StoreLimits,
     per_object: bool,
 }
 
@@ -105,9 +134,38 @@ impl ServerBuilder {
         self
     }
 
+    /// Who may do what is said by the Roles, ClusterRoles and bindings that are stored; the ones every cluster has are
+    /// written at the start. It takes the place of [`ServerBuilder::authorizer`].
+    #[must_use]
+    pub fn rbac(mut self) -> Self {
+        self.rbac = true;
+        self
+    }
+
+    /// Gives out tokens of service accounts signed with this key, and takes them; without a key there are none.
+    #[must_use]
+    pub fn tokens(mut self, key: TokenKey) -> Self {
+        self.tokens = Some(key);
+        self
+    }
+
+    /// Signs approved CertificateSigningRequests with this authority; without one they stay unsigned.
+    #[must_use]
+    pub fn signer(mut self, authority: Arc<Authority>) -> Self {
+        self.signer = Some(authority);
+        self
+    }
+
+    /// Records writes, and requests that are refused; without it nothing is recorded.
+    #[must_use]
+    pub fn audit(mut self, sink: Arc<dyn AuditSink>) -> Self {
+        self.audit = Some(sink);
+        self
+    }
+
     /// Bounds of the in-memory store.
     #[must_use]
-    pub fn limits(mut self, limits: MemoryLimits) -> Self {
+    pub fn limits(mut self, limits: StoreLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -121,6 +179,11 @@ impl ServerBuilder {
 
     /// The server, with the namespaces every cluster has.
     pub fn build(self) -> Server {
+        let rbac = self.rbac.then(Arc::<Rbac>::default);
+        let authorizer = match &rbac {
+            Some(rbac) => rbac.clone(),
+            None => self.authorizer.unwrap_or_else(|| Arc::new(AllowAuthenticated)),
+        };
         let core = Arc::new(Core {
             store: self
                 .store
@@ -128,34 +191,67 @@ impl ServerBuilder {
             registry: Registry::default(),
             clock: self.clock.unwrap_or_else(system_clock),
             dice: self.seed.map_or_else(Dice::random, Dice::seeded),
-            authorizer: self.authorizer.unwrap_or_else(|| Arc::new(AllowAuthenticated)),
+            authorizer,
+            rbac,
+            tokens: self.tokens,
+            signer: self.signer,
+            audit: self.audit,
+            refusals: Refusals::default(),
+            revoked: RwLock::default(),
+            rights: Rights::default(),
             counter: WriteCounter::new(self.per_object),
             owners: Owners::default(),
             notes: Notes::default(),
-            in_flight: Semaphore::new(MAX_IN_FLIGHT),
+            flow: Flow::default(),
+            health: Health::default(),
+            metrics: Metrics::default(),
         });
         core.load();
         let server = Server { core };
         for name in NAMESPACES {
             server.ensure_namespace(name);
         }
+        if server.core.rbac.is_some() {
+            server.core.reconcile_roles();
+        }
         server
     }
 }
 
 impl Core {
+    /// Takes the stored list of revoked certificates over. It is read while nobody else takes it over, so that of two writes
+    /// at once the later one is what stays.
+    pub(crate) fn follow_revoked(&self) {
+        let mut revoked = self.revoked.write();
+        let stored = self.store.get(&revoked_list());
+        let stored = stored.map(|record| object::decode(&record.bytes));
+        *revoked = Revoked::of(stored.as_ref());
+    }
+
+    /// Takes a stored role or binding over into the authorizer.
+    pub(crate) fn follow_role(&self, key: &Key) {
+        let Some(rbac) = &self.rbac else { return };
+        let stored = Stored {
+            table: &key.table,
+            namespace: &key.namespace,
+            name: &key.name,
+        };
+        rbac.follow(&stored, || {
+            self.store.get(key).map(|record| object::decode(&record.bytes))
+        });
+    }
+
     /// Rebuilds what is derived from stored objects: custom kinds and the index of owners.
     fn load(&self) {
-        let all = |resource: &Resource| {
-            let range = Range {
-                table: resource.table.clone(),
-                namespace: None,
-                after: None,
-                limit: usize::MAX,
-                revision: None,
-            };
-            self.store.list(&range).map(|l| l.records).unwrap_or_default()
-        };
+        let all = |resource: &Resource| self.records(&resource.table, None);
+        self.follow_revoked();
+        if self.rbac.is_some() {
+            for resource in RBAC_TABLES.iter().filter_map(|table| self.resource_of(table)) {
+                for (key, _) in all(&resource) {
+                    self.follow_role(&key);
+                }
+            }
+        }
         if let Some(definitions) = self
             .registry
             .by_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
@@ -164,12 +260,8 @@ impl Core {
                 self.serve_definition(&verbs::decode_stored(&definitions, &record.bytes));
             }
         }
-        for resource in self.registry.all() {
-            for (key, record) in all(&resource) {
-                self.owners
-                    .note(&key, &object::owners(&object::decode(&record.bytes)));
-            }
-        }
+        self.note_everything();
+        self.follow_up();
     }
 }
 
@@ -208,12 +300,16 @@ impl Server {
     /// The service for callers in this process: requests act as the administrator, or as the [`Identity`] in their
     /// extensions.
     pub fn service(&self) -> ApiService {
-        ApiService::new(self.core.clone(), Some(Identity::admin()))
+        self.service_as(Some(Identity::admin()))
     }
 
     /// The service for one caller; without an identity only the health paths answer.
     pub fn service_as(&self, identity: Option<Identity>) -> ApiService {
-        ApiService::new(self.core.clone(), identity)
+        self.service_for(Caller::inside(identity))
+    }
+
+    pub(crate) fn service_for(&self, caller: Caller) -> ApiService {
+        ApiService::new(self.core.clone(), caller)
     }
 
     /// What was written and asked.
@@ -224,6 +320,11 @@ impl Server {
     /// The revision of the last stored write.
     pub fn revision(&self) -> u64 {
         self.core.store.revision()
+    }
+
+    /// Tells probes that the server is about to stop: `/readyz` turns 500. Nothing else changes.
+    pub fn begin_shutdown(&self) {
+        self.core.health.begin_shutdown();
     }
 
     /// Ends every watch, as a server that shuts down does.

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     task::{Context, Poll},
     time::Duration,
 };
@@ -14,27 +14,55 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
-    auth::{Attributes, Identity, denied, effective},
+    audit::Pending,
+    auth::{Action, Attributes, Caller, Grant, Identity, denied, effective, path_denied},
     body::ApiBody,
     discovery,
     error::ApiError,
+    health,
     managed::manager_of_agent,
-    request::{MAX_BODY, Output, Path, Query, ResourcePath, check_options, media_type},
+    request::{MAX_BODY, Output, Path, Query, ResourcePath, check_options, media_type, parse_duration},
+    selector::FieldSelector,
+    serve::Link,
     server::Core,
+    store::Unsettled,
     verbs::{self, Call},
 };
 
 /// Longest path and query taken.
 const MAX_URI: usize = 16 << 10;
 
+/// Longest body about a Lease: of many of them one can be on its way at a time.
+const MAX_LEASE: usize = 256 << 10;
+
 /// Time for a body to come.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Time for the disk to take a write.
+const DISK_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Media type of aggregated discovery.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Media type of metrics.
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Requests that take longer are warned about.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// What a request turned out to be.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Verb and table; absent if it is on no resource.
+    resource: Option<(&'static str, Arc<str>)>,
+    /// What must be settled before the answer may go.
+    revision: u64,
+    /// Where it is noted that a Lease changed hands.
+    taken_over: Option<Arc<AtomicBool>>,
+}
 
 /// What a handler answers.
 #[derive(Debug)]
@@ -51,7 +79,11 @@ pub(crate) enum ReplyBody {
     /// Aggregated discovery, which clients know by its media type.
     Discovery(Value),
     Json(Bytes),
-    Text(&'static str),
+    Text(String),
+    /// OpenMetrics.
+    Metrics(String),
+    /// OpenAPI v2 in protobuf.
+    Swagger(Bytes),
     Stream(ApiBody),
 }
 
@@ -70,10 +102,10 @@ impl Reply {
         }
     }
 
-    /// 200 with JSON already encoded.
-    pub(crate) fn json(bytes: Bytes) -> Self {
+    /// A code and JSON already encoded.
+    pub(crate) fn json(code: u16, bytes: Bytes) -> Self {
         Self {
-            code: 200,
+            code,
             body: ReplyBody::Json(bytes),
             warnings: vec![],
         }
@@ -90,20 +122,20 @@ impl Reply {
 #[derive(Clone)]
 pub struct ApiService {
     core: Arc<Core>,
-    identity: Option<Identity>,
+    caller: Caller,
 }
 
 impl std::fmt::Debug for ApiService {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiService")
-            .field("identity", &self.identity)
+            .field("caller", &self.caller)
             .finish_non_exhaustive()
     }
 }
 
 impl ApiService {
-    pub(crate) fn new(core: Arc<Core>, identity: Option<Identity>) -> Self {
-        Self { core, identity }
+    pub(crate) fn new(core: Arc<Core>, caller: Caller) -> Self {
+        Self { core, caller }
     }
 }
 
@@ -122,59 +154,169 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let core = self.core.clone();
-        let identity = request
-            .extensions()
-            .get::<Identity>()
-            .cloned()
-            .or_else(|| self.identity.clone());
+        let caller = match request.extensions().get::<Identity>() {
+            Some(identity) => Caller::inside(Some(identity.clone())),
+            None => self.caller.clone(),
+        };
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let (started, mut seen) = (Instant::now(), Seen::default());
+            let sender = caller;
+            let caller = sender.clone().authenticated(&core, &parts.headers);
+            if let (Some(identity), Some(link)) = (&caller.identity, &sender.link) {
+                link.is_known(identity);
+            }
+            let pending = Pending::of(&core, &parts, &caller);
+            seen.taken_over = pending.as_ref().and_then(Pending::taken_over);
             let output = Output::negotiate(&parts.headers);
-            let reply = match &identity {
+            let path = Path::parse(parts.uri.path());
+            let reply = match &caller.identity {
                 // Strangers' bodies are not read.
-                None => answer(&core, None, &parts, &Bytes::new()),
-                Some(identity) => read_and_answer(&core, identity, &parts, body).await,
+                None => answer(&core, None, &parts, path, &Bytes::new(), &mut seen),
+                Some(identity) => {
+                    read_and_answer(&core, identity, &sender, &parts, path, body, &mut seen).await
+                }
             };
             let yaml = output.is_ok_and(|o| o.yaml);
-            Ok(respond(reply, yaml))
+            let id = pending.and_then(|pending| pending.answered(&reply));
+            let mut response = respond(reply, yaml);
+            if let (Some(identity), Some(link)) = (&caller.identity, &sender.link) {
+                response = send(&core, identity, link, &parts.method, response);
+            }
+            if let Some(id) = id {
+                response.headers_mut().insert("audit-id", id);
+            }
+            note(
+                &core,
+                caller.identity.as_ref(),
+                &parts,
+                &seen,
+                response.status(),
+                started.elapsed(),
+            );
+            Ok(response)
         })
     }
 }
 
+/// Has an answer count as long as its bytes wait to be sent. What somebody reads waits for room; of what somebody has
+/// written the answer is not taken back.
+fn send(
+    core: &Core,
+    identity: &Identity,
+    link: &Arc<Link>,
+    method: &Method,
+    mut response: Response<ApiBody>,
+) -> Response<ApiBody> {
+    let bytes = response.body().waiting();
+    let room = match core.flow.answer(identity, bytes) {
+        Ok(room) => room,
+        Err(error) if matches!(*method, Method::GET | Method::HEAD) => {
+            return respond(Err(error), false);
+        }
+        Err(_) => core.flow.answer_anyway(identity, bytes),
+    };
+    response.body_mut().keeps(room, link.answers());
+    response
+}
+
+/// Counts a request, and says what it was: at debug, or as a warning if it took long.
+fn note(
+    core: &Core,
+    identity: Option<&Identity>,
+    parts: &http::request::Parts,
+    seen: &Seen,
+    code: StatusCode,
+    took: Duration,
+) {
+    if let Some((verb, table)) = &seen.resource {
+        core.metrics.answered(verb, table, code.as_u16(), took);
+    }
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        core.metrics.written(code.as_u16());
+    }
+    let (method, path, user) = (&parts.method, parts.uri.path(), identity.map(|i| i.user.as_str()));
+    if took > SLOW {
+        tracing::warn!(%method, path, user, code = code.as_u16(), ?took, "a request took long");
+    } else {
+        tracing::debug!(%method, path, user, code = code.as_u16(), ?took, "request");
+    }
+}
+
+/// Answers whoever is known. The sender is asked again who it is when everything it says has come: a certificate that is
+/// revoked while a body is on its way is none.
 async fn read_and_answer<B>(
     core: &Arc<Core>,
     identity: &Identity,
+    sender: &Caller,
     parts: &http::request::Parts,
+    path: Option<Path>,
     body: B,
+    seen: &mut Seen,
 ) -> Result<Reply, ApiError>
 where
     B: HttpBody<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Ok(_slot) = core.in_flight.try_acquire() else {
-        return Err(ApiError::too_many_requests());
-    };
-    let Ok(body) = timeout(BODY_PATIENCE, Limited::new(body, MAX_BODY).collect()).await else {
+    let known = || sender.clone().authenticated(core, &parts.headers).identity;
+    if matches!(path, Some(Path::Health(..))) {
+        // Probes are answered however busy the server is.
+        return answer(core, Some(identity), parts, path, &Bytes::new(), seen);
+    }
+    let heartbeat = matches!(&path, Some(Path::Resource(path)) if is_lease(path));
+    // Who holds something keeps it, whatever else is not read.
+    if sender.link.is_some() && !heartbeat {
+        core.flow.may_ask(identity)?;
+    }
+    let _slot = core.flow.enter(identity, &parts.method, heartbeat)?;
+    let patience = patience(parts.uri.query().unwrap_or_default())?;
+    let longest = if heartbeat { MAX_LEASE } else { MAX_BODY };
+    let Ok(body) = timeout(patience, Limited::new(body, longest).collect()).await else {
         return Err(ApiError::new(
             408,
             "Timeout",
-            format!("the body did not come within {BODY_PATIENCE:?}"),
+            format!("the body did not come within {patience:?}"),
         ));
     };
     match body {
-        Ok(body) => answer(core, Some(identity), parts, &body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MAX_BODY)),
+        Ok(body) => {
+            // Before anything is decided: a watch looks again if a right was taken away meanwhile.
+            let rights = core.rights.version();
+            let mut reply = answer(core, known().as_ref(), parts, path, &body.to_bytes(), seen);
+            if let Ok(reply) = &mut reply
+                && let ReplyBody::Stream(stream) = &mut reply.body
+            {
+                stream.stands_on(
+                    Grant::new(core, sender, &parts.headers, rights),
+                    sender.link.clone(),
+                );
+            }
+            // Nobody hears of what could still be lost.
+            match timeout(DISK_PATIENCE, core.store.settle(seen.revision)).await {
+                Ok(Ok(())) => reply,
+                Ok(Err(_)) | Err(_) => Err(ApiError::unknown_outcome(Unsettled.to_string())),
+            }
+        }
+        Err(error) if error.is::<LengthLimitError>() => Err(ApiError::too_large(longest)),
         Err(error) => Err(ApiError::bad_request(format!(
             "the body of the request broke off: {error}"
         ))),
     }
 }
 
+/// Whether a request is about a Lease: whoever sends it holds something, and must not lose it because others write much.
+fn is_lease(path: &ResourcePath) -> bool {
+    path.group == "coordination.k8s.io" && path.plural == "leases"
+}
+
+/// Answers from the store as it is, and tells in `seen` the revision that must be settled before the answer may go.
 fn answer(
     core: &Arc<Core>,
     identity: Option<&Identity>,
     parts: &http::request::Parts,
+    path: Option<Path>,
     body: &Bytes,
+    seen: &mut Seen,
 ) -> Result<Reply, ApiError> {
     if parts
         .uri
@@ -187,27 +329,31 @@ fn answer(
             format!("the path and query may not be longer than {MAX_URI} bytes"),
         ));
     }
-    let path = Path::parse(parts.uri.path());
-    if path == Some(Path::Health) {
-        return Ok(Reply {
-            code: 200,
-            body: ReplyBody::Text("ok"),
-            warnings: vec![],
-        });
+    if let Some(Path::Health(endpoint, check)) = &path {
+        let query = parts.uri.query().unwrap_or_default();
+        return health::answer(core, *endpoint, check.as_deref(), query);
     }
     let sender = identity.ok_or_else(ApiError::unauthorized)?;
     let identity = effective(&parts.headers, sender, &*core.authorizer)?;
     let output = || Output::negotiate(&parts.headers);
-    match path.ok_or_else(ApiError::no_such_path)? {
-        Path::Resource(path) => {
+    match path {
+        None => {
+            authorize_path(core, &identity, parts)?;
+            Err(ApiError::no_such_path())
+        }
+        Some(Path::Resource(path)) => {
             let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-            let verb = verb(&parts.method, &path, &query)?;
-            authorize(core, &identity, verb, &path)?;
+            let verb = verb(&parts.method, &path, &query);
+            authorize(core, &identity, verb, &path, &query)?;
+            if verb.is_empty() || (path.name.is_none() && matches!(verb, "update" | "patch")) {
+                return Err(ApiError::method_not_allowed());
+            }
             let resource = core
                 .registry
                 .by_path(&path.group, &path.version, &path.plural)
                 .ok_or_else(ApiError::no_such_path)?;
             core.counter.request(verb, &resource.table);
+            seen.resource = Some((verb, resource.table.clone()));
             let media = media_type(&parts.headers);
             check_options(&query, verb, &media)?;
             let manager = manager(&query, &parts.headers);
@@ -218,13 +364,49 @@ fn answer(
                 output: output()?,
                 media,
                 verb,
-                identity,
+                identity: Arc::new(identity),
                 manager,
+                taken_over: seen.taken_over.clone(),
             };
-            verbs::dispatch(core, &call, body)
+            let reads = matches!(verb, "get" | "list" | "watch");
+            // Leases are few, and who holds one must not lose it because others write much.
+            let busy = || core.store.is_busy() || core.audit.as_ref().is_some_and(|audit| audit.is_busy());
+            if !reads && call.resource.kind != "Lease" && busy() {
+                return Err(ApiError::too_many_requests());
+            }
+            let reply = verbs::dispatch(core, &call, body);
+            // What failed has written nothing: it waits for no more than it has read.
+            seen.revision = if reads || reply.is_err() {
+                core.store.seen_by_readers_of(&call.resource.table)
+            } else {
+                core.store.revision()
+            };
+            reply
         }
-        _ if parts.method != Method::GET => Err(ApiError::method_not_allowed()),
-        path => discovery::answer(core, &path, output()?),
+        Some(path) => {
+            authorize_path(core, &identity, parts)?;
+            if parts.method != Method::GET {
+                return Err(ApiError::method_not_allowed());
+            }
+            discovery::answer(core, &path, output()?)
+        }
+    }
+}
+
+/// Time for the body to come: that of `?timeout=`, but at most [`BODY_PATIENCE`].
+fn patience(query: &str) -> Result<Duration, ApiError> {
+    let given = query.split('&').find_map(|pair| pair.strip_prefix("timeout="));
+    let Some(text) = given.filter(|text| !text.is_empty()) else {
+        return Ok(BODY_PATIENCE);
+    };
+    let wrong = || {
+        ApiError::bad_request(format!(
+            "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+        ))
+    };
+    match parse_duration(text).ok_or_else(wrong)? {
+        Duration::ZERO => Ok(BODY_PATIENCE),
+        asked => Ok(asked.min(BODY_PATIENCE)),
     }
 }
 
@@ -238,39 +420,63 @@ fn manager(query: &Query, headers: &http::HeaderMap) -> String {
 }
 
 /// The verb an authorizer and the counters know a request by.
-fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Result<&'static str, ApiError> {
+///
+/// Every request has one, those included that no kind takes: who may do nothing is not told what there is to do.
+pub(crate) fn verb(method: &Method, path: &ResourcePath, query: &Query) -> &'static str {
     let many = path.name.is_none();
-    Ok(match *method {
+    match *method {
         // With a name there is nothing to watch but the object itself: as in Kubernetes, that is a plain get.
         Method::GET if many && query.watch => "watch",
         Method::GET if many => "list",
         Method::GET => "get",
         Method::POST => "create",
-        Method::PUT if !many => "update",
-        Method::PATCH if !many => "patch",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
         Method::DELETE if many => "deletecollection",
         Method::DELETE => "delete",
-        _ => return Err(ApiError::method_not_allowed()),
-    })
+        _ => "",
+    }
 }
 
-fn authorize(core: &Core, identity: &Identity, verb: &str, path: &ResourcePath) -> Result<(), ApiError> {
-    // Everybody may ask what they may, and who they are.
-    if path.plural.starts_with("selfsubject") && verb == "create" {
-        return Ok(());
-    }
+pub(crate) fn authorize(
+    core: &Core,
+    identity: &Identity,
+    verb: &str,
+    path: &ResourcePath,
+    query: &Query,
+) -> Result<(), ApiError> {
+    // Who lists or watches one name asks for one object, as in Kubernetes.
+    let selected = matches!(verb, "list" | "watch")
+        .then(|| FieldSelector::exact_name(&query.field_selector))
+        .flatten();
     let attributes = Attributes {
         verb,
         group: &path.group,
         resource: &path.plural,
         subresource: path.subresource.as_deref().unwrap_or_default(),
-        namespace: path.namespace.as_deref().unwrap_or_default(),
-        name: path.name.as_deref().unwrap_or_default(),
+        // A namespace is in itself: a role bound in it may let it be read.
+        namespace: match (&*path.group, &*path.plural) {
+            ("", "namespaces") => path.name.as_deref().unwrap_or_default(),
+            _ => path.namespace.as_deref().unwrap_or_default(),
+        },
+        name: path.name.as_deref().or(selected.as_deref()).unwrap_or_default(),
     };
-    if core.authorizer.allows(identity, &attributes) {
+    let decision = core.authorizer.decide(identity, &Action::Resource(attributes));
+    if decision.allowed {
         return Ok(());
     }
-    Err(denied(identity, &attributes))
+    Err(denied(identity, &attributes, &decision.reason))
+}
+
+/// Paths that are no resources have rights of their own.
+fn authorize_path(core: &Core, identity: &Identity, parts: &http::request::Parts) -> Result<(), ApiError> {
+    let (verb, path) = (parts.method.as_str().to_lowercase(), parts.uri.path());
+    let action = Action::Path { verb: &verb, path };
+    let decision = core.authorizer.decide(identity, &action);
+    if decision.allowed {
+        return Ok(());
+    }
+    Err(path_denied(identity, &verb, path, &decision.reason))
 }
 
 fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
@@ -286,10 +492,9 @@ fn respond(reply: Result<Reply, ApiError>, yaml: bool) -> Response<ApiBody> {
         ReplyBody::Value(value) => ("application/json", ApiBody::full(crate::object::encode(&value))),
         ReplyBody::Discovery(value) => (DISCOVERY, ApiBody::full(crate::object::encode(&value))),
         ReplyBody::Json(bytes) => ("application/json", ApiBody::full(bytes)),
-        ReplyBody::Text(text) => (
-            "text/plain; charset=utf-8",
-            ApiBody::full(Bytes::from_static(text.as_bytes())),
-        ),
+        ReplyBody::Text(text) => ("text/plain; charset=utf-8", ApiBody::full(text.into())),
+        ReplyBody::Swagger(bytes) => (discovery::SWAGGER, ApiBody::full(bytes)),
+        ReplyBody::Metrics(text) => (METRICS, ApiBody::full(text.into())),
         ReplyBody::Stream(stream) => ("application/json", stream),
     };
     let mut response = Response::new(body);

@@ -15,14 +15,17 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{
+    auth::Grant,
     error::ApiError,
+    flow::Slot,
+    metrics::Watcher,
     object,
     request::Format,
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
-    store::{Event, EventKind, Key, Subscription},
+    store::{Event, EventKind, Key, Record, Subscription},
     table::{Columns, table},
-    verbs::{Call, decode_stored, type_prefix},
+    verbs::{Call, decode_stored, put_stored, type_prefix},
 };
 
 /// Time between bookmarks.
@@ -35,6 +38,15 @@ pub(crate) struct WatchStream {
     core: Arc<Core>,
     lines: Lines,
     subscription: Subscription,
+    /// What is told before the events: objects as they were, and events that were missed. Made into lines as they are read:
+    /// a watch that nobody reads holds no copy of everything.
+    state: std::vec::IntoIter<(Key, Record)>,
+    /// Whether the end of the objects is to be told.
+    initial_end: bool,
+    backlog: std::vec::IntoIter<Arc<Event>>,
+    watcher: Watcher,
+    _slot: Slot,
+    grant: Option<Grant>,
     /// Lines ready to be sent.
     pending: VecDeque<Bytes>,
     revision: u64,
@@ -61,7 +73,7 @@ pub(crate) struct Lines {
 
 impl WatchStream {
     /// A watch over a subscription.
-    pub(crate) fn new(core: Arc<Core>, lines: Lines, mut subscription: Subscription) -> Self {
+    pub(crate) fn new(core: Arc<Core>, lines: Lines, mut subscription: Subscription, slot: Slot) -> Self {
         let query = &lines.call.query;
         let bookmarks = query.bookmarks;
         let initial_end = query.send_initial_events == Some(true);
@@ -69,44 +81,81 @@ impl WatchStream {
             .timeout_seconds
             .filter(|s| *s > 0)
             .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
-        let mut pending = VecDeque::new();
-        for (key, record) in std::mem::take(&mut subscription.state) {
-            if lines.selects(&key, &record.bytes, &Labels::of(&record.bytes)) {
-                pending.push_back(lines.line("ADDED", &record.bytes));
-            }
-        }
-        if initial_end && bookmarks {
-            pending.push_back(lines.bookmark(subscription.revision, true));
-        }
-        let backlog = std::mem::take(&mut subscription.backlog);
-        pending.extend(backlog.iter().filter_map(|e| lines.event(e)));
         let now = Instant::now();
         let end = now.checked_add(timeout).unwrap_or(now + DEFAULT_TIMEOUT);
+        let watcher = core.metrics.watcher(&lines.call.resource.table);
         Self {
             core,
+            state: std::mem::take(&mut subscription.state).into_iter(),
+            initial_end: initial_end && bookmarks,
+            backlog: std::mem::take(&mut subscription.backlog).into_iter(),
+            watcher,
+            _slot: slot,
+            grant: None,
             revision: subscription.revision,
             lines,
             subscription,
-            pending,
+            pending: VecDeque::new(),
             bookmark: bookmarks.then(|| Box::pin(sleep_until(now + BOOKMARK_EVERY))),
             end: Box::pin(sleep_until(end)),
             ended: false,
         }
     }
 
+    /// Ends the watch when `grant` holds no longer.
+    pub(crate) fn stands_on(&mut self, grant: Grant) {
+        self.grant = Some(grant);
+    }
+
+    /// The next line of what is told before the events.
+    fn begin(&mut self) -> Option<Bytes> {
+        for (key, record) in self.state.by_ref() {
+            if self
+                .lines
+                .selects(&key, &record.bytes, &Labels::of(&record.bytes))
+            {
+                return Some(self.lines.line("ADDED", record.revision, &record.bytes));
+            }
+        }
+        if std::mem::take(&mut self.initial_end) {
+            return Some(self.lines.bookmark(self.subscription.revision, true));
+        }
+        self.backlog.by_ref().find_map(|event| self.lines.event(&event))
+    }
+
+    /// Ends with an error; what was still to be told is not.
+    fn fail(&mut self, error: &ApiError) {
+        self.ended = true;
+        self.grant = None;
+        self.pending.clear();
+        self.pending.push_back(Lines::error(error));
+    }
+
     /// The next line; `None` when the watch has ended.
     pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
+            if let Some(grant) = &mut self.grant
+                && !self.pending.is_empty()
+                && let Err(error) = grant.before_a_line(&self.core, &self.lines.call)
+            {
+                self.fail(&error);
+            }
             if let Some(line) = self.pending.pop_front() {
+                self.watcher.sent();
                 return Poll::Ready(Some(line));
             }
             if self.ended {
                 return Poll::Ready(None);
             }
+            if let Some(line) = self.begin() {
+                self.pending.push_back(line);
+                continue;
+            }
             // Read before the events: everything up to it has been offered to this watch by now.
-            let offered = self.core.store.revision();
+            let offered = self.core.store.settled();
             match self.subscription.events.poll_recv(cx) {
                 Poll::Ready(Some(event)) => {
+                    self.subscription.took(&event);
                     self.revision = event.revision;
                     self.pending.extend(self.lines.event(&event));
                     continue;
@@ -114,6 +163,7 @@ impl WatchStream {
                 Poll::Ready(None) => {
                     self.ended = true;
                     if self.subscription.overran() {
+                        self.watcher.fell_behind();
                         self.pending.push_back(Lines::error(&ApiError::expired(
                             "this watch fell too far behind and was cut off; list again",
                         )));
@@ -121,6 +171,12 @@ impl WatchStream {
                     continue;
                 }
                 Poll::Pending => {}
+            }
+            if let Some(grant) = &mut self.grant
+                && let Poll::Ready(error) = grant.poll_lost(cx, &self.core, &self.lines.call)
+            {
+                self.fail(&error);
+                continue;
             }
             if let Some(timer) = &mut self.bookmark
                 && timer.as_mut().poll(cx).is_ready()
@@ -165,11 +221,11 @@ impl Lines {
                     event.labels()
                 },
             );
-        let was_in = event.previous.as_ref().is_some_and(|bytes| {
+        let was_in = event.previous.as_ref().is_some_and(|record| {
             everything
                 || self.selects(
                     &event.key,
-                    bytes,
+                    &record.bytes,
                     if self.labels.is_empty() {
                         none()
                     } else {
@@ -179,25 +235,25 @@ impl Lines {
         });
         match (event.kind, was_in, is_in) {
             (EventKind::Added, _, true) | (EventKind::Modified, false, true) => {
-                Some(self.line("ADDED", &event.bytes))
+                Some(self.line("ADDED", event.revision, &event.bytes))
             }
-            (EventKind::Modified, true, true) => Some(self.line("MODIFIED", &event.bytes)),
-            (EventKind::Deleted, true, _) => Some(self.line("DELETED", &event.bytes)),
+            (EventKind::Modified, true, true) => Some(self.line("MODIFIED", event.revision, &event.bytes)),
+            (EventKind::Deleted, true, _) => Some(self.line("DELETED", event.revision, &event.bytes)),
             (EventKind::Modified, true, false) => {
                 // The state that was selected, as of the revision that took it out.
-                let mut value = object::decode(event.previous.as_deref().unwrap_or_default());
+                let mut value = object::decode(event.previous.as_ref().map_or(&[], |record| &record.bytes));
                 object::set_meta(
                     &mut value,
                     "resourceVersion",
                     Some(event.revision.to_string().into()),
                 );
-                Some(self.line("DELETED", &object::encode(&value)))
+                Some(self.line("DELETED", event.revision, &object::encode(&value)))
             }
             _ => None,
         }
     }
 
-    fn line(&self, ty: &str, stored: &Bytes) -> Bytes {
+    fn line(&self, ty: &str, revision: u64, stored: &Bytes) -> Bytes {
         let call = &self.call;
         let value = match call.output.format {
             Format::Object | Format::Discovery => {
@@ -206,12 +262,11 @@ impl Lines {
                 out.put_slice(b"{\"type\":\"");
                 out.put_slice(ty.as_bytes());
                 out.put_slice(b"\",\"object\":");
-                out.put_slice(prefix.as_bytes());
-                out.put_slice(stored.get(1..).unwrap_or_default());
+                put_stored(&mut out, &call.resource, &prefix, revision, stored);
                 out.put_slice(b"}\n");
                 return out.freeze();
             }
-            Format::Metadata => crate::output::metadata_only(&object::decode(stored)),
+            Format::Metadata => crate::output::metadata_only(&decode_stored(&call.resource, stored)),
             Format::Table => {
                 let value = decode_stored(&call.resource, stored);
                 let meta = json!({"resourceVersion": object::meta(&value, "resourceVersion")});

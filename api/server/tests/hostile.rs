@@ -68,19 +68,63 @@ async fn bounds() {
 
 #[tokio::test]
 async fn too_many_at_once_are_told_to_come_back() {
-    let raw = Raw::new(&Server::builder().build());
-    // Bodies that never come hold their place.
+    let server = Server::builder().build();
+    let person = |name: &str| Raw::as_somebody(&server, Some(Identity::new(name, ["people"])));
+    let (flooding, other, third) = (person("a"), person("b"), person("c"));
+    // Bodies that never come hold their place: half of the writes are there for one user.
     let mut waiting = vec![];
-    for _ in 0..1_024 {
-        let mut pending = Box::pin(raw.stalled(MAPS));
-        assert!(futures::poll!(&mut pending).is_pending());
-        waiting.push(pending);
+    for (raw, most) in [(&flooding, 100), (&other, 100)] {
+        for _ in 0..most {
+            let mut pending = Box::pin(raw.stalled(MAPS));
+            assert!(futures::poll!(&mut pending).is_pending());
+            waiting.push(pending);
+        }
+        let response = raw.send(Method::POST, MAPS, "application/json", "{}").await;
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()["retry-after"], "1");
+        let status = raw.ask(Method::DELETE, MAPS, "", "").await.1;
+        assert_eq!(status["reason"], "TooManyRequests");
+        // Reads, probes and administrators go on.
+        assert_eq!(raw.get(MAPS).await.0, 200);
+        assert_eq!(raw.get("/readyz").await.0, 200);
+        assert_eq!(
+            Raw::new(&server)
+                .post(MAPS, json!({"metadata": {"generateName": "x"}}))
+                .await
+                .0,
+            201
+        );
     }
-    let response = raw.send(Method::GET, MAPS, "", "").await;
-    assert_eq!(response.status(), 429);
-    assert_eq!(response.headers()["retry-after"], "1");
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    assert_eq!(third.post(MAPS, map("a")).await.0, 429, "all places are taken");
     waiting.pop();
-    assert_eq!(raw.get(MAPS).await.0, 200);
+    assert_eq!(third.post(MAPS, map("a")).await.0, 201);
+    assert_eq!(
+        flooding.post(MAPS, map("b")).await.0,
+        429,
+        "its share is taken still"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_a_request_is_kept() {
+    let raw = Raw::new(&Server::builder().build());
+    let begin = tokio::time::Instant::now();
+    let response = raw.stalled(&format!("{MAPS}?timeout=1s500ms")).await;
+    assert_eq!(response.status(), 408);
+    assert_eq!(begin.elapsed().as_millis(), 1_500);
+    // No request may ask for more patience than there is.
+    let begin = tokio::time::Instant::now();
+    assert_eq!(raw.stalled(&format!("{MAPS}?timeout=1h")).await.status(), 408);
+    assert_eq!(begin.elapsed().as_secs(), 30);
+    let (code, status) = raw.get(&format!("{MAPS}?timeout=soon")).await;
+    assert_eq!(
+        (code, status["message"].as_str().unwrap()),
+        (
+            400,
+            "invalid timeout specified in the request URL - time: invalid duration \"soon\""
+        )
+    );
 }
 
 #[tokio::test]
@@ -104,10 +148,10 @@ async fn identities() {
         .await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/cluster-east/leases";
     assert_eq!(
-        agent.post(leases, json!({"metadata": {"name": "east"}})).await.0,
+        agent.post(leases, json!({"metadata": {"name": "agent"}})).await.0,
         201
     );
-    assert_eq!(agent.delete(&format!("{leases}/east"), json!({})).await.0, 403);
+    assert_eq!(agent.delete(&format!("{leases}/agent"), json!({})).await.0, 403);
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let ask = |namespace: &str| {
         json!({"spec": {"resourceAttributes":

@@ -47,7 +47,8 @@ async fn the_rights_of_the_one_impersonated_decide() {
 async fn who_may_not_impersonate_is_told() {
     let server = Server::builder().seed(1).build();
     let agent = Raw::as_somebody(&server, Some(Identity::agent("east")));
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/cluster-east/leases";
+    let leases =
+        "/apis/coordination.k8s.io/v1/namespaces/cluster-east/leases?fieldSelector=metadata.name%3Dagent";
     assert_eq!(agent.get(leases).await.0, 200);
     let (code, status) = agent.get_with(leases, &[("Impersonate-User", WEB)]).await;
     assert_eq!(code, 403);

@@ -6,7 +6,7 @@ mod raw;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::Method;
 use raw::{MERGE, Raw};
-use roundhouse_apiserver::Server;
+use roundhouse_apiserver::{Identity, Server};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -177,4 +177,41 @@ async fn a_continue_token_is_of_one_collection() {
             "{other}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_user_has_so_many_watches_open_and_no_more() {
+    let server = Server::builder().seed(1).build();
+    let user = |name: &str| Raw::as_somebody(&server, Some(Identity::new(name, ["people"])));
+    let (jane, joe, admin) = (user("jane"), user("joe"), Raw::new(&server));
+    let path = format!("{MAPS}?watch=true");
+    let mut open = vec![];
+    let refused = loop {
+        let response = jane.send(Method::GET, &path, "", "").await;
+        if response.status() != 200 {
+            break response;
+        }
+        open.push(response);
+    };
+    assert_eq!(open.len(), 256);
+    assert_eq!(
+        (refused.status().as_u16(), &refused.headers()["retry-after"]),
+        (429, &"1".parse().unwrap())
+    );
+    let (_, status) = jane.get(&path).await;
+    assert_eq!(
+        (&status["reason"], &status["message"]),
+        (
+            &json!("TooManyRequests"),
+            &json!(
+                "user \"jane\" has 256 watches open, which is all it may have: end some, or try again later"
+            )
+        )
+    );
+    assert_eq!(jane.get(MAPS).await.0, 200, "lists are no watches");
+    for other in [&joe, &admin] {
+        assert_eq!(other.send(Method::GET, &path, "", "").await.status(), 200);
+    }
+    open.pop();
+    assert_eq!(jane.send(Method::GET, &path, "", "").await.status(), 200);
 }

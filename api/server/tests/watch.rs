@@ -9,7 +9,7 @@ mod raw;
 
 use http::Method;
 use raw::Raw;
-use roundhouse_apiserver::{ApiBody, MemoryLimits, Server};
+use roundhouse_apiserver::{ApiBody, Server, StoreLimits};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -37,9 +37,9 @@ fn shown(line: &Value) -> (&str, &str) {
 
 #[tokio::test]
 async fn a_watcher_that_falls_behind_is_cut_off_and_others_are_not() {
-    let limits = MemoryLimits {
+    let limits = StoreLimits {
         watch_buffer: 4,
-        ..MemoryLimits::default()
+        ..StoreLimits::default()
     };
     let raw = Raw::new(&Server::builder().limits(limits).build());
     let (mut slow, mut quick) = (
@@ -69,9 +69,9 @@ async fn a_watcher_that_falls_behind_is_cut_off_and_others_are_not() {
 
 #[tokio::test]
 async fn history_is_bounded_and_what_it_lost_is_gone() {
-    let limits = MemoryLimits {
+    let limits = StoreLimits {
         history_events: 8,
-        ..MemoryLimits::default()
+        ..StoreLimits::default()
     };
     let raw = Raw::new(&Server::builder().limits(limits).build());
     let first = make(&raw, "first").await;
@@ -176,4 +176,36 @@ async fn watches_of_other_namespaces_and_kinds_are_not_disturbed() {
         counts.push(count);
     }
     assert_eq!(counts, [1, 0, 1, 0]);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_watch_is_bounded_in_bytes_too() {
+    let raw = Raw::new(&Server::builder().build());
+    let mut body = watch(&raw, "resourceVersion=0").await;
+    make(&raw, "large").await;
+    let mut sent = 1;
+    // Far fewer events than would fill it by their number.
+    for i in 0..150 {
+        let data = json!({"data": {"a": format!("{i}{}", "v".repeat(1 << 19))}});
+        assert_eq!(raw.merge(&format!("{MAPS}/large"), data).await.0, 200);
+        sent += 1;
+    }
+    let mut lines = 0;
+    let end = loop {
+        let line = Raw::line(&mut body).await.unwrap();
+        if line["type"] == "ERROR" {
+            break line;
+        }
+        lines += 1;
+    };
+    assert_eq!(end["object"]["code"], 410);
+    assert!((120..sent).contains(&lines), "{lines}");
+    // Who reads is not cut off, however much there is.
+    let mut body = watch(&raw, "resourceVersion=0").await;
+    Raw::line(&mut body).await.unwrap();
+    for i in 0..40 {
+        let data = json!({"data": {"a": format!("{i}{}", "w".repeat(1 << 19))}});
+        assert_eq!(raw.merge(&format!("{MAPS}/large"), data).await.0, 200);
+        assert_eq!(Raw::line(&mut body).await.unwrap()["type"], "MODIFIED");
+    }
 }

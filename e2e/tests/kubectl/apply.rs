@@ -1,12 +1,7 @@
 //! `kubectl apply --server-side` against `roundhouse apiserver`, and what stands between it and plain `kubectl apply`.
 
-use anyhow::{Result, ensure};
-use roundhouse_e2e::{
-    binaries::binaries,
-    kubectl::Kubectl,
-    process::{Process, Signal, soon},
-};
-use tempfile::TempDir;
+use super::bare::Bare;
+use anyhow::Result;
 
 const WEB: &str = "apiVersion: apps/v1
 kind: Deployment
@@ -25,37 +20,7 @@ spec:
 const MANAGERS: &str =
     "jsonpath={range .metadata.managedFields[*]}{.manager}/{.operation}/{.subresource} {end}";
 
-/// A bare API server and kubectl for it.
-struct Bare {
-    home: TempDir,
-    process: Process,
-    kubectl: Kubectl,
-}
-
 impl Bare {
-    /// `None`, with the reason printed, where kubectl is not installed.
-    async fn start() -> Result<Option<Self>> {
-        if let Err(reason) = Kubectl::installed().await {
-            println!("{reason}");
-            return Ok(None);
-        }
-        let home = tempfile::tempdir()?;
-        let words = ["apiserver", "--data-dir", "d", "--listen", "127.0.0.1:0"];
-        let process = Process::start(&binaries()?.roundhouse, words, home.path())?;
-        let kubectl = Kubectl::new(&home.path().join("d/admin.kubeconfig"));
-        let bare = Self {
-            home,
-            process,
-            kubectl,
-        };
-        soon("an API server that answers", async || {
-            let answer = bare.kubectl.run(&["get", "--raw", "/readyz"]).await;
-            Ok(answer.map(|_| ()).map_err(|error| error.to_string()))
-        })
-        .await?;
-        Ok(Some(bare))
-    }
-
     /// Writes a manifest; its path.
     fn file(&self, name: &str, text: &str) -> Result<String> {
         let path = self.home.path().join(name);
@@ -74,12 +39,6 @@ impl Bare {
             Ok(printed) => anyhow::bail!("{words:?} should be refused, but: {printed}"),
             Err(error) => Ok(error.to_string()),
         }
-    }
-
-    async fn end(self) -> Result<()> {
-        let ended = self.process.end(Signal::Interrupt).await?;
-        ensure!(ended.status.success(), "{}", ended.stderr);
-        Ok(())
     }
 }
 

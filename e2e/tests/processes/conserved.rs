@@ -87,7 +87,7 @@ fn of_decision(decision: &Decision, there: bool) -> Option<State> {
     let workload = decision.spec.workloads.first().filter(|_| there)?;
     let mut counts = Counts::new();
     for row in &workload.clusters {
-        *counts.entry(row.name.clone()).or_default() += u64::from(row.replicas);
+        *counts.entry(row.name.to_string()).or_default() += u64::from(row.replicas);
     }
     let unplaced = workload.unplaced.iter().map(|none| u64::from(none.count)).sum();
     Some(State::Decision(

@@ -11,6 +11,7 @@ mod identity;
 mod memory;
 mod metrics;
 mod moves;
+mod restored;
 mod steering;
 mod tenancy;
 mod yard;

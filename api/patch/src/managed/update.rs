@@ -85,8 +85,11 @@ pub fn update<T: Topology>(
         removed: scope.of(comparison.removed),
     };
     let set = added.union(modified);
-    let gone = set.clone().union(removed);
-    let mut entries = without(entries, &gone);
+    let mut entries = if entries.is_empty() {
+        entries
+    } else {
+        without(entries, &set.clone().union(removed))
+    };
     let written = set.difference(&UNTRACKED);
     if !written.is_empty() {
         record(&mut entries, written, write);

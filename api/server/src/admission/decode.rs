@@ -9,11 +9,8 @@ use crate::{
     managed::topology,
     object,
     request::{FieldValidation, Noted, parse_object},
-    schema::{Definitions, TypeMismatch, builtin, misfit, normalize, prune},
+    schema::{Definitions, TypeMismatch, builtin, misfit, normalize, object_meta, prune},
 };
-
-/// Definition name of `metadata`.
-const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Reads an object of kind `resource` from a body.
 ///
@@ -96,25 +93,24 @@ pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<V
             resource.kind, resource.version
         ))
     };
-    let schemas = builtin();
     if value.get("metadata").is_some_and(Value::is_null) {
         object::set(value, "metadata", None);
     }
     let mut dropped = vec![];
     match &resource.custom {
         None => {
-            if let Some(schema) = schemas.schema(&resource.api_version(), &resource.kind) {
-                dropped.extend(normalize(value, schema, &schemas.definitions, "").map_err(mismatch)?);
+            if let Some(known) = builtin(&resource.api_version(), &resource.kind) {
+                dropped.extend(normalize(value, &known.schema, &known.definitions, "").map_err(mismatch)?);
             }
         }
         Some(custom) => {
-            if let (Some(meta), Some(schema)) =
-                (value.get_mut("metadata"), schemas.definitions.get(OBJECT_META))
-            {
+            if let (Some(meta), Some(known)) = (value.get_mut("metadata"), object_meta()) {
                 if !meta.is_object() {
                     return Err(ApiError::bad_request("metadata must be an object"));
                 }
-                dropped.extend(normalize(meta, schema, &schemas.definitions, "metadata").map_err(mismatch)?);
+                dropped.extend(
+                    normalize(meta, &known.schema, &known.definitions, "metadata").map_err(mismatch)?,
+                );
             }
             dropped.extend(prune_root(value, &custom.schema));
         }
@@ -124,17 +120,16 @@ pub(crate) fn unknown_fields(resource: &Resource, value: &mut Value) -> Result<V
 
 /// The first value of a configuration that has not the type of its field, as server-side apply says it.
 pub(crate) fn mistyped(resource: &Resource, config: &Value) -> Option<String> {
-    let schemas = builtin();
     match &resource.custom {
         None => {
-            let schema = schemas.schema(&resource.api_version(), &resource.kind)?;
-            misfit(config, schema, &schemas.definitions, topology(resource))
+            let known = builtin(&resource.api_version(), &resource.kind)?;
+            misfit(config, &known.schema, &known.definitions, topology(resource))
         }
         Some(custom) => {
             let metadata = || {
                 let metadata = config.get("metadata")?;
-                let schema = schemas.definitions.get(OBJECT_META)?;
-                misfit(metadata, schema, &schemas.definitions, BuiltIn::metadata())
+                let known = object_meta()?;
+                misfit(metadata, &known.schema, &known.definitions, BuiltIn::metadata())
                     .map(|misfit| format!(".metadata{misfit}"))
             };
             misfit(config, &custom.schema, &Definitions::new(), topology(resource)).or_else(metadata)

@@ -51,6 +51,10 @@ pub(crate) fn set_defaults(
         ("autoscaling", _) => {
             if let Some(spec) = child(map, "spec") {
                 default(spec, "minReplicas", 1);
+                // Of version 1 the use of the CPU is a field: the conversion knows its default.
+                if &*resource.version == "v2" {
+                    default(spec, "metrics", json!([cpu_in_use(80)]));
+                }
             }
         }
         ("networking.k8s.io", "NetworkPolicy") => network_policy(map),
@@ -67,6 +71,12 @@ pub(crate) fn set_defaults(
     if resource.status && !matches!(&*resource.kind, "Namespace" | "Node") {
         default(map, "status", json!({}));
     }
+}
+
+/// The metric that an autoscaler goes by if it names none.
+pub(crate) fn cpu_in_use(percent: i64) -> Value {
+    let target = json!({"type": "Utilization", "averageUtilization": percent});
+    json!({"type": "Resource", "resource": {"name": "cpu", "target": target}})
 }
 
 fn status(map: &mut Map<String, Value>, value: Value) {

@@ -48,7 +48,7 @@ fn name_rule(resource: &Resource) -> fn(&str) -> Vec<String> {
     match (&*resource.group, &*resource.kind) {
         ("", "Namespace") => names::dns_label,
         ("", "Service") => names::dns_1035_label,
-        ("rbac.authorization.k8s.io", _) => names::path_segment,
+        ("rbac.authorization.k8s.io" | "certificates.k8s.io", _) => names::path_segment,
         _ => names::dns_subdomain,
     }
 }

@@ -1,18 +1,23 @@
 //! What happens to an object between the request and the store.
 
+mod agent;
 mod decode;
 mod defaults;
+mod escalation;
 mod generation;
 mod immutable;
 mod job;
 mod metadata;
 mod namespace;
 mod pod;
+mod roles;
 mod rules;
 mod workload;
 
+pub(crate) use agent::check_agent;
 pub(crate) use decode::{check_kind, decode, mistyped, sanitize, unknown_fields};
-pub(crate) use defaults::set_defaults;
+pub(crate) use defaults::{cpu_in_use, set_defaults};
+pub(crate) use escalation::check_escalation;
 pub(crate) use generation::next_generation;
 pub(crate) use immutable::check_immutable;
 pub(crate) use metadata::{check_metadata, check_metadata_update, stamp};

@@ -25,6 +25,9 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
             check_config_keys(value, "data", &mut out);
             check_config_keys(value, "binaryData", &mut out);
             content_size(&resource.kind, value, &mut out);
+            if resource.kind == "ConfigMap" {
+                out.extend(crate::auth::check_revoked(value));
+            }
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
             selector(value, Some(&resource.kind), &mut out);
@@ -54,17 +57,8 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
         }
         ("", "Pod") => containers(value.get("spec"), "spec", &mut out),
         ("", "Service") => service(value, &mut out),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
-            for key in ["kind", "name"] {
-                if at(value, &["roleRef", key])
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .is_empty()
-                {
-                    out.push(Cause::required(join("roleRef", key), "Required value"));
-                }
-            }
-        }
+        ("rbac.authorization.k8s.io", kind) => super::roles::check_rbac(kind, value, &mut out),
+        ("certificates.k8s.io", _) => out.extend(crate::csr::check_request(value)),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             out.extend(crate::crd::check_definition(value))
         }

@@ -16,6 +16,7 @@ use rustls::{
 };
 
 use super::Identity;
+use crate::csr::Request;
 
 const CA_NAME: &str = "roundhouse-ca";
 const CA_YEARS: i16 = 10;
@@ -43,12 +44,20 @@ pub enum AuthorityError {
     /// The key is no usable private key.
     #[error("cannot use the key of the certificate authority: {0}")]
     Key(rcgen::Error),
+    /// The key that tokens are signed with cannot be made or read.
+    #[error(
+        "cannot use the key that tokens of service accounts are signed with; check that the file is whole: {0}"
+    )]
+    TokenKey(String),
     /// rustls refused what was made.
     #[error("cannot configure TLS: {0}")]
     Tls(#[from] rustls::Error),
     /// The certificates clients present could not be verified with this authority.
     #[error("cannot verify client certificates: {0}")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// The subject of a request cannot be that of a certificate.
+    #[error("the subject must have one common name, at most one organization, and nothing else")]
+    Subject,
     /// A certificate names one group.
     #[error("the certificate of {0} would need more than one group; issue it with one")]
     Groups(String),
@@ -93,6 +102,15 @@ fn day(at: Timestamp, years: i16, seconds: u64) -> time::OffsetDateTime {
         byte(date.month()),
         byte(date.day()).min(28),
     )
+}
+
+/// So many seconds later, to the second: what was issued before a moment must be told from what was issued after it.
+fn moment(at: Timestamp, seconds: u64) -> time::OffsetDateTime {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let at = at.as_second().saturating_add(seconds);
+    // No certificate can end later.
+    const LAST: i64 = 253_402_300_799;
+    time::OffsetDateTime::from_unix_timestamp(at.min(LAST)).unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
 }
 
 fn ca_params(now: Timestamp) -> CertificateParams {
@@ -199,14 +217,61 @@ impl Authority {
         let mut params = CertificateParams::default();
         params.distinguished_name = name(&identity.user, identity.groups.first().map(String::as_str));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        params.not_before = day(now, 0, 0);
-        // Dates are whole days here: a lifetime reaches to the end of its last one.
-        params.not_after = day(now, 0, lifetime.as_secs().saturating_add(86_400));
+        params.not_before = moment(now, 0);
+        params.not_after = moment(now, lifetime.as_secs());
         let (certificate, key) = self.sign(&identity.user, params)?;
         Ok(ClientCertificate {
             certificate,
             key: key.serialize_pem(),
         })
+    }
+
+    /// A client certificate for the key of a request, with the user and the group that the request names. PEM.
+    ///
+    /// # Errors
+    /// If the request has not one common name, or more than one organization, or more than that in its subject.
+    pub(crate) fn sign_request(
+        &self,
+        request: &Request,
+        usages: &[&str],
+        serial: [u64; 2],
+        lifetime: Duration,
+        now: Timestamp,
+    ) -> Result<String, AuthorityError> {
+        let (user, group) = match (request.users.as_slice(), request.groups.as_slice()) {
+            ([user], []) => (user, None),
+            ([user], [group]) => (user, Some(group)),
+            _ => return Err(AuthorityError::Subject),
+        };
+        if request.more_subject {
+            return Err(AuthorityError::Subject);
+        }
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(user, group.map(String::as_str));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let usage = |(word, usage)| usages.contains(&word).then_some(usage);
+        params.key_usages = [
+            ("digital signature", KeyUsagePurpose::DigitalSignature),
+            ("key encipherment", KeyUsagePurpose::KeyEncipherment),
+        ]
+        .into_iter()
+        .filter_map(usage)
+        .collect();
+        params.use_authority_key_identifier_extension = true;
+        params.not_before = moment(now, 0);
+        params.not_after = moment(now, lifetime.as_secs());
+        // Its first bit is zero, or it would be a negative number.
+        let [high, low] = serial;
+        let serial = u128::from(high >> 1) << 64 | u128::from(low);
+        params.serial_number = Some(serial.to_be_bytes().to_vec().into());
+        let certificate =
+            params
+                .signed_by(&request.key, &self.issuer)
+                .map_err(|source| AuthorityError::Certificate {
+                    subject: user.clone(),
+                    source,
+                })?;
+        Ok(certificate.pem())
     }
 
     /// TLS for a server that goes by these host names and addresses: TLS 1.3, HTTP/2 and HTTP/1.1, client
@@ -269,5 +334,44 @@ impl Authority {
             certificate,
             key: key.serialize_pem(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{auth::presented, csr::parse};
+
+    fn signed(names: &[(DnType, &str)]) -> Result<String, AuthorityError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        for (ty, name) in names {
+            params.distinguished_name.push(ty.clone(), *name);
+        }
+        let pem = params
+            .serialize_request(&KeyPair::generate().unwrap())
+            .unwrap()
+            .pem()
+            .unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let authority = Authority::generate(now).unwrap();
+        let request = parse(pem.as_bytes()).unwrap();
+        let usages = ["client auth", "digital signature"];
+        authority.sign_request(&request, &usages, [u64::MAX, 7], Duration::from_secs(600), now)
+    }
+
+    #[test]
+    fn a_request_is_signed_as_it_asks() {
+        let (user, group) = (DnType::CommonName, DnType::OrganizationName);
+        let pem = signed(&[(user.clone(), "jane"), (group, "people")]).unwrap();
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut read = presented(&der).unwrap();
+        read.identity.extra.clear();
+        assert_eq!(read.identity, Identity::new("jane", ["people"]));
+        assert_eq!(read.serial, "7fffffffffffffff0000000000000007");
+        assert_eq!(read.not_before.as_second(), 1_800_000_000);
+        assert_eq!(read.not_after.as_second(), 1_800_000_600);
+        assert!(signed(&[(DnType::OrganizationName, "people")]).is_err());
+        assert!(signed(&[(user, "jane"), (DnType::CountryName, "NL")]).is_err());
     }
 }

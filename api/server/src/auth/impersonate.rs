@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::{Attributes, Authorizer, Identity, denied};
+use super::{Action, Attributes, Authorizer, Identity, denied};
 use crate::{error::ApiError, names, request::percent_decode};
 
 const USER: &str = "impersonate-user";
@@ -12,13 +12,14 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Everybody who is known.
-const AUTHENTICATED: &str = "system:authenticated";
-const UNAUTHENTICATED: &str = "system:unauthenticated";
-const ANONYMOUS: &str = "system:anonymous";
-
 /// Where uids and extras of users are rights to be given.
 const AUTHENTICATION: &str = "authentication.k8s.io";
+
+/// Whom the headers of a request name, whether or not the sender may act as them.
+pub(crate) fn asked_to_act_as(headers: &HeaderMap) -> Option<Identity> {
+    let user = values(headers, USER).ok()?.into_iter().next()?;
+    Some(Identity::new(user, values(headers, GROUP).unwrap_or_default()))
+}
 
 /// Whom a request acts as: whoever sent it, or the one its headers name.
 ///
@@ -43,10 +44,11 @@ pub(crate) fn effective(
         ));
     }
     let check = |attributes: Attributes<'_>| {
-        if authorizer.allows(sender, &attributes) {
+        let decision = authorizer.decide(sender, &Action::Resource(attributes));
+        if decision.allowed {
             Ok(())
         } else {
-            Err(denied(sender, &attributes))
+            Err(denied(sender, &attributes, &decision.reason))
         }
     };
     let account = service_account(&user);
@@ -73,20 +75,12 @@ pub(crate) fn effective(
         ],
         _ => groups,
     };
-    Ok(with_everybody(Identity::new(user, groups)))
-}
-
-/// Adds the group that Kubernetes adds: everybody who is known, or everybody who is not.
-fn with_everybody(mut identity: Identity) -> Identity {
-    let everybody = if identity.user == ANONYMOUS {
-        UNAUTHENTICATED
-    } else {
-        AUTHENTICATED
-    };
-    if !identity.in_group(AUTHENTICATED) && !identity.in_group(UNAUTHENTICATED) {
-        identity.groups.push(everybody.to_owned());
+    let mut identity = Identity::new(user, groups).with_everybody();
+    identity.uid = uids.into_iter().next().unwrap_or_default();
+    for (key, value) in extras {
+        identity.extra.entry(key).or_default().push(value);
     }
-    identity
+    Ok(identity)
 }
 
 fn subject<'a>(group: &'a str, resource: &'a str, namespace: &'a str, name: &'a str) -> Attributes<'a> {
@@ -138,6 +132,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::auth::identity::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 
     /// Writes down what is asked, and allows what does not name `secret`.
     #[derive(Default)]
@@ -230,11 +225,16 @@ mod tests {
         ];
         for (headers, user, groups, questions) in table {
             let (result, asked) = act(headers);
+            let mut who = result.unwrap();
+            let named = |name: &str| headers.iter().any(|(h, _)| h.starts_with(name));
+            assert_eq!((who.uid == "7", !who.uid.is_empty()), (named(UID), named(UID)));
             assert_eq!(
-                result.unwrap(),
-                Identity::new(user, groups.iter().copied()),
-                "{headers:?}"
+                who.extra.get("example.com/scopes"),
+                named(EXTRA).then(|| vec!["x".to_owned()]).as_ref()
             );
+            who.uid.clear();
+            who.extra.clear();
+            assert_eq!(who, Identity::new(user, groups.iter().copied()), "{headers:?}");
             assert_eq!(asked, questions, "{headers:?}");
         }
     }

@@ -72,5 +72,8 @@ pub fn write_private(path: &Path, text: &str) -> io::Result<()> {
         .open(beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(beside, path)
+    fs::rename(beside, path)?;
+    // The name is as durable as the text.
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }

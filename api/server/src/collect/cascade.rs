@@ -14,9 +14,10 @@ use crate::{
 };
 
 impl Core {
-    /// The kind of a table in any of its versions.
+    /// The kind of a table in a version that it is stored in.
     pub(crate) fn resource_of(&self, table: &str) -> Option<Arc<Resource>> {
-        self.registry.all().into_iter().find(|r| &*r.table == table)
+        let stored = |r: &Arc<Resource>| &*r.table == table && r.conversion.is_none();
+        self.registry.all().into_iter().find(stored)
     }
 
     fn value_at(&self, key: &Key) -> Option<(Arc<Resource>, Value)> {
@@ -92,6 +93,7 @@ impl Core {
             ..DeleteOptions::default()
         };
         if let Err(error) = verbs::remove(self, resource, key, &options) {
+            self.note_refused(&error);
             tracing::debug!(%error, name = %key.name, "dependent was not deleted");
         }
     }
@@ -139,6 +141,7 @@ impl Core {
             match verbs::store_update(self, &resource, key, &record, value, &Intent::of_controller(part)) {
                 Err(verbs::Refusal::Raced) => {}
                 Err(verbs::Refusal::Error(error)) => {
+                    self.note_refused(&error);
                     tracing::warn!(%error, name = %key.name, "object could not be amended");
                     return;
                 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{
     crd, object,
     server::Core,
-    store::{Key, Range, Record},
+    store::{Key, Range},
     verbs::{self, DeleteOptions},
 };
 
@@ -42,26 +42,26 @@ impl Core {
         );
     }
 
-    fn objects_of(&self, table: &str, limit: usize) -> Vec<(Key, Record)> {
+    fn has_none(&self, table: &str) -> bool {
         let range = Range {
-            table: table.into(),
-            namespace: None,
-            after: None,
-            limit,
-            revision: None,
+            limit: 1,
+            ..Range::all(table, None)
         };
-        self.store.list(&range).map(|l| l.records).unwrap_or_default()
+        self.store
+            .list(&range)
+            .is_ok_and(|listing| listing.records.is_empty())
     }
 
     /// Deletes every object of a definition that is being deleted, and the definition if that leaves none.
     pub(super) fn empty_definition(&self, key: &Key) {
         // The table of the objects goes by the name of their definition.
         if let Some(resource) = self.resource_of(&key.name) {
-            for (key, record) in self.objects_of(&key.name, usize::MAX) {
+            for (key, record) in self.records(&key.name, None) {
                 if object::is_deleting(&object::decode(&record.bytes)) {
                     continue;
                 }
                 if let Err(error) = verbs::remove(self, &resource, &key, &DeleteOptions::default()) {
+                    self.note_refused(&error);
                     tracing::debug!(%error, name = %key.name, "object of a deleted definition was not deleted");
                 }
             }
@@ -76,7 +76,7 @@ impl Core {
             .store
             .get(&key)
             .is_some_and(|r| object::is_deleting(&object::decode(&r.bytes)));
-        if deleting && self.objects_of(table, 1).is_empty() {
+        if deleting && self.has_none(table) {
             self.drop_finalizer(&key, crd::CLEANUP);
         }
     }

@@ -11,7 +11,6 @@ use crate::{
     kinds::Resource,
     object,
     server::Core,
-    store::Range,
     verbs::{self, DeleteOptions},
 };
 
@@ -19,8 +18,8 @@ use crate::{
 const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// Time between two looks.
 const PAUSE: SignedDuration = SignedDuration::from_mins(1);
-/// Where Events of either group are stored.
-const TABLES: [&str; 2] = ["events", "events.events.k8s.io"];
+/// Where Events of both groups are stored.
+const TABLE: &str = "events";
 
 /// When old Events were looked for last.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ pub(super) struct Sweep(Mutex<Option<Timestamp>>);
 
 impl Sweep {
     /// Whether it is time for another look; if so, it counts as made.
-    fn due(&self, now: Timestamp) -> bool {
+    pub(super) fn due(&self, now: Timestamp) -> bool {
         let mut last = self.0.lock();
         // A clock that was set back is no reason to stop looking.
         let due = last.is_none_or(|last| now.duration_since(last).abs() >= PAUSE);
@@ -41,7 +40,7 @@ impl Sweep {
 
 /// Whether a table is one of Events.
 pub(super) fn holds_events(table: &str) -> bool {
-    TABLES.contains(&table)
+    table == TABLE
 }
 
 impl Core {
@@ -51,27 +50,25 @@ impl Core {
         if !self.notes.sweep.due(now) {
             return;
         }
-        for resource in TABLES.iter().filter_map(|table| self.resource_of(table)) {
+        if let Some(resource) = self.resource_of(TABLE) {
             self.expire(&resource, now);
         }
     }
 
     fn expire(&self, resource: &Resource, now: Timestamp) {
-        let range = Range {
-            table: resource.table.clone(),
-            namespace: None,
-            after: None,
-            limit: usize::MAX,
-            revision: None,
-        };
-        let records = self.store.list(&range).map(|listing| listing.records);
-        for (key, record) in records.unwrap_or_default() {
-            let last = last_written(&object::decode(&record.bytes));
-            if last.is_none_or(|last| now.duration_since(last) < LIFETIME) {
+        self.remove_those(resource, |event| {
+            last_written(event).is_some_and(|last| now.duration_since(last) >= LIFETIME)
+        });
+    }
+
+    /// Removes the objects of a kind that are over their time.
+    pub(super) fn remove_those(&self, resource: &Resource, over: impl Fn(&Value) -> bool) {
+        for (key, record) in self.records(&resource.table, None) {
+            if !over(&object::decode(&record.bytes)) {
                 continue;
             }
             if let Err(error) = verbs::remove(self, resource, &key, &DeleteOptions::default()) {
-                tracing::debug!(%error, name = %key.name, "an old event was not deleted");
+                tracing::debug!(%error, table = %key.table, name = %key.name, "an object over its time was not deleted");
             }
         }
     }
@@ -79,11 +76,10 @@ impl Core {
 
 /// The latest of the times in an Event; `None` if it has none that reads.
 fn last_written(event: &Value) -> Option<Timestamp> {
-    let paths: [&[&str]; 6] = [
+    let paths: [&[&str]; 5] = [
         &["metadata", "creationTimestamp"],
         &["lastTimestamp"],
         &["eventTime"],
-        &["deprecatedLastTimestamp"],
         &["series", "lastObservedTime"],
         &["firstTimestamp"],
     ];

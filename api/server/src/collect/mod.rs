@@ -10,16 +10,23 @@ mod definitions;
 mod expiry;
 mod namespaces;
 mod owners;
+mod requests;
+mod roles;
 
 pub(crate) use owners::Owners;
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    crd,
+    auth::{RBAC_GROUP, is_revoked_list},
+    crd, csr,
+    error::ApiError,
     kinds::Resource,
     object::{self, Owner},
     server::Core,
@@ -47,6 +54,22 @@ enum Note {
     DefinitionLost(String),
     /// An Event was written.
     EventWritten,
+    /// A CertificateSigningRequest was written.
+    RequestWritten,
+    /// A ClusterRole was written or removed.
+    RoleWritten,
+}
+
+impl Note {
+    /// What follows from an object that is being deleted and held.
+    fn of_deleting(key: &Key) -> impl Iterator<Item = Self> {
+        let also = match &*key.table {
+            "namespaces" => Some(Self::NamespaceHeld(key.name.to_string())),
+            crd::TABLE => Some(Self::DefinitionHeld(key.clone())),
+            _ => None,
+        };
+        [Self::Held(key.clone())].into_iter().chain(also)
+    }
 }
 
 /// What is left to follow up.
@@ -56,6 +79,19 @@ pub(crate) struct Notes {
     /// Held while notes are worked off: who gets it finds its own notes done or still in the queue.
     working: Mutex<()>,
     sweep: expiry::Sweep,
+    requests: expiry::Sweep,
+    /// Whether the store refused a write that was to follow from another.
+    unfinished: AtomicBool,
+}
+
+impl Notes {
+    /// Takes back one note that a ClusterRole was written.
+    fn forget_role(&self) {
+        let mut queue = self.queue.lock();
+        if let Some(at) = queue.iter().rposition(|note| matches!(note, Note::RoleWritten)) {
+            queue.remove(at);
+        }
+    }
 }
 
 impl Core {
@@ -77,6 +113,23 @@ impl Core {
             self.follow_definition(old, new);
         }
         let mut notes = vec![];
+        if is_revoked_list(key) {
+            self.follow_revoked();
+            self.rights.revoked();
+        }
+        if new.is_some() && &*key.table == csr::TABLE {
+            notes.push(Note::RequestWritten);
+        }
+        if resource.group == RBAC_GROUP {
+            self.follow_role(key);
+            self.rights.changed();
+            if &*key.table == roles::CLUSTER_ROLES {
+                notes.push(Note::RoleWritten);
+            }
+        }
+        if &*key.table == "serviceaccounts" && new.is_none() {
+            self.rights.changed();
+        }
         if new.is_some() && expiry::holds_events(&key.table) {
             notes.push(Note::EventWritten);
         }
@@ -96,19 +149,52 @@ impl Core {
                 }
             }
             Some(new) if object::is_deleting(new) => {
-                notes.push(Note::Held(key.clone()));
-                if &*key.table == "namespaces" {
-                    notes.push(Note::NamespaceHeld(key.name.to_string()));
-                }
-                if is_definition {
-                    notes.push(Note::DefinitionHeld(key.clone()));
-                }
+                notes.extend(Note::of_deleting(key));
             }
             Some(_) if !refs.is_empty() && refs != had => notes.push(Note::OwnersChanged(key.clone())),
             Some(_) => {}
         }
         if !notes.is_empty() {
             self.notes.queue.lock().extend(notes);
+        }
+    }
+
+    /// Notes what may be left to follow from the objects as they are: after a start, since an end of the process may have
+    /// come between a write and what follows from it, and after the store refused a write.
+    pub(crate) fn note_everything(&self) {
+        let mut tables = std::collections::BTreeSet::new();
+        let mut notes = vec![];
+        for resource in self.registry.all() {
+            if !tables.insert(resource.table.clone()) {
+                continue;
+            }
+            for (key, record) in self.records(&resource.table, None) {
+                let value = object::decode(&record.bytes);
+                let owners = object::owners(&value);
+                if !owners.is_empty() {
+                    self.owners.note(&key, &owners);
+                    notes.push(Note::OwnersChanged(key.clone()));
+                }
+                if object::is_deleting(&value) {
+                    notes.extend(Note::of_deleting(&key));
+                }
+            }
+        }
+        self.notes.queue.lock().extend(notes);
+    }
+
+    /// Notes that the store refused what was to follow from a write.
+    fn note_refused(&self, error: &ApiError) {
+        if error.code == 503 {
+            self.notes.unfinished.store(true, Ordering::Release);
+        }
+    }
+
+    /// Takes up again what the store had refused, now that it takes writes.
+    pub(crate) fn take_up_again(&self) {
+        if self.store.takes_writes() && self.notes.unfinished.swap(false, Ordering::AcqRel) {
+            self.note_everything();
+            self.follow_up();
         }
     }
 
@@ -129,6 +215,8 @@ impl Core {
                 Note::DefinitionHeld(key) => self.empty_definition(&key),
                 Note::DefinitionLost(table) => self.finish_definition(&table),
                 Note::EventWritten => self.expire_events(),
+                Note::RequestWritten => self.expire_requests(),
+                Note::RoleWritten => self.aggregate_roles(),
             }
         }
     }

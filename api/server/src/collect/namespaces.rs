@@ -18,11 +18,8 @@ impl Core {
                 continue;
             }
             let range = Range {
-                table: resource.table.clone(),
-                namespace: Some(namespace.into()),
-                after: None,
                 limit,
-                revision: None,
+                ..Range::all(&resource.table, Some(namespace))
             };
             out.extend(
                 self.store
@@ -54,6 +51,7 @@ impl Core {
                 ..DeleteOptions::default()
             };
             if let Err(error) = verbs::remove(self, &resource, &key, &options) {
+                self.note_refused(&error);
                 tracing::debug!(%error, name = %key.name, "content of a terminating namespace was not deleted");
             }
         }
@@ -62,9 +60,10 @@ impl Core {
 
     /// Removes a terminating namespace in which nothing is left.
     pub(super) fn finish_namespace(&self, namespace: &str) {
-        let Some(found) = self.namespace(namespace) else {
+        let Some(record) = self.namespace(namespace) else {
             return;
         };
+        let found = object::decode(&record.bytes);
         let held = object::at(&found, &["spec", "finalizers"]).and_then(Value::as_array);
         let ours = held.is_some_and(|l| l.iter().any(|f| f == "kubernetes"));
         if !object::is_deleting(&found) || !ours || !self.contents(namespace, 1).is_empty() {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::{
     kinds::{GenerationRule, Quirks, Resource, ScalePaths, Text},
     object,
-    schema::{Rules, Schema},
+    schema::{Rules, Schema, has_defaults},
 };
 
 /// A printer column of a definition.
@@ -31,6 +31,8 @@ pub(crate) struct Column {
 #[derive(Debug)]
 pub(crate) struct CustomVersion {
     pub(crate) schema: Schema,
+    /// Whether the schema has defaults.
+    pub(crate) defaults: bool,
     pub(crate) rules: Option<Rules>,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<String>,
@@ -62,8 +64,10 @@ fn compile(version: &Value) -> Arc<CustomVersion> {
             path: JsonPath::parse(&field(c, "jsonPath")).ok()?,
         })
     };
+    let compiled = schema.map_or(preserve, Schema::compile);
     let made = Arc::new(CustomVersion {
-        schema: schema.map_or(preserve, Schema::compile),
+        defaults: has_defaults(&compiled),
+        schema: compiled,
         rules: schema.and_then(|s| Rules::compile(s).ok().flatten()),
         columns: list("additionalPrinterColumns").filter_map(column).collect(),
         selectable: list("selectableFields")
@@ -103,6 +107,7 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
             .unwrap_or_default()
             .to_owned()
     };
+    let revision = object::meta(definition, "resourceVersion").parse().unwrap_or(0);
     let table: Arc<str> = format!("{plural}.{group}").into();
     let resource = |version: &&Value| {
         let sub = |key: &str| object::at(version, &["subresources", key]);
@@ -124,6 +129,8 @@ pub(crate) fn resources(definition: &Value) -> Vec<Arc<Resource>> {
                 ..Quirks::default()
             },
             table: table.clone(),
+            conversion: None,
+            defaulted_since: revision,
             custom: Some(compile(version)),
         })
     };

@@ -60,6 +60,10 @@ fn resource(r: &Arc<Resource>) -> Value {
         let scale = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
         subresources.push(json!({"subresource": "scale", "responseKind": scale, "verbs": SUB_VERBS}));
     }
+    for (name, [group, version, kind], verbs) in super::groups::own_subresources(r) {
+        let kind = json!({"group": group, "version": version, "kind": kind});
+        subresources.push(json!({"subresource": name, "responseKind": kind, "verbs": verbs}));
+    }
     if !subresources.is_empty() {
         set(&mut entry, "subresources", Some(subresources.into()));
     }

@@ -4,23 +4,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
-use crate::{kinds::Resource, server::Core};
+use crate::{kinds::Resource, server::Core, verbs::VERBS};
 
-/// The verbs of every resource.
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
+/// The verbs of namespaces: they are deleted one by one.
+const NAMESPACE_VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The verbs of a resource.
 pub(super) fn verbs_of(resource: &Resource) -> &'static [&'static str] {
     if resource.quirks.review {
         &["create"]
+    } else if &*resource.table == "namespaces" {
+        &NAMESPACE_VERBS
     } else {
         &VERBS
     }
@@ -28,6 +21,34 @@ pub(super) fn verbs_of(resource: &Resource) -> &'static [&'static str] {
 
 /// The verbs of subresources.
 pub(super) const SUB_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// A subresource that only this kind has: its name, the group, version and kind it speaks of, and its verbs.
+type Own = (&'static str, [&'static str; 3], &'static [&'static str]);
+
+/// The subresources that only this kind has.
+pub(super) fn own_subresources(resource: &Resource) -> &'static [Own] {
+    const POD: [&str; 3] = ["", "v1", "Pod"];
+    match &*resource.table {
+        "pods" => &[
+            ("binding", ["", "v1", "Binding"], &["create"]),
+            ("ephemeralcontainers", POD, &SUB_VERBS),
+            ("eviction", ["policy", "v1", "Eviction"], &["create"]),
+            ("resize", POD, &SUB_VERBS),
+        ],
+        "certificatesigningrequests.certificates.k8s.io" => &[(
+            "approval",
+            ["certificates.k8s.io", "v1", "CertificateSigningRequest"],
+            &SUB_VERBS,
+        )],
+        "serviceaccounts" => &[(
+            "token",
+            ["authentication.k8s.io", "v1", "TokenRequest"],
+            &["create"],
+        )],
+        "namespaces" => &[("finalize", ["", "v1", "Namespace"], &["update"])],
+        _ => &[],
+    }
+}
 
 /// The resources of a group by version.
 type Versions = Vec<(String, Vec<Arc<Resource>>)>;
@@ -141,6 +162,14 @@ pub(super) fn resources(core: &Core, group: &str, version: &str) -> Option<Value
         list.push(entry);
         if r.status {
             list.push(json!({"name": format!("{}/status", r.plural), "singularName": "", "namespaced": r.namespaced, "kind": r.kind, "verbs": SUB_VERBS}));
+        }
+        for (name, [group, version, kind], verbs) in own_subresources(r) {
+            let mut entry = json!({"name": format!("{}/{name}", r.plural), "singularName": "", "namespaced": r.namespaced, "kind": kind, "verbs": verbs});
+            if (*group, *version) != (&*r.group, &*r.version) {
+                crate::object::set(&mut entry, "group", Some((*group).into()));
+                crate::object::set(&mut entry, "version", Some((*version).into()));
+            }
+            list.push(entry);
         }
         if r.scale.is_some() {
             list.push(

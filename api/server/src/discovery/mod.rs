@@ -3,6 +3,9 @@
 mod aggregated;
 mod groups;
 mod openapi;
+mod swagger;
+
+pub(crate) use swagger::MEDIA as SWAGGER;
 
 use serde_json::json;
 
@@ -18,7 +21,7 @@ pub(crate) fn answer(core: &Core, path: &Path, output: Output) -> Result<Reply, 
     let aggregated = output.format == Format::Discovery;
     match path {
         Path::Root => Ok(Reply::ok(
-            json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}),
+            json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
         )),
         Path::Version => Ok(Reply::ok(version())),
         Path::Core if aggregated => Ok(discovery(aggregated::core(core))),
@@ -36,10 +39,14 @@ pub(crate) fn answer(core: &Core, path: &Path, output: Output) -> Result<Reply, 
         Path::OpenApi(group, version) => openapi::document(core, group, version)
             .map(Reply::ok)
             .ok_or_else(ApiError::no_such_path),
-        Path::OpenApiV2 => Ok(Reply::ok(json!({
-            "swagger": "2.0", "info": {"title": "Kubernetes", "version": VERSION}, "paths": {}, "definitions": {},
-        }))),
-        Path::Health | Path::Resource(_) => Err(ApiError::no_such_path()),
+        Path::OpenApiV2 if output.swagger => Ok(Reply {
+            code: 200,
+            body: ReplyBody::Swagger(swagger::document(core)),
+            warnings: vec![],
+        }),
+        Path::OpenApiV2 => Ok(Reply::ok(swagger::plain())),
+        Path::Metrics => Ok(crate::metrics::answer(core)),
+        Path::Health(..) | Path::Resource(_) => Err(ApiError::no_such_path()),
     }
 }
 

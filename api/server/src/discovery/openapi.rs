@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use crate::{
     kinds::Resource,
     object,
-    schema::{builtin, builtin_json},
+    schema::{builtin_json, builtin_name},
     server::Core,
 };
 
-const REF: &str = "#/components/schemas/";
+pub(super) const REF: &str = "#/components/schemas/";
 
 fn path_of(group: &str, version: &str) -> String {
     if group.is_empty() {
@@ -48,6 +48,23 @@ pub(super) fn index(core: &Core) -> Value {
         }
     }
     json!({"paths": paths})
+}
+
+/// Every schema by its name, those of custom kinds included.
+pub(super) fn definitions(core: &Core) -> Map<String, Value> {
+    let mut all = builtin_json();
+    for resource in core.registry.all() {
+        let name = schema_name(&resource);
+        if resource.custom.is_some() {
+            let mut schema = custom_schema(core, &resource).unwrap_or_else(|| json!({"type": "object"}));
+            add_type_fields(&mut schema);
+            all.insert(name.clone(), schema);
+        }
+        if let Some(schema) = all.get_mut(&name) {
+            tag(schema, &resource);
+        }
+    }
+    all
 }
 
 /// The document of one group version.
@@ -88,10 +105,9 @@ pub(super) fn document(core: &Core, group: &str, version: &str) -> Option<Value>
 
 fn schema_name(resource: &Resource) -> String {
     if resource.custom.is_none() {
-        return builtin()
-            .name(&resource.api_version(), &resource.kind)
+        return builtin_name(&resource.api_version(), &resource.kind)
             .unwrap_or_default()
-            .to_owned();
+            .into_owned();
     }
     let mut group: Vec<&str> = resource.group.split('.').collect();
     group.reverse();
@@ -117,21 +133,37 @@ fn add_type_fields(schema: &mut Value) {
         return;
     };
     for (key, what) in [
-        ("apiVersion", "Version of the schema of this object."),
-        ("kind", "Kind of this object."),
+        (
+            "apiVersion",
+            "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+        ),
+        (
+            "kind",
+            "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+        ),
     ] {
         properties.insert(key.into(), json!({"type": "string", "description": what}));
     }
     let meta = format!("{REF}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
     properties.insert(
         "metadata".into(),
-        json!({"allOf": [{"$ref": meta}], "description": "Standard object's metadata."}),
+        json!({"allOf": [{"$ref": meta}], "description": "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"}),
     );
 }
 
 fn tag(schema: &mut Value, resource: &Resource) {
     let kind = json!([{"group": resource.group, "version": resource.version, "kind": resource.kind}]);
     object::set(schema, "x-kubernetes-group-version-kind", Some(kind));
+    // Of no kind the metadata is required: the server names what is generated, and says itself what lacks a name.
+    let required = schema.get("required").and_then(Value::as_array);
+    if let Some(required) = required {
+        let rest: Vec<Value> = required
+            .iter()
+            .filter(|name| *name != "metadata")
+            .cloned()
+            .collect();
+        object::set(schema, "required", (!rest.is_empty()).then(|| rest.into()));
+    }
 }
 
 /// OpenAPI 3.0 ignores what stands beside a `$ref`, so a described reference becomes an `allOf`.

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::resource::{GenerationRule, Quirks, Resource, ScalePaths, Text};
+use super::{
+    conversion::{self, Conversion},
+    resource::{GenerationRule, Quirks, Resource, ScalePaths, Text},
+};
 
 struct Row {
     group: &'static str,
@@ -16,6 +19,7 @@ struct Row {
     scale: bool,
     generation: bool,
     quirks: Quirks,
+    conversion: Option<Conversion>,
 }
 
 const fn kind(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Row {
@@ -39,6 +43,7 @@ const fn kind(group: &'static str, version: &'static str, kind: &'static str, pl
         scale: false,
         generation: false,
         quirks,
+        conversion: None,
     }
 }
 
@@ -88,6 +93,14 @@ impl Row {
         self.namespaced = false;
         self
     }
+    const fn in_namespaces(mut self) -> Self {
+        self.namespaced = true;
+        self
+    }
+    const fn stored_as(mut self, conversion: Conversion) -> Self {
+        self.conversion = Some(conversion);
+        self
+    }
     const fn keeps_status(mut self) -> Self {
         self.quirks.keeps_status_on_create = true;
         self
@@ -128,15 +141,19 @@ const ROWS: &[Row] = &[
     kind("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).all().status().scale().generation(),
     kind("apps", "v1", "StatefulSet", "statefulsets").short(&["sts"]).all().status().scale().generation(),
     kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews").review(),
+    kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews").review(),
+    kind("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews").review().in_namespaces(),
     kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews").review(),
+    kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews").review(),
     kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews").review(),
+    kind("autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers").short(&["hpa"]).all().status().stored_as(conversion::AUTOSCALER_V1),
     kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers").short(&["hpa"]).all().status(),
     kind("batch", "v1", "CronJob", "cronjobs").short(&["cj"]).all().status().generation(),
     kind("batch", "v1", "Job", "jobs").all().status().generation().orphans(),
     kind("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests").short(&["csr"]).cluster().status(),
     kind("coordination.k8s.io", "v1", "Lease", "leases").version_required(),
     kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices").generation(),
-    kind("events.k8s.io", "v1", "Event", "events").short(&["ev"]).create_on_update(),
+    kind("events.k8s.io", "v1", "Event", "events").short(&["ev"]).create_on_update().stored_as(conversion::EVENT),
     kind("networking.k8s.io", "v1", "Ingress", "ingresses").short(&["ing"]).status().generation(),
     kind("networking.k8s.io", "v1", "IngressClass", "ingressclasses").cluster().generation(),
     kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies").short(&["netpol"]).generation(),
@@ -157,10 +174,22 @@ const ROWS: &[Row] = &[
 pub(crate) static BUILTIN: LazyLock<Vec<Arc<Resource>>> =
     LazyLock::new(|| ROWS.iter().map(resource).collect());
 
+/// What the `token` subresource of service accounts takes; it is served nowhere else.
+pub(crate) static TOKEN_REQUEST: LazyLock<Arc<Resource>> = LazyLock::new(|| {
+    resource(&kind(
+        "authentication.k8s.io",
+        "v1",
+        "TokenRequest",
+        "tokenrequests",
+    ))
+});
+
 fn resource(row: &Row) -> Arc<Resource> {
     let words = |list: &[&'static str]| list.iter().map(|s| Text::Borrowed(*s)).collect();
     let path = |keys: [&str; 2]| keys.map(str::to_owned).to_vec();
-    let table = if row.group.is_empty() {
+    let table = if let Some(conversion) = &row.conversion {
+        conversion.table.to_owned()
+    } else if row.group.is_empty() {
         row.plural.to_owned()
     } else {
         format!("{}.{}", row.plural, row.group)
@@ -189,6 +218,8 @@ fn resource(row: &Row) -> Arc<Resource> {
         },
         quirks: row.quirks,
         table: table.into(),
+        conversion: row.conversion,
+        defaulted_since: 0,
         custom: None,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use super::Conversion;
 use crate::{
     crd::CustomVersion,
     error::{ApiError, Cause},
@@ -80,6 +81,10 @@ pub(crate) struct Resource {
     pub(crate) quirks: Quirks,
     /// Name of the table objects are stored in: `plural.group`, or `plural` for core.
     pub(crate) table: Arc<str>,
+    /// How this version is stored; `None` if it is the stored one.
+    pub(crate) conversion: Option<Conversion>,
+    /// Of a custom kind the revision of its definition: what was stored later has the defaults of the schema already.
+    pub(crate) defaulted_since: u64,
     /// Schema and columns of a custom resource; `None` for built-in kinds.
     pub(crate) custom: Option<Arc<CustomVersion>>,
 }
@@ -96,7 +101,8 @@ impl Resource {
 
     /// `plural.group`, as messages name it.
     pub(crate) fn qualified(&self) -> String {
-        self.table.to_string()
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.plural, self.group)
     }
 
     /// 404.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::kinds::Resource;
 
 /// Fields that the server fills in if a new object leaves them out, and that no field manager owns: addresses of a
-/// Service, the finalizer of a Namespace, the selector of a Job. Defaults, unlike these, are the creator's.
+/// Service, the finalizer of a Namespace, the selector of a Job and the labels that go with it. Defaults, unlike these, are the creator's.
 pub(crate) fn allocated(resource: &Resource, sent: &Value) -> FieldSet {
     let paths: &[&[&str]] = match (&*resource.group, &*resource.kind) {
         ("", "Service") => &[
@@ -16,7 +16,27 @@ pub(crate) fn allocated(resource: &Resource, sent: &Value) -> FieldSet {
             &["spec", "ipFamilyPolicy"],
         ],
         ("", "Namespace") => &[&["spec", "finalizers"]],
-        ("batch", "Job") => &[&["spec", "selector"]],
+        ("batch", "Job") => &[
+            &["spec", "selector"],
+            &["spec", "template", "metadata"],
+            &["spec", "template", "metadata", "labels"],
+            &[
+                "spec",
+                "template",
+                "metadata",
+                "labels",
+                "batch.kubernetes.io/controller-uid",
+            ],
+            &[
+                "spec",
+                "template",
+                "metadata",
+                "labels",
+                "batch.kubernetes.io/job-name",
+            ],
+            &["spec", "template", "metadata", "labels", "controller-uid"],
+            &["spec", "template", "metadata", "labels", "job-name"],
+        ],
         _ => &[],
     };
     let mut set = FieldSet::default();

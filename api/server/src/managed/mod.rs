@@ -66,6 +66,10 @@ pub(crate) fn subresource(part: Part) -> &'static str {
         Part::Main => "",
         Part::Status => "status",
         Part::Finalize => "finalize",
+        Part::Approval => "approval",
+        Part::Ephemeral => "ephemeralcontainers",
+        Part::Resize => "resize",
+        Part::Binding => "binding",
     }
 }
 
@@ -74,8 +78,9 @@ pub(crate) fn scope(resource: &Resource, part: Part) -> Scope {
     match part {
         Part::Main if resource.status => Scope::Without(FieldSet::of(&[&[Step::field("status")]])),
         Part::Main => Scope::all(),
-        Part::Status => Scope::Only(Step::field("status")),
-        Part::Finalize => Scope::Only(Step::field("spec")),
+        Part::Status | Part::Approval => Scope::Only(Step::field("status")),
+        Part::Finalize | Part::Ephemeral | Part::Resize => Scope::Only(Step::field("spec")),
+        Part::Binding => Scope::all(),
     }
 }
 

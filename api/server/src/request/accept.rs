@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, header::ACCEPT};
 
-use crate::error::ApiError;
+use crate::{discovery::SWAGGER, error::ApiError};
 
 /// The shape of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +20,8 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) yaml: bool,
+    /// OpenAPI v2 in protobuf.
+    pub(crate) swagger: bool,
 }
 
 impl Output {
@@ -46,6 +48,13 @@ impl Output {
 fn entry_output(entry: &str) -> Option<Output> {
     let mut parts = entry.split(';').map(str::trim);
     let media = parts.next()?.to_ascii_lowercase();
+    // kubectl writes the version as `.v1.0` or, before 1.27, as `@v1.0`.
+    if media == SWAGGER || media == SWAGGER.replace(".v1.0", "@v1.0") {
+        return Some(Output {
+            swagger: true,
+            ..Output::default()
+        });
+    }
     let yaml = match media.as_str() {
         "application/json" | "*/*" | "application/*" => false,
         "application/yaml" => true,
@@ -67,7 +76,11 @@ fn entry_output(entry: &str) -> Option<Output> {
         ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Format::Discovery,
         _ => return None,
     };
-    Some(Output { format, yaml })
+    Some(Output {
+        format,
+        yaml,
+        swagger: false,
+    })
 }
 
 #[cfg(test)]

@@ -13,4 +13,6 @@ pub(crate) use body::{MAX_BODY, MAX_DEPTH, media_type, note_duplicates, parse_js
 pub(crate) use json::Noted;
 pub(crate) use options::{APPLY, both_policies, check_options, refuse};
 pub(crate) use path::{Path, ResourcePath};
-pub(crate) use query::{FieldValidation, Propagation, Query, VersionMatch, percent_decode, unsupported};
+pub(crate) use query::{
+    FieldValidation, Propagation, Query, VersionMatch, parse_duration, percent_decode, unsupported,
+};

@@ -1,5 +1,7 @@
 //! The path grammar of the Kubernetes API.
 
+use crate::health::Endpoint;
+
 /// A path below a group version.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ResourcePath {
@@ -14,7 +16,10 @@ pub(crate) struct ResourcePath {
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Path {
-    Health,
+    /// `/healthz`, `/readyz/{check}`
+    Health(Endpoint, Option<String>),
+    /// `/metrics`
+    Metrics,
     Version,
     /// `/`
     Root,
@@ -46,7 +51,11 @@ impl Path {
         let own = |s: &&str| (*s).to_owned();
         Some(match words.as_slice() {
             [] => Self::Root,
-            ["healthz" | "livez" | "readyz", ..] => Self::Health,
+            ["metrics"] => Self::Metrics,
+            [probe] if Endpoint::parse(probe).is_some() => Self::Health(Endpoint::parse(probe)?, None),
+            [probe, check] if Endpoint::parse(probe).is_some() => {
+                Self::Health(Endpoint::parse(probe)?, Some(own(check)))
+            }
             ["version"] => Self::Version,
             ["api"] => Self::Core,
             ["apis"] => Self::Groups,
@@ -122,7 +131,9 @@ mod tests {
                 "apps|v1|a|deployments|b|scale",
             ),
             ("/apis/x.dev/v1/gadgets/g%3A1", "x.dev|v1||gadgets|g:1|"),
-            ("/healthz/ping", "Some(Health)"),
+            ("/healthz/ping", "Some(Health(Healthz, Some(\"ping\")))"),
+            ("/readyz", "Some(Health(Readyz, None))"),
+            ("/readyz/a/b", "None"),
             ("/nope", "None"),
             ("/api/v1/pods/%zz", "None"),
         ];

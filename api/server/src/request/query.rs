@@ -1,5 +1,7 @@
 //! Query parameters.
 
+use std::time::Duration;
+
 use crate::error::{ApiError, Cause};
 
 /// How a list's `resourceVersion` is meant.
@@ -151,6 +153,38 @@ fn flag(value: &str) -> bool {
     !matches!(value, "0" | "f" | "F" | "false" | "FALSE" | "False")
 }
 
+/// A duration as Go writes it: `5s`, `1m30s`, `1.5h`; `None` if it is none, or negative.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    let mut total = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let length = tail
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(length);
+        let seconds = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3_600.0,
+            _ => return None,
+        };
+        total += number.parse::<f64>().ok()? * seconds;
+        rest = tail;
+    }
+    Duration::try_from_secs_f64(total).ok()
+}
+
 /// Undoes percent encoding; `None` if it is malformed or not UTF-8.
 pub(crate) fn percent_decode(text: &str) -> Option<String> {
     if !text.contains('%') {
@@ -192,10 +226,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("5s", Some(5_000)),
+            ("1m30s", Some(90_000)),
+            ("1.5h", Some(5_400_000)),
+            ("250ms", Some(250)),
+            ("0", Some(0)),
+            ("", None),
+            ("5", None),
+            ("-1s", None),
+            ("s", None),
+            ("1e99h", None),
+        ] {
+            let expected = expected.map(Duration::from_millis);
+            assert_eq!(parse_duration(text), expected, "{text}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_query_is_answered(text in "\\PC{0,60}") {
             let _ = Query::parse(&text);
+            let _ = parse_duration(&text);
         }
     }
 }

@@ -38,3 +38,10 @@ pub(crate) fn apply_defaults(value: &mut Value, schema: &Schema, definitions: &D
         _ => {}
     }
 }
+
+/// Whether a schema has a default anywhere.
+pub(crate) fn has_defaults(schema: &Schema) -> bool {
+    let children = schema.properties.values().chain(schema.additional.as_deref());
+    let mut children = children.chain(schema.items.as_deref());
+    schema.default.is_some() || children.any(has_defaults)
+}

@@ -1,6 +1,9 @@
 //! A schema compiled for walking.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value};
 
@@ -86,7 +89,7 @@ pub(crate) struct Schema {
 }
 
 /// Schemas by name, for references.
-pub(crate) type Definitions = HashMap<Box<str>, Schema>;
+pub(crate) type Definitions = HashMap<Box<str>, Arc<Schema>>;
 
 /// Nesting beyond this is cut: no real schema is that deep, and the walkers recurse.
 const MAX_SCHEMA_DEPTH: usize = 64;
@@ -108,7 +111,7 @@ impl Schema {
         self.reference
             .as_ref()
             .and_then(|name| definitions.get(name))
-            .unwrap_or(self)
+            .map_or(self, |schema| schema)
     }
 
     /// The schema of a property, declared or additional.

@@ -163,43 +163,38 @@ mod tests {
 
     #[test]
     fn as_go_would() {
-        let schemas = builtin();
-        let schema = schemas.schema("v1", "ConfigMap").unwrap();
+        let known = builtin("v1", "ConfigMap").unwrap();
         let mut value = json!({"apiVersion": "v1", "kind": "ConfigMap", "bogus": 1, "data": {"a": "1", "n": null},
             "binaryData": {}, "immutable": null, "metadata": {"name": "a", "labels": {}, "finalizers": [], "extra": 1}});
-        let dropped = normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        let dropped = normalize(&mut value, &known.schema, &known.definitions, "").unwrap();
         assert_eq!(dropped, ["bogus", "metadata.extra"]);
         assert_eq!(
             value,
             json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "n": ""}, "metadata": {"name": "a"}})
         );
         let mut wrong = json!({"data": {"a": 1}});
-        assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
+        assert!(normalize(&mut wrong, &known.schema, &known.definitions, "").is_err());
         let mut wrong = json!({"binaryData": {"a": "***"}});
-        assert!(normalize(&mut wrong, schema, &schemas.definitions, "").is_err());
+        assert!(normalize(&mut wrong, &known.schema, &known.definitions, "").is_err());
     }
 
     #[test]
     fn an_empty_list_stays_where_any_json_may_be() {
-        let schemas = builtin();
-        let schema = schemas
-            .schema("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-            .unwrap();
+        let known = builtin("apiextensions.k8s.io/v1", "CustomResourceDefinition").unwrap();
         let version = json!({"name": "v1", "served": true, "storage": true,
             "schema": {"openAPIV3Schema": {"type": "array", "default": []}}});
         let mut value = json!({"spec": {"versions": [version]}});
         let before = value.clone();
-        let dropped = normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        let dropped = normalize(&mut value, &known.schema, &known.definitions, "").unwrap();
         assert_eq!((dropped, value), (vec![], before));
     }
 
     #[test]
     fn empty_structs_stay() {
-        let schemas = builtin();
-        let schema = schemas.schema("v1", "Pod").unwrap();
+        let known = builtin("v1", "Pod").unwrap();
         let spec = json!({"containers": [], "volumes": [{"name": "v", "emptyDir": {}}], "nodeSelector": {}, "securityContext": {}});
         let mut value = json!({"spec": spec});
-        normalize(&mut value, schema, &schemas.definitions, "").unwrap();
+        normalize(&mut value, &known.schema, &known.definitions, "").unwrap();
         assert_eq!(
             value["spec"],
             json!({"containers": [], "volumes": [{"name": "v", "emptyDir": {}}], "securityContext": {}})

@@ -155,12 +155,11 @@ mod tests {
     use crate::schema::builtin;
 
     fn check(api_version: &str, kind: &str, value: &Value) -> Option<String> {
-        let schemas = builtin();
-        let schema = schemas.schema(api_version, kind).unwrap();
+        let known = builtin(api_version, kind).unwrap();
         misfit(
             value,
-            schema,
-            &schemas.definitions,
+            &known.schema,
+            &known.definitions,
             built_in(api_version, kind).unwrap(),
         )
     }

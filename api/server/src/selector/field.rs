@@ -37,12 +37,39 @@ impl FieldSelector {
             let value = unescape(part.get(at + len..).unwrap_or_default())
                 .ok_or_else(|| fail("stray backslash".into()))?;
             terms.push(Term {
-                path: field.split('.').map(str::to_owned).collect(),
+                path: resource
+                    .conversion
+                    .map_or_else(|| field.clone(), |c| (c.stored_field)(&field))
+                    .split('.')
+                    .map(str::to_owned)
+                    .collect(),
                 value,
                 equal,
             });
         }
         Ok(Self(terms))
+    }
+
+    /// The same, confined to objects whose field has this value.
+    #[must_use]
+    pub(crate) fn and(mut self, path: &[&str], value: &str) -> Self {
+        self.0.push(Term {
+            path: path.iter().map(|key| (*key).to_owned()).collect(),
+            value: value.to_owned(),
+            equal: true,
+        });
+        self
+    }
+
+    /// The one name that a selector of any kind is confined to (`metadata.name=x`): whoever asks for it asks for that
+    /// object. What is no selector confines to nothing.
+    pub(crate) fn exact_name(text: &str) -> Option<String> {
+        split_escaped(text).into_iter().find_map(|part| {
+            let (at, len, equal) = operator(&part)?;
+            let named = equal && part.get(..at)?.trim() == "metadata.name";
+            let name = unescape(part.get(at + len..)?)?;
+            (named && !name.is_empty() && crate::names::path_segment(&name).is_empty()).then_some(name)
+        })
     }
 
     /// Whether it selects everything.

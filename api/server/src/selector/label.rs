@@ -41,6 +41,38 @@ impl LabelSelector {
         })
     }
 
+    /// Reads a selector in object form (`matchLabels`, `matchExpressions`).
+    ///
+    /// # Errors
+    /// If an expression has an unknown operator.
+    pub(crate) fn of_object(selector: &serde_json::Value) -> Result<Self, SelectorError> {
+        use serde_json::Value;
+        let word = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let mut out = vec![];
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            out.push((key.clone(), Test::In(vec![word(value)])));
+        }
+        let list = |v: &Value, key: &str| v.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        for expression in list(selector, "matchExpressions") {
+            let values = || list(&expression, "values").iter().map(word).collect();
+            let test = match expression.get("operator").map(word).unwrap_or_default().as_str() {
+                "In" => Test::In(values()),
+                "NotIn" => Test::NotIn(values()),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::Absent,
+                other => {
+                    return Err(SelectorError {
+                        text: selector.to_string(),
+                        why: format!("{other:?} is not a valid label selector operator"),
+                    });
+                }
+            };
+            out.push((expression.get("key").map(word).unwrap_or_default(), test));
+        }
+        Ok(Self(out))
+    }
+
     /// Whether it selects everything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -106,6 +138,15 @@ impl Parser {
         self.tokens.get(self.at)
     }
 
+    /// What is there instead of what is expected.
+    fn found(&self) -> String {
+        match self.peek() {
+            Some(Token::Word(word)) => format!("'{word}'"),
+            Some(Token::Symbol(symbol)) => format!("'{symbol}'"),
+            None => "the end".to_owned(),
+        }
+    }
+
     fn eat(&mut self, symbol: &str) -> bool {
         let hit = matches!(self.peek(), Some(Token::Symbol(s)) if *s == symbol);
         self.at += usize::from(hit);
@@ -132,7 +173,7 @@ impl Parser {
                 return Ok(out);
             }
             if !self.eat(",") {
-                return Err(format!("found {:?}, expected ',' or the end", self.peek()));
+                return Err(format!("found {}, expected: ',' or the end", self.found()));
             }
         }
     }
@@ -141,7 +182,7 @@ impl Parser {
         let negated = self.eat("!");
         let key = self
             .word()
-            .ok_or_else(|| format!("found {:?}, expected a label key", self.peek()))?;
+            .ok_or_else(|| format!("found {}, expected: a label key", self.found()))?;
         if let Some(why) = names::qualified_name(&key).into_iter().next() {
             return Err(format!("{key:?} is no label key: {why}"));
         }
@@ -174,10 +215,9 @@ impl Parser {
                 self.at += 1;
                 Test::NotIn(self.set()?)
             }
-            other => {
-                return Err(format!(
-                    "found {other:?}, expected an operator: =, ==, !=, in, notin, >, <"
-                ));
+            _ => {
+                let found = self.found();
+                return Err(format!("found {found}, expected: in, notin, =, ==, !=, >, <"));
             }
         };
         Ok((key, test))
@@ -199,7 +239,7 @@ impl Parser {
 
     fn set(&mut self) -> Result<Vec<String>, String> {
         if !self.eat("(") {
-            return Err(format!("found {:?}, expected '('", self.peek()));
+            return Err(format!("found {}, expected: '('", self.found()));
         }
         let mut out = vec![];
         loop {
@@ -208,7 +248,7 @@ impl Parser {
                 return Ok(out);
             }
             if !self.eat(",") {
-                return Err(format!("found {:?}, expected ',' or ')'", self.peek()));
+                return Err(format!("found {}, expected: ',' or ')'", self.found()));
             }
         }
     }

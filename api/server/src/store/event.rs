@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub struct Event {
     /// The state after it; for a removal, the last state with the removal's resourceVersion.
     pub bytes: Bytes,
     /// The state before it.
-    pub previous: Option<Bytes>,
+    pub previous: Option<Record>,
     pub(crate) labels: OnceLock<Labels>,
     pub(crate) previous_labels: OnceLock<Labels>,
 }
@@ -45,7 +45,7 @@ impl Event {
         key: Key,
         revision: u64,
         bytes: Bytes,
-        previous: Option<Bytes>,
+        previous: Option<Record>,
     ) -> Self {
         Self {
             kind,
@@ -65,8 +65,12 @@ impl Event {
 
     /// The labels before the event.
     pub(crate) fn previous_labels(&self) -> &Labels {
-        self.previous_labels
-            .get_or_init(|| self.previous.as_deref().map(Labels::of).unwrap_or_default())
+        self.previous_labels.get_or_init(|| {
+            self.previous
+                .as_ref()
+                .map(|record| Labels::of(&record.bytes))
+                .unwrap_or_default()
+        })
     }
 }
 
@@ -80,30 +84,60 @@ pub struct Subscription {
     /// Revision of the start.
     pub revision: u64,
     pub(crate) events: mpsc::Receiver<Arc<Event>>,
-    pub(crate) overrun: Arc<AtomicBool>,
+    pub(crate) waiting: Arc<Waiting>,
+}
+
+/// Most bytes of events that wait for one watch: of several steps to the disk, each of which tells them all at once. Watches
+/// share the bytes.
+const WAITING: usize = 64 << 20;
+
+/// What waits for one watch.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    bytes: AtomicUsize,
+    /// There was no room for another event.
+    overrun: AtomicBool,
 }
 
 impl Subscription {
     /// Whether events were lost because the buffer was full; the stream has ended then.
     pub(crate) fn overran(&self) -> bool {
-        self.overrun.load(Ordering::Acquire)
+        self.waiting.overrun.load(Ordering::Acquire)
+    }
+
+    /// An event was taken from the buffer.
+    pub(crate) fn took(&self, event: &Event) {
+        self.waiting.bytes.fetch_sub(event.bytes.len(), Ordering::Relaxed);
     }
 }
 
 /// The sending end of a watch.
 #[derive(Debug)]
 pub(super) struct Subscriber {
+    /// Only later events are for it; the earlier ones were in its state or backlog.
+    pub(super) since: u64,
     pub(super) events: mpsc::Sender<Arc<Event>>,
-    pub(super) overrun: Arc<AtomicBool>,
+    pub(super) waiting: Arc<Waiting>,
 }
 
 impl Subscriber {
     /// Hands an event over without waiting; false if this subscriber is gone or too slow.
     pub(super) fn offer(&self, event: &Arc<Event>) -> bool {
+        if event.revision <= self.since {
+            return true;
+        }
+        // Counted before the other end can take it.
+        let bytes = &self.waiting.bytes;
+        let waits = bytes.fetch_add(event.bytes.len(), Ordering::Relaxed);
+        // The first one has room, whatever its size.
+        if waits > 0 && waits + event.bytes.len() > WAITING {
+            self.waiting.overrun.store(true, Ordering::Release);
+            return false;
+        }
         match self.events.try_send(event.clone()) {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Full(_)) => {
-                self.overrun.store(true, Ordering::Release);
+                self.waiting.overrun.store(true, Ordering::Release);
                 false
             }
             Err(mpsc::error::TrySendError::Closed(_)) => false,

@@ -1,14 +1,29 @@
 //! Where objects and their history live.
+//!
+//! Every store keeps its objects in memory, in [`state`]. [`memory`] adds nothing to that; [`durable`] adds a journal, so that
+//! what was answered survives the process.
 
+mod backup;
+mod disk;
+mod durable;
 mod event;
+mod journal;
 mod memory;
+mod settle;
+mod state;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use backup::Backup;
+pub use disk::{Disk, DiskFile, Folder, make_directory};
+pub use durable::{DurableOptions, DurableStore, Failure};
 pub use event::{Event, EventKind, Subscription};
-pub use memory::{MemoryLimits, MemoryStore};
+pub use journal::JournalError;
+pub use memory::MemoryStore;
+pub use settle::{Settling, Unsettled};
+pub use state::StoreLimits;
 
 /// The place of one object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,7 +48,7 @@ impl Key {
 }
 
 /// One stored object: canonical bytes with `metadata.resourceVersion` equal to `revision`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// Revision of its last change.
     pub revision: u64,
@@ -54,6 +69,19 @@ pub struct Range {
     pub limit: usize,
     /// State at this revision instead of now.
     pub revision: Option<u64>,
+}
+
+impl Range {
+    /// A whole table as it is now, or one namespace of it.
+    pub fn all(table: &str, namespace: Option<&str>) -> Self {
+        Self {
+            table: table.into(),
+            namespace: namespace.map(Into::into),
+            after: None,
+            limit: usize::MAX,
+            revision: None,
+        }
+    }
 }
 
 /// Part of a table, in (namespace, name) order.
@@ -93,7 +121,7 @@ pub enum WriteError {
     /// The expectation did not hold; nothing was written.
     #[error("the object is not in the expected state; read it again")]
     Unexpected,
-    /// The store cannot take writes.
+    /// The store cannot take writes; nothing was written.
     #[error("the store refuses writes: {0}")]
     Refused(String),
 }
@@ -124,9 +152,29 @@ pub enum From {
 /// # Guarantees
 /// Revisions are totally ordered over all tables. A subscription sees every event of its table and namespace
 /// once, in order, or is cut off.
+///
+/// A write is visible to readers of this store when [`Store::write`] returns, and it is settled later, when the end of the
+/// process cannot take it back. Watchers are told of settled writes only; whoever hands anything else to a caller first
+/// waits for [`Store::settle`], for what it wrote and for what it read ([`Store::seen_by_readers_of`]).
 pub trait Store: Send + Sync + 'static {
     /// The revision of the last write.
     fn revision(&self) -> u64;
+    /// The revision of the last settled write.
+    fn settled(&self) -> u64;
+    /// A revision as of which a table is as readers see it now: its last change, or the last settled one if that is later.
+    fn seen_by_readers_of(&self, table: &str) -> u64;
+    /// Whether more writes wait to be settled than should. [`Store::write`] takes more nevertheless: a write that follows
+    /// from another must not be left out. It is new work that should come back later.
+    fn is_busy(&self) -> bool;
+    /// Whether writes are taken; reads always are.
+    fn takes_writes(&self) -> bool;
+    /// Waits until every write up to a revision is settled.
+    fn settle(&self, revision: u64) -> Settling;
+    /// The same for a thread that may be kept waiting, which tasks may not: it writes to the disk itself where it can.
+    ///
+    /// # Errors
+    /// As of [`Store::settle`].
+    fn settle_here(&self, revision: u64) -> Result<(), Unsettled>;
     /// One object.
     fn get(&self, key: &Key) -> Option<Record>;
     /// Part of a table.

@@ -4,4 +4,4 @@ mod age;
 mod builtin;
 mod render;
 
-pub(crate) use render::{Columns, table};
+pub(crate) use render::{Columns, scale_table, table};

@@ -8,9 +8,6 @@ use serde_json::{Value, json};
 use super::{age::age, builtin};
 use crate::{kinds::Resource, object};
 
-/// One column of a built-in kind.
-pub(super) type Cell = fn(&Value, Timestamp) -> Value;
-
 /// The columns of a kind.
 #[derive(Clone)]
 pub(crate) struct Columns {
@@ -33,6 +30,15 @@ impl Include {
             _ => Self::Metadata,
         }
     }
+
+    /// What a row carries of an object.
+    fn of(self, value: &Value) -> Value {
+        match self {
+            Self::None => Value::Null,
+            Self::Metadata => crate::output::metadata_only(value),
+            Self::Object => value.clone(),
+        }
+    }
 }
 
 fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i64) -> Value {
@@ -46,77 +52,56 @@ impl Columns {
     }
 
     fn definitions(&self) -> Vec<Value> {
-        let mut out = vec![definition(
-            "Name",
-            "string",
-            "name",
-            "Name must be unique within a namespace.",
-            0,
-        )];
-        match &self.resource.custom {
-            Some(custom) if !custom.columns.is_empty() => {
-                out.extend(
-                    custom
-                        .columns
-                        .iter()
-                        .map(|c| definition(&c.name, &c.ty, &c.format, &c.description, c.priority)),
-                );
-            }
-            Some(_) => out.push(definition(
-                "Age",
-                "date",
-                "",
-                "CreationTimestamp of the object.",
-                0,
-            )),
-            None => {
-                let columns = builtin::columns(&self.resource.group, &self.resource.kind);
-                out.extend(
-                    columns
-                        .iter()
-                        .map(|(name, priority, _)| definition(name, "string", "", "", *priority)),
-                );
-                out.push(definition(
-                    "Age",
-                    "string",
-                    "",
-                    "CreationTimestamp of the object.",
-                    0,
-                ));
-            }
+        let Some(custom) = &self.resource.custom else {
+            let columns = self.builtin().iter();
+            return columns
+                .map(|c| definition(c.name, c.ty, c.format, c.description, c.priority))
+                .collect();
+        };
+        let name = "Name must be unique within a namespace.";
+        let mut out = vec![definition("Name", "string", "name", name, 0)];
+        out.extend(
+            custom
+                .columns
+                .iter()
+                .map(|c| definition(&c.name, &c.ty, &c.format, &c.description, c.priority)),
+        );
+        if custom.columns.is_empty() {
+            let age = "CreationTimestamp of the object.";
+            out.push(definition("Age", "date", "", age, 0));
         }
         out
     }
 
+    fn builtin(&self) -> &'static [builtin::Column] {
+        let stored = self.resource.conversion.as_ref();
+        let group = stored.map_or(&*self.resource.group, |c| c.stored_group);
+        builtin::columns(group, &self.resource.kind)
+    }
+
     fn cells(&self, value: &Value, now: Timestamp) -> Vec<Value> {
+        let Some(custom) = &self.resource.custom else {
+            // Whatever the version asked for, the columns are those of the stored one.
+            let stored = self.resource.conversion.as_ref().map(|c| c.stored(value));
+            let value = stored.as_ref().unwrap_or(value);
+            return self.builtin().iter().map(|c| (c.cell)(value, now)).collect();
+        };
         let mut out = vec![object::meta(value, "name").into()];
-        let created = object::meta(value, "creationTimestamp");
-        match &self.resource.custom {
-            Some(custom) if !custom.columns.is_empty() => {
-                out.extend(
-                    custom
-                        .columns
-                        .iter()
-                        .map(|c| custom_cell(&c.ty, &c.path.find(value), now)),
-                );
-            }
-            Some(_) => out.push(created.into()),
-            None => {
-                let columns = builtin::columns(&self.resource.group, &self.resource.kind);
-                out.extend(columns.iter().map(|(_, _, cell)| cell(value, now)));
-                out.push(age(created, now).into());
-            }
+        out.extend(
+            custom
+                .columns
+                .iter()
+                .map(|c| custom_cell(&c.ty, &c.path.find(value), now)),
+        );
+        if custom.columns.is_empty() {
+            let created = object::meta(value, "creationTimestamp");
+            out.push(age(created, now).into());
         }
         out
     }
 
     fn row(&self, value: &Value, include: Include, now: Timestamp) -> Value {
-        let object = match include {
-            Include::None => Value::Null,
-            Include::Metadata => super::super::output::metadata_only(value),
-            Include::Object => value.clone(),
-        };
-        json!({"cells": self.cells(value, now), "object": object})
+        json!({"cells": self.cells(value, now), "object": include.of(value)})
     }
 }
 
@@ -133,6 +118,22 @@ pub(crate) fn table(
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": list_meta,
         "columnDefinitions": columns.definitions(), "rows": rows,
+    })
+}
+
+/// The `Table` of one Scale.
+pub(crate) fn scale_table(scale: &Value, include: &str, now: Timestamp) -> Value {
+    let columns = builtin::columns("autoscaling", "Scale");
+    let definitions: Vec<Value> = columns
+        .iter()
+        .map(|c| definition(c.name, c.ty, c.format, c.description, c.priority))
+        .collect();
+    let cells: Vec<Value> = columns.iter().map(|c| (c.cell)(scale, now)).collect();
+    let object = Include::parse(include).of(scale);
+    let meta = json!({"resourceVersion": object::meta(scale, "resourceVersion")});
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+        "columnDefinitions": definitions, "rows": [{"cells": cells, "object": object}],
     })
 }
 
@@ -190,12 +191,12 @@ mod tests {
                     "Ready",
                     "Up-to-date",
                     "Available",
+                    "Age",
                     "Containers",
                     "Images",
-                    "Selector",
-                    "Age"
+                    "Selector"
                 ]),
-                json!(["web", "2/3", 3, 1, "c", "i:1", "app=web", "10m"])
+                json!(["web", "2/3", 3, 1, "10m", "c", "i:1", "app=web"])
             )
         );
         let definition = json!({"spec": {"group": "x.dev", "scope": "Cluster", "names": {"kind": "W", "plural": "ws"},

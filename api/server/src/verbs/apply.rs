@@ -8,8 +8,9 @@ use super::{
     Call, Intent,
     create::{place, store_new},
     decode_stored,
-    get::shaped,
+    get::written,
     scale::{check_scale, set_at},
+    stored::Stored,
     update::{Part, Refusal, TRIES, check_name, check_version, store_update},
 };
 use crate::{
@@ -57,7 +58,7 @@ pub(super) fn apply_scale(
         match store_update(core, resource, &key, &record, value, &intent) {
             Err(Refusal::Raced) => {}
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(stored),
+            Ok(stored) => return Ok(stored.value),
         }
     }
     Err(resource.conflict(call.name()))
@@ -96,15 +97,14 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
         let intent = Intent {
-            part,
             writer: Writer::Applied(entries),
-            dry_run: call.query.dry_run,
+            ..call.intent(part)
         };
         let Some(record) = record else {
             return match create(core, call, &value, &intent) {
                 // Somebody else created it in between: apply to that.
                 Err(error) if error.reason == "AlreadyExists" && tries < TRIES => continue,
-                stored => Ok(shaped(core, call, 201, stored?)),
+                stored => Ok(written(core, call, 201, stored?)),
             };
         };
         let conditional = pin(resource, &mut value, &config, &record)?;
@@ -112,12 +112,12 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(shaped(core, call, 200, stored)),
+            Ok(stored) => return Ok(written(core, call, 200, stored)),
         }
     }
 }
 
-fn create(core: &Core, call: &Call, value: &Value, intent: &Intent) -> Result<Value, ApiError> {
+fn create(core: &Core, call: &Call, value: &Value, intent: &Intent) -> Result<Stored, ApiError> {
     let uid = meta(value, "uid");
     if !uid.is_empty() {
         let why = format!(
@@ -125,6 +125,7 @@ fn create(core: &Core, call: &Call, value: &Value, intent: &Intent) -> Result<Va
         );
         return Err(call.resource.conflict_because(call.name(), &why));
     }
+    super::check_create(core, call)?;
     store_new(core, &call.resource, call.namespace(), value, intent)
 }
 

@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Call, Intent, Part, encode_stored, get::shaped};
+use super::{Call, Intent, Part, encode_stored, get::written, stored::Stored};
 use crate::{
     admission::{
-        check_metadata, check_namespace, check_object, decode, next_generation, sanitize, set_defaults, stamp,
+        check_agent, check_escalation, check_metadata, check_namespace, check_object, decode,
+        next_generation, sanitize, set_defaults, stamp,
     },
     clock::rfc3339,
-    crd,
+    crd, csr,
     error::{ApiError, Cause},
     kinds::Resource,
     managed::{self, Recorded, allocated},
@@ -38,7 +39,7 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
         ));
     }
     let stored = store_new(core, resource, call.namespace(), &value, &call.intent(Part::Main))?;
-    Ok(shaped(core, call, 201, stored).warn(warnings))
+    Ok(written(core, call, 201, stored).warn(warnings))
 }
 
 /// Admits and stores a new object, and returns it as stored.
@@ -51,7 +52,7 @@ pub(crate) fn store_new(
     namespace: &str,
     value: &Value,
     intent: &Intent,
-) -> Result<Value, ApiError> {
+) -> Result<Stored, ApiError> {
     let generated = meta(value, "name").is_empty() && !meta(value, "generateName").is_empty();
     let mut tries = 0;
     loop {
@@ -69,8 +70,13 @@ fn try_store(
     namespace: &str,
     mut value: Value,
     intent: &Intent,
-) -> Result<Value, ApiError> {
+) -> Result<Stored, ApiError> {
     place(resource, &mut value, namespace)?;
+    check_escalation(core, resource, namespace, None, &value, intent.author.as_ref())?;
+    let asks = &*resource.table == csr::TABLE;
+    if asks {
+        csr::admit(core, resource, &mut value, intent.author.as_ref())?;
+    }
     let recorded = Recorded {
         resource,
         part: Part::Main,
@@ -84,8 +90,16 @@ fn try_store(
     let name = meta(&value, "name").to_owned();
     check_namespace(core, resource, namespace, &name)?;
     if resource.status && !resource.quirks.keeps_status_on_create {
-        object::set(&mut value, "status", None);
+        let without_status = |_: Option<&Value>, mut value: Value| {
+            object::set(&mut value, "status", None);
+            value
+        };
+        value = match &resource.conversion {
+            Some(conversion) => conversion.confined(None, value, without_status),
+            None => without_status(None, value),
+        };
     }
+    check_agent(core, resource, namespace, None, &value, intent.author.as_ref())?;
     let mut causes = complete(core, resource, &mut value, None);
     causes.splice(0..0, check_metadata(resource, &value));
     if !causes.is_empty() {
@@ -95,6 +109,10 @@ fn try_store(
         let conflict = core.name_conflict(&value);
         crd::establish(&mut value, conflict.as_deref(), &rfc3339(now));
     }
+    if asks && !intent.dry_run {
+        csr::approve_renewal(core, &mut value, intent.author.as_ref());
+        csr::sign_if_approved(core, &mut value)?;
+    }
     let generation = next_generation(resource, None, &value);
     set_meta(&mut value, "generation", generation.map(Value::from));
     recorded.record(None, &mut value);
@@ -103,19 +121,26 @@ fn try_store(
         return if core.store.get(&key).is_some() {
             Err(resource.already_exists(&name))
         } else {
-            Ok(value)
+            Ok(Stored::unwritten(value))
         };
     }
-    let put = Change::Put(&mut |revision| encode_stored(&mut value, revision));
-    core.store
-        .write(&key, Expect::Absent, put)
-        .map_err(|error| match error {
+    let put = Change::Put(&mut |revision| encode_stored(resource, &mut value, revision));
+    let wrote = core.store.write(&key, Expect::Absent, put);
+    let record = wrote.map_err(|error| {
+        if asks {
+            csr::forget_key(core, &value);
+        }
+        match error {
             WriteError::Unexpected => resource.already_exists(&name),
-            WriteError::Refused(_) => ApiError::internal(error.to_string()),
-        })?;
+            WriteError::Refused(_) => ApiError::unavailable(error.to_string()),
+        }
+    })?;
     core.counter.stored(&key);
     core.after_write(resource, &key, None, Some(&value));
-    Ok(value)
+    Ok(Stored {
+        value,
+        record: Some(record),
+    })
 }
 
 /// Puts the object into the namespace of the path.
@@ -150,15 +175,7 @@ pub(super) fn complete(
     let causes = validate(value, &custom.schema, &none, "");
     // Rules see only objects that fit the schema.
     match &custom.rules {
-        Some(rules) if causes.is_empty() => {
-            // What was stored before the definition had a default is read with it.
-            let old = old.map(|old| {
-                let mut old = old.clone();
-                apply_defaults(&mut old, &custom.schema, &none);
-                old
-            });
-            rules.check(value, old.as_ref())
-        }
+        Some(rules) if causes.is_empty() => rules.check(value, old),
         _ => causes,
     }
 }

@@ -63,33 +63,44 @@ impl DeleteOptions {
                 "a delete takes DeleteOptions, not {kind}"
             )));
         }
-        let text = |path: &[&str]| object::text(&value, path).map(str::to_owned);
-        options.uid = text(&["preconditions", "uid"]);
-        options.revision = text(&["preconditions", "resourceVersion"]);
+        options.read(&value)?;
+        Ok(options)
+    }
+
+    /// The options in an object.
+    pub(super) fn of(value: &Value) -> Result<Self, ApiError> {
+        let mut options = Self::default();
+        options.read(value)?;
+        Ok(options)
+    }
+
+    fn read(&mut self, value: &Value) -> Result<(), ApiError> {
+        let text = |path: &[&str]| object::text(value, path).map(str::to_owned);
+        self.uid = text(&["preconditions", "uid"]);
+        self.revision = text(&["preconditions", "resourceVersion"]);
         let mut causes = vec![];
-        if let Some(policy) = object::text(&value, &["propagationPolicy"]) {
+        if let Some(policy) = object::text(value, &["propagationPolicy"]) {
             match Propagation::parse(policy) {
-                Ok(policy) => options.propagation = Some(policy),
+                Ok(policy) => self.propagation = Some(policy),
                 Err(cause) => causes.push(cause),
             }
             if value.get("orphanDependents").is_some_and(|o| !o.is_null()) {
                 causes.push(both_policies());
             }
         } else if value.get("orphanDependents") == Some(&Value::Bool(true)) {
-            options.propagation = Some(Propagation::Orphan);
+            self.propagation = Some(Propagation::Orphan);
         }
         if let Some(seconds) = value.get("gracePeriodSeconds").and_then(Value::as_i64) {
-            options.grace_seconds = Some(seconds);
+            self.grace_seconds = Some(seconds);
         }
         let dry_run = value.get("dryRun").and_then(Value::as_array);
         for stage in dry_run.into_iter().flatten().filter_map(Value::as_str) {
             match stage {
-                "All" => options.dry_run = true,
+                "All" => self.dry_run = true,
                 other => causes.push(unsupported("dryRun", other, &["All"])),
             }
         }
-        refuse("DeleteOptions", causes)?;
-        Ok(options)
+        refuse("DeleteOptions", causes)
     }
 }
 
@@ -184,7 +195,7 @@ fn attempt(
         new = old.clone();
     }
     let written = {
-        let mut render = |revision: u64| encode_stored(&mut new, revision);
+        let mut render = |revision: u64| encode_stored(resource, &mut new, revision);
         let change = if ends {
             Change::Remove(&mut render)
         } else {
@@ -195,7 +206,7 @@ fn attempt(
     match written {
         Ok(_) => {}
         Err(WriteError::Unexpected) => return Ok(None),
-        Err(error @ WriteError::Refused(_)) => return Err(ApiError::internal(error.to_string())),
+        Err(error @ WriteError::Refused(_)) => return Err(ApiError::unavailable(error.to_string())),
     }
     core.counter.stored(key);
     core.after_write(resource, key, Some(&old), if ends { None } else { Some(&new) });

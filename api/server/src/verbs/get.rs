@@ -1,36 +1,68 @@
 //! `GET` of one object.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use serde_json::json;
 
-use super::{Call, decode_stored, list, type_prefix};
+use super::{Call, decode_stored, list, put_stored, stored::Stored, type_prefix};
 use crate::{
+    auth::{Attributes, denied},
     error::ApiError,
     object,
     output::metadata_only,
     request::Format,
     server::Core,
     service::Reply,
+    store::Record,
     table::{Columns, table},
 };
 
 /// Answers with an object in the shape asked for.
 pub(super) fn get(core: &Core, call: &Call) -> Result<Reply, ApiError> {
     list::check_reached(core, list::parse_version(&call.query.resource_version)?)?;
-    let record = core
-        .store
-        .get(&call.key())
-        .ok_or_else(|| call.resource.not_found(call.name()))?;
-    Ok(match call.output.format {
-        Format::Object | Format::Discovery if !call.output.yaml => {
-            let prefix = type_prefix(&call.resource);
-            let mut out = BytesMut::with_capacity(prefix.len() + record.bytes.len());
-            out.put_slice(prefix.as_bytes());
-            out.put_slice(record.bytes.get(1..).unwrap_or_default());
-            Reply::json(out.freeze())
+    let record = core.store.get(&call.key());
+    if let Some(user) = call.sees_requests_of() {
+        let made_by = |record: &Record| {
+            let request = object::decode(&record.bytes);
+            object::text(&request, &["spec", "username"]) == Some(user)
+        };
+        // Whether there is one of this name is not told either.
+        if !record.as_ref().is_some_and(made_by) {
+            return Err(denied_to_read(call));
         }
+    }
+    let record = record.ok_or_else(|| call.resource.not_found(call.name()))?;
+    Ok(match call.output.format {
+        Format::Object | Format::Discovery if !call.output.yaml => copied(call, 200, &record),
         _ => shaped(core, call, 200, decode_stored(&call.resource, &record.bytes)),
     })
+}
+
+/// An object that was just written, in the shape asked for.
+pub(super) fn written(core: &Core, call: &Call, code: u16, stored: Stored) -> Reply {
+    match (call.output.format, &stored.record) {
+        (Format::Object | Format::Discovery, Some(record)) if !call.output.yaml => copied(call, code, record),
+        _ => shaped(core, call, code, stored.value),
+    }
+}
+
+/// An object as it is stored.
+fn copied(call: &Call, code: u16, record: &Record) -> Reply {
+    let prefix = type_prefix(&call.resource);
+    let mut out = BytesMut::with_capacity(prefix.len() + record.bytes.len());
+    put_stored(&mut out, &call.resource, &prefix, record.revision, &record.bytes);
+    Reply::json(code, out.freeze())
+}
+
+fn denied_to_read(call: &Call) -> ApiError {
+    let attributes = Attributes {
+        verb: call.verb,
+        group: &call.resource.group,
+        resource: &call.resource.plural,
+        subresource: call.path.subresource.as_deref().unwrap_or_default(),
+        namespace: call.namespace(),
+        name: call.name(),
+    };
+    denied(&call.identity, &attributes, "it was made by somebody else")
 }
 
 /// An object in the shape asked for.

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use serde_json::{Value, json};
 
-use super::{Call, decode_stored, type_prefix};
+use super::{Call, decode_stored, put_stored, type_prefix};
 use crate::{
     error::{ApiError, Cause},
     object,
@@ -26,13 +26,23 @@ pub(super) struct Selected {
     remaining: Option<usize>,
 }
 
+/// What the fields of an object must be for this request to see it. An agent sees the certificate requests that it made
+/// itself.
+pub(super) fn fields(call: &Call) -> Result<FieldSelector, ApiError> {
+    let fields = FieldSelector::parse(&call.query.field_selector, &call.resource)
+        .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    Ok(match call.sees_requests_of() {
+        Some(user) => fields.and(&["spec", "username"], user),
+        None => fields,
+    })
+}
+
 /// Selects what a list (or a deletecollection) asks for.
 pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
     let query = &call.query;
     let labels =
         LabelSelector::parse(&query.label_selector).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let fields = FieldSelector::parse(&query.field_selector, &call.resource)
-        .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let fields = fields(call)?;
     let token = match query.continue_token.as_str() {
         "" => None,
         text => {
@@ -188,15 +198,14 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
                 if i > 0 {
                     out.put_u8(b',');
                 }
-                out.put_slice(prefix.as_bytes());
-                out.put_slice(record.bytes.get(1..).unwrap_or_default());
+                put_stored(&mut out, resource, &prefix, record.revision, &record.bytes);
             }
             out.put_slice(b"]}");
             let bytes = out.freeze();
             if call.output.yaml {
                 Reply::ok(object::decode(&bytes))
             } else {
-                Reply::json(bytes)
+                Reply::json(200, bytes)
             }
         }
     }

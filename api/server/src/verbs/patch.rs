@@ -7,7 +7,7 @@ use super::{
     Call,
     create::place,
     decode_stored,
-    get::shaped,
+    get::written,
     update::{Part, Refusal, TRIES, check_name, check_version, store_update},
 };
 use crate::{
@@ -74,7 +74,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
+            Ok(stored) => return Ok(written(core, call, 200, stored).warn(warnings)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions put as objects: what may I, what may somebody, who am I.
+//! Questions put as objects: what may I, what may somebody, who am I, whose token is this.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::Call;
 use crate::{
     admission::{decode, sanitize},
-    auth::{Attributes, Identity},
+    auth::{Action, Attributes, Identity},
     error::{ApiError, Cause},
-    object::{at, set, text},
+    object::{at, meta, set, text},
     server::Core,
     service::Reply,
 };
@@ -23,60 +23,161 @@ pub(super) fn review(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
         call.query.field_validation,
         &noted.duplicates,
     )?;
-    let who = &call.identity;
+    let who = &*call.identity;
     let status = match &*call.resource.kind {
-        "SelfSubjectReview" => json!({"userInfo": {"username": who.user, "groups": groups(who)}}),
-        "SelfSubjectAccessReview" => access(core, call, who, &value)?,
-        _ => {
-            let user = text(&value, &["spec", "user"]).unwrap_or_default();
-            let groups = at(&value, &["spec", "groups"])
-                .and_then(Value::as_array)
-                .into_iter()
-                .flatten();
-            let somebody = Identity::new(user, groups.filter_map(Value::as_str));
-            access(core, call, &somebody, &value)?
+        "SelfSubjectReview" => json!({"userInfo": who.to_user_info()}),
+        "SelfSubjectRulesReview" => rules(core, who, &value)?,
+        "TokenReview" => token(core, &value)?,
+        "SelfSubjectAccessReview" => access(core, call, who, &value, vec![])?,
+        kind => {
+            let mut causes = vec![];
+            let somebody = subject(&value);
+            if somebody.user.is_empty() && somebody.groups.is_empty() {
+                let why = "at least one of user or group must be specified";
+                causes.push(Cause::invalid_value("spec.user", Some(&"".into()), why));
+            }
+            if kind == "LocalSubjectAccessReview" {
+                causes.extend(local(call, &mut value));
+            }
+            access(core, call, &somebody, &value, causes)?
         }
     };
     set(&mut value, "status", Some(status));
     Ok(Reply::with(201, value))
 }
 
-/// The groups a user is in, the one of everybody who is authenticated included.
-fn groups(who: &Identity) -> Vec<&str> {
-    let mut groups: Vec<&str> = who.groups.iter().map(String::as_str).collect();
-    // Who impersonates has it already.
-    if !who.in_group("system:authenticated") && !who.in_group("system:unauthenticated") {
-        groups.push("system:authenticated");
-    }
-    groups
+fn words(value: Option<&Value>) -> Vec<String> {
+    let list = value.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|v| v.as_str().map(str::to_owned)).collect()
 }
 
-fn access(core: &Core, call: &Call, who: &Identity, value: &Value) -> Result<Value, ApiError> {
+/// The one a review asks about, as it is named there: no group is added.
+fn subject(value: &Value) -> Identity {
+    let mut who = Identity::new(
+        text(value, &["spec", "user"]).unwrap_or_default(),
+        words(at(value, &["spec", "groups"])),
+    );
+    who.uid = text(value, &["spec", "uid"]).unwrap_or_default().to_owned();
+    let extra = at(value, &["spec", "extra"]).and_then(Value::as_object);
+    let extra = extra.into_iter().flatten();
+    who.extra = extra
+        .map(|(key, list)| (key.clone(), words(Some(list))))
+        .collect();
+    who
+}
+
+/// A local review is of the namespace it is made in.
+fn local(call: &Call, value: &mut Value) -> Vec<Cause> {
+    let mut causes = vec![];
+    let namespace = call.namespace();
+    if meta(value, "namespace").is_empty() {
+        crate::object::set_meta(value, "namespace", Some(namespace.into()));
+    }
+    if let Some(asked) = at(value, &["spec", "resourceAttributes"]) {
+        let have = text(asked, &["namespace"]).unwrap_or_default();
+        if have != namespace || meta(value, "namespace") != namespace {
+            let why = "must match metadata.namespace";
+            causes.push(Cause::invalid_value(
+                "spec.resourceAttributes.namespace",
+                Some(&have.into()),
+                why,
+            ));
+        }
+    }
+    if let Some(asked) = at(value, &["spec", "nonResourceAttributes"]) {
+        let why = "disallowed on this kind of request";
+        causes.push(Cause::invalid_value(
+            "spec.nonResourceAttributes",
+            Some(asked),
+            why,
+        ));
+    }
+    causes
+}
+
+fn access(
+    core: &Core,
+    call: &Call,
+    who: &Identity,
+    value: &Value,
+    mut causes: Vec<Cause>,
+) -> Result<Value, ApiError> {
     let resource = at(value, &["spec", "resourceAttributes"]);
     let path = at(value, &["spec", "nonResourceAttributes"]);
-    let allowed = match (resource, path) {
-        (Some(asked), None) => {
-            let field = |key: &str| text(asked, &[key]).unwrap_or_default();
-            core.authorizer.allows(
-                who,
-                &Attributes {
-                    verb: field("verb"),
-                    group: field("group"),
-                    resource: field("resource"),
-                    subresource: field("subresource"),
-                    namespace: field("namespace"),
-                    name: field("name"),
-                },
-            )
-        }
-        // Discovery, version and health are open to everybody who is authenticated.
-        (None, Some(asked)) => text(asked, &["verb"]) == Some("get"),
-        _ => {
-            let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            return Err(call
-                .resource
-                .invalid("", vec![Cause::invalid("spec.resourceAttributes", why)]));
+    let wrong = match (resource, path) {
+        (Some(_), Some(path)) => Some(Cause::invalid_value(
+            "spec.nonResourceAttributes",
+            Some(path),
+            "cannot be specified in combination with resourceAttributes",
+        )),
+        (None, None) => Some(Cause::invalid(
+            "spec.resourceAttributes",
+            "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+        _ => None,
+    };
+    causes.splice(0..0, wrong);
+    if !causes.is_empty() {
+        return Err(call.resource.invalid("", causes));
+    }
+    let asked = resource.or(path).unwrap_or(value);
+    let field = |key: &str| text(asked, &[key]).unwrap_or_default();
+    let action = if resource.is_some() {
+        Action::Resource(Attributes {
+            verb: field("verb"),
+            group: field("group"),
+            resource: field("resource"),
+            subresource: field("subresource"),
+            namespace: field("namespace"),
+            name: field("name"),
+        })
+    } else {
+        Action::Path {
+            verb: field("verb"),
+            path: field("path"),
         }
     };
-    Ok(json!({"allowed": allowed}))
+    let decision = core.authorizer.decide(who, &action);
+    let mut status = json!({"allowed": decision.allowed});
+    if !decision.reason.is_empty() {
+        set(&mut status, "reason", Some(decision.reason.into()));
+    }
+    Ok(status)
+}
+
+fn rules(core: &Core, who: &Identity, value: &Value) -> Result<Value, ApiError> {
+    let namespace = text(value, &["spec", "namespace"]).unwrap_or_default();
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let (rules, errors) = core.authorizer.rules(who, namespace);
+    let (paths, resources): (Vec<_>, Vec<_>) = rules
+        .into_iter()
+        .partition(|rule| !rule.non_resource_urls.is_empty());
+    let mut status = json!({
+        "resourceRules": resources, "nonResourceRules": paths, "incomplete": !errors.is_empty(),
+    });
+    if !errors.is_empty() {
+        set(&mut status, "evaluationError", Some(errors.join(", ").into()));
+    }
+    Ok(status)
+}
+
+fn token(core: &Core, value: &Value) -> Result<Value, ApiError> {
+    let token = text(value, &["spec", "token"]).unwrap_or_default();
+    if token.is_empty() {
+        return Err(ApiError::bad_request(
+            "token is required for TokenReview in authentication",
+        ));
+    }
+    let mut audiences = words(at(value, &["spec", "audiences"]));
+    if audiences.is_empty() {
+        audiences = Core::audiences();
+    }
+    Ok(match core.account(token, &audiences) {
+        Ok((who, audiences)) => {
+            json!({"authenticated": true, "user": who.to_user_info(), "audiences": audiences})
+        }
+        Err(error) => json!({"user": {}, "error": error.to_string()}),
+    })
 }

@@ -15,10 +15,11 @@ use crate::{
     kinds::{Resource, ScalePaths},
     managed::Writer,
     object::{at, meta},
-    request::{APPLY, parse_object},
+    request::{APPLY, Format, parse_object},
     server::Core,
     service::Reply,
     store::Record,
+    table::scale_table,
 };
 
 fn keys(path: &[String]) -> Vec<&str> {
@@ -51,7 +52,7 @@ fn scale_of(paths: &ScalePaths, value: &Value) -> Value {
 }
 
 /// A selector object as `labelSelector` text.
-fn selector_text(selector: Option<&Value>) -> String {
+pub(crate) fn selector_text(selector: Option<&Value>) -> String {
     let Some(selector) = selector else {
         return String::new();
     };
@@ -103,10 +104,18 @@ fn read(core: &Core, call: &Call) -> Result<(Record, Value), ApiError> {
     Ok((record, value))
 }
 
+/// A Scale in the shape asked for.
+fn reply(core: &Core, call: &Call, scale: Value) -> Reply {
+    match call.output.format {
+        Format::Table => Reply::ok(scale_table(&scale, &call.query.include_object, (core.clock)())),
+        Format::Object | Format::Discovery | Format::Metadata => Reply::ok(scale),
+    }
+}
+
 /// Answers with the Scale of an object.
 pub(super) fn get(core: &Core, call: &Call, paths: &ScalePaths) -> Result<Reply, ApiError> {
     let (_, value) = read(core, call)?;
-    Ok(Reply::ok(scale_of(paths, &value)))
+    Ok(reply(core, call, scale_of(paths, &value)))
 }
 
 /// Replaces the Scale of an object.
@@ -141,7 +150,7 @@ pub(super) fn patch(core: &Core, call: &Call, paths: &ScalePaths, body: &Bytes) 
     let media = match call.media.as_str() {
         APPLY => {
             let stored = apply_scale(core, call, paths, body)?;
-            return Ok(Reply::ok(scale_of(paths, &stored)));
+            return Ok(reply(core, call, scale_of(paths, &stored)));
         }
         "application/strategic-merge-patch+json" if call.resource.custom.is_none() => {
             "application/merge-patch+json"
@@ -185,7 +194,7 @@ fn write(
             Err(Refusal::Raced) if tries < TRIES => {}
             Err(Refusal::Raced) => return Err(call.resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(Reply::ok(scale_of(paths, &stored))),
+            Ok(stored) => return Ok(reply(core, call, scale_of(paths, &stored.value))),
         }
     }
 }

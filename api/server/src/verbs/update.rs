@@ -8,12 +8,16 @@ use super::{
     Call, Intent,
     create::{complete, place},
     decode_stored, encode_stored,
-    get::shaped,
+    get::written,
+    stored::Stored,
 };
 use crate::{
-    admission::{check_immutable, check_metadata, check_metadata_update, decode, next_generation, sanitize},
+    admission::{
+        check_agent, check_escalation, check_immutable, check_metadata, check_metadata_update, decode,
+        next_generation, sanitize,
+    },
     clock::rfc3339,
-    crd,
+    crd, csr,
     error::{ApiError, Cause},
     kinds::Resource,
     managed::{self, Recorded},
@@ -36,6 +40,14 @@ pub(crate) enum Part {
     Status,
     /// The finalizers of a namespace's spec.
     Finalize,
+    /// The conditions of a CertificateSigningRequest.
+    Approval,
+    /// The ephemeral containers of a Pod.
+    Ephemeral,
+    /// The resources of the containers of a Pod.
+    Resize,
+    /// The node of a Pod.
+    Binding,
 }
 
 /// Replaces an object.
@@ -55,8 +67,9 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
         tries += 1;
         let Some(record) = core.store.get(&key) else {
             if resource.quirks.create_on_update && part == Part::Main {
+                super::check_create(core, call)?;
                 let stored = super::store_new(core, resource, call.namespace(), &value, &call.intent(part))?;
-                return Ok(shaped(core, call, 201, stored).warn(warnings));
+                return Ok(written(core, call, 201, stored).warn(warnings));
             }
             return Err(resource.not_found(call.name()));
         };
@@ -65,7 +78,7 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
             Err(Refusal::Raced) if tries < TRIES && matches!(meta(&value, "resourceVersion"), "" | "0") => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
-            Ok(stored) => return Ok(shaped(core, call, 200, stored).warn(warnings)),
+            Ok(stored) => return Ok(written(core, call, 200, stored).warn(warnings)),
         }
     }
 }
@@ -151,7 +164,7 @@ pub(crate) fn store_update(
     record: &Record,
     mut new: Value,
     intent: &Intent,
-) -> Result<Value, Refusal> {
+) -> Result<Stored, Refusal> {
     let part = intent.part;
     let old = decode_stored(resource, &record.bytes);
     let name = &key.name;
@@ -163,15 +176,42 @@ pub(crate) fn store_update(
         now: &rfc3339((core.clock)()),
         allocated: FieldSet::default(),
     };
-    let mut new = confine(resource, &old, new, part);
+    let mut new = match &resource.conversion {
+        Some(conversion) => conversion.confined(Some(&old), new, |old, new| match old {
+            Some(old) => confine(resource, old, new, part),
+            None => new,
+        }),
+        None => confine(resource, &old, new, part),
+    };
+    check_escalation(
+        core,
+        resource,
+        &key.namespace,
+        Some(&old),
+        &new,
+        intent.author.as_ref(),
+    )?;
+    let asks = &*resource.table == csr::TABLE;
+    if asks {
+        csr::decide(core, resource, part, &old, &mut new, intent.author.as_ref())?;
+    }
     let mut causes = check_metadata_update(&mut new, &old);
     causes.extend(complete(core, resource, &mut new, Some(&old)));
     if part == Part::Main {
         causes.extend(check_metadata(resource, &new));
         causes.extend(check_immutable(resource, &old, &new));
     }
+    if asks && part != Part::Main {
+        causes.extend(csr::check_conditions_update(&old, &new, part == Part::Approval));
+    }
+    if part == Part::Ephemeral {
+        causes.extend(super::pod::check_ephemeral(&old, &new));
+    }
     if !causes.is_empty() {
         return Err(resource.invalid(name, causes).into());
+    }
+    if asks && part == Part::Approval && !intent.dry_run {
+        csr::sign_if_approved(core, &mut new)?;
     }
     if &*resource.table == crd::TABLE && part == Part::Main {
         let conflict = core.name_conflict(&new);
@@ -185,15 +225,23 @@ pub(crate) fn store_update(
         "resourceVersion",
         Some(record.revision.to_string().into()),
     );
+    check_agent(
+        core,
+        resource,
+        &key.namespace,
+        Some(&old),
+        &new,
+        intent.author.as_ref(),
+    )?;
     let ends = object::is_deleting(&new) && removable(resource, &new);
     if !ends && object::same_but_version(&old, &new) {
-        return Ok(old);
+        return Ok(Stored::unwritten(old));
     }
     if intent.dry_run {
-        return Ok(new);
+        return Ok(Stored::unwritten(new));
     }
-    {
-        let mut render = |revision: u64| encode_stored(&mut new, revision);
+    let stored = {
+        let mut render = |revision: u64| encode_stored(resource, &mut new, revision);
         let change = if ends {
             Change::Remove(&mut render)
         } else {
@@ -203,12 +251,21 @@ pub(crate) fn store_update(
             .write(key, Expect::Revision(record.revision), change)
             .map_err(|error| match error {
                 WriteError::Unexpected => Refusal::Raced,
-                WriteError::Refused(_) => ApiError::internal(error.to_string()).into(),
-            })?;
+                WriteError::Refused(_) => ApiError::unavailable(error.to_string()).into(),
+            })?
+    };
+    let holder = |lease| object::text(lease, &["spec", "holderIdentity"]).unwrap_or_default();
+    if let Some(taken_over) = intent.author.as_ref().and_then(|a| a.taken_over.as_ref())
+        && holder(&old) != holder(&new)
+    {
+        taken_over.store(true, std::sync::atomic::Ordering::Release);
     }
     core.counter.stored(key);
     core.after_write(resource, key, Some(&old), if ends { None } else { Some(&new) });
-    Ok(new)
+    Ok(Stored {
+        value: new,
+        record: Some(stored),
+    })
 }
 
 /// Whether nothing holds an object that is being deleted any longer.
@@ -242,10 +299,25 @@ fn confine(resource: &Resource, old: &Value, mut new: Value, part: Part) -> Valu
             object::set(&mut kept, "status", new.get("status").cloned());
             kept
         }
+        Part::Approval => {
+            let conditions = object::at(&new, &["status", "conditions"]).cloned();
+            let mut kept = old.clone();
+            let status = kept.as_object_mut().and_then(|map| object::child(map, "status"));
+            if let Some(status) = status {
+                match conditions {
+                    Some(conditions) => status.insert("conditions".to_owned(), conditions),
+                    None => status.remove("conditions"),
+                };
+            }
+            kept
+        }
         Part::Finalize => {
             let mut kept = old.clone();
             object::set(&mut kept, "spec", new.get("spec").cloned());
             kept
         }
+        Part::Ephemeral | Part::Resize => super::pod::confine(old, &new, part),
+        // Only the server itself writes it, from a Binding.
+        Part::Binding => new,
     }
 }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Call, list::parse_version};
+use super::{
+    Call,
+    list::{fields, parse_version},
+};
 use crate::{
     body::ApiBody,
     error::ApiError,
-    selector::{FieldSelector, LabelSelector},
+    selector::LabelSelector,
     server::Core,
     service::{Reply, ReplyBody},
     store::From,
@@ -18,8 +21,8 @@ pub(super) fn watch(core: &Arc<Core>, call: &Call) -> Result<Reply, ApiError> {
     let query = &call.query;
     let labels =
         LabelSelector::parse(&query.label_selector).map_err(|e| ApiError::bad_request(e.to_string()))?;
-    let fields = FieldSelector::parse(&query.field_selector, &call.resource)
-        .map_err(|e| ApiError::bad_request(e.to_string()))?;
+    let fields = fields(call)?;
+    let slot = core.flow.watch(&call.identity)?;
     let version = parse_version(&query.resource_version)?;
     let from = match version {
         _ if query.send_initial_events == Some(true) => From::State,
@@ -37,7 +40,7 @@ pub(super) fn watch(core: &Arc<Core>, call: &Call) -> Result<Reply, ApiError> {
         .store
         .subscribe(&call.resource.table, call.path.namespace.as_deref(), from)
     {
-        Ok(subscription) => ApiBody::watch(WatchStream::new(core.clone(), lines, subscription)),
+        Ok(subscription) => ApiBody::watch(WatchStream::new(core.clone(), lines, subscription, slot)),
         // The watch opens and ends with an error event, as in Kubernetes.
         Err(too_old) => ApiBody::full(Lines::error(&ApiError::expired(too_old.to_string()))),
     };

@@ -14,8 +14,14 @@ pub(super) enum Kind {
     IntOrString,
     TextMap,
     BytesMap,
+    /// JSON in bytes, in a message of its own.
+    Json,
     QuantityMap,
     Message(&'static str),
+    /// Bytes, which JSON has in base64.
+    Bytes,
+    /// Lists of text by name.
+    ListMap,
 }
 
 /// A field of a message.
@@ -35,9 +41,11 @@ pub(super) fn message(name: &str) -> Option<&'static [Field]> {
 }
 
 /// One message a line: `Name: number field type, …`. A type is the name of a message or one of those in [`kind`]; `*`
-/// before it means a pointer, `[]` a list.
+/// before it means a pointer, `[]` a list; a field of the name `.` is a message whose fields JSON has in place of it. Of
+/// HorizontalPodAutoscaler the fields are those of `autoscaling/v1`, which `kubectl autoscale` sends.
 const TABLE: &str = "
-ObjectMeta: 1 name string, 2 generateName string, 3 namespace string, 4 selfLink string, 5 uid string, 6 resourceVersion string, 7 generation int, 8 creationTimestamp time, 9 deletionTimestamp time, 10 deletionGracePeriodSeconds *int, 11 labels strings, 12 annotations strings, 13 ownerReferences []OwnerReference, 14 finalizers []string
+ObjectMeta: 1 name string, 2 generateName string, 3 namespace string, 4 selfLink string, 5 uid string, 6 resourceVersion string, 7 generation int, 8 creationTimestamp time, 9 deletionTimestamp time, 10 deletionGracePeriodSeconds *int, 11 labels strings, 12 annotations strings, 13 ownerReferences []OwnerReference, 14 finalizers []string, 17 managedFields []ManagedFieldsEntry
+ManagedFieldsEntry: 1 manager string, 2 operation string, 3 apiVersion string, 4 time time, 6 fieldsType string, 7 fieldsV1 json, 8 subresource string
 OwnerReference: 1 kind string, 3 name string, 4 uid string, 5 apiVersion string, 6 controller *bool, 7 blockOwnerDeletion *bool
 LabelSelector: 1 matchLabels strings, 2 matchExpressions []LabelSelectorRequirement
 LabelSelectorRequirement: 1 key string, 2 operator string, 3 values []string
@@ -68,7 +76,26 @@ Subject: 1 kind string, 2 apiGroup string, 3 name string, 4 namespace string
 RoleRef: 1 apiGroup string, 2 kind string, 3 name string
 SelfSubjectReview: 1 metadata ObjectMeta, 2 status SelfSubjectReviewStatus
 SelfSubjectReviewStatus: 1 userInfo UserInfo
-UserInfo: 1 username string, 2 uid string, 3 groups []string
+UserInfo: 1 username string, 2 uid string, 3 groups []string, 4 extra lists
+TokenRequest: 1 metadata ObjectMeta, 2 spec TokenRequestSpec, 3 status TokenRequestStatus
+TokenRequestSpec: 1 audiences []string, 3 boundObjectRef *BoundObjectReference, 4 expirationSeconds *int
+BoundObjectReference: 1 kind string, 2 apiVersion string, 3 name string, 4 uid string
+TokenRequestStatus: 1 token string, 2 expirationTimestamp time
+TokenReview: 1 metadata ObjectMeta, 2 spec TokenReviewSpec, 3 status TokenReviewStatus
+TokenReviewSpec: 1 token string, 2 audiences []string
+TokenReviewStatus: 1 authenticated bool, 2 user UserInfo, 3 error string, 4 audiences []string
+SubjectAccessReview: 1 metadata ObjectMeta, 2 spec SubjectAccessReviewSpec, 3 status SubjectAccessReviewStatus
+LocalSubjectAccessReview: 1 metadata ObjectMeta, 2 spec SubjectAccessReviewSpec, 3 status SubjectAccessReviewStatus
+SubjectAccessReviewSpec: 1 resourceAttributes *ResourceAttributes, 2 nonResourceAttributes *NonResourceAttributes, 3 user string, 4 groups []string, 5 extra lists, 6 uid string
+SelfSubjectRulesReview: 1 metadata ObjectMeta, 2 spec SelfSubjectRulesReviewSpec, 3 status SubjectRulesReviewStatus
+SelfSubjectRulesReviewSpec: 1 namespace string
+SubjectRulesReviewStatus: 1 resourceRules []ResourceRule, 2 nonResourceRules []NonResourceRule, 3 incomplete bool, 4 evaluationError string
+ResourceRule: 1 verbs []string, 2 apiGroups []string, 3 resources []string, 4 resourceNames []string
+NonResourceRule: 1 verbs []string, 2 nonResourceURLs []string
+CertificateSigningRequest: 1 metadata ObjectMeta, 2 spec CertificateSigningRequestSpec, 3 status CertificateSigningRequestStatus
+CertificateSigningRequestSpec: 1 request base64, 2 username string, 3 uid string, 4 groups []string, 5 usages []string, 6 extra lists, 7 signerName string, 8 expirationSeconds *int
+CertificateSigningRequestStatus: 1 conditions []CertificateSigningRequestCondition, 2 certificate base64
+CertificateSigningRequestCondition: 1 type string, 2 reason string, 3 message string, 4 lastUpdateTime time, 5 lastTransitionTime time, 6 status string
 SelfSubjectAccessReview: 1 metadata ObjectMeta, 2 spec SelfSubjectAccessReviewSpec, 3 status SubjectAccessReviewStatus
 SelfSubjectAccessReviewSpec: 1 resourceAttributes *ResourceAttributes, 2 nonResourceAttributes *NonResourceAttributes
 ResourceAttributes: 1 namespace string, 2 verb string, 3 group string, 4 version string, 5 resource string, 6 subresource string, 7 name string
@@ -78,6 +105,25 @@ Deployment: 1 metadata ObjectMeta, 2 spec DeploymentSpec, 3 status DeploymentSta
 DeploymentSpec: 1 replicas *int, 2 selector *LabelSelector, 3 template PodTemplateSpec, 4 strategy DeploymentStrategy, 5 minReadySeconds int, 6 revisionHistoryLimit *int, 7 paused bool, 9 progressDeadlineSeconds *int
 DeploymentStrategy: 1 type string, 2 rollingUpdate *RollingUpdateDeployment
 RollingUpdateDeployment: 1 maxUnavailable intOrString, 2 maxSurge intOrString
+Eviction: 1 metadata ObjectMeta, 2 deleteOptions *DeleteOptions
+Binding: 1 metadata ObjectMeta, 2 target ObjectReference
+ObjectReference: 1 kind string, 2 namespace string, 3 name string, 4 uid string, 5 apiVersion string, 6 resourceVersion string, 7 fieldPath string
+Ingress: 1 metadata ObjectMeta, 2 spec IngressSpec, 3 status IngressStatus
+IngressSpec: 1 defaultBackend *IngressBackend, 2 tls []IngressTLS, 3 rules []IngressRule, 4 ingressClassName *string
+IngressBackend: 3 resource *TypedLocalObjectReference, 4 service *IngressServiceBackend
+TypedLocalObjectReference: 1 apiGroup *string, 2 kind string, 3 name string
+IngressServiceBackend: 1 name string, 2 port ServiceBackendPort
+ServiceBackendPort: 1 name string, 2 number int
+IngressTLS: 1 hosts []string, 2 secretName string
+IngressRule: 1 host string, 2 . IngressRuleValue
+IngressRuleValue: 1 http *HTTPIngressRuleValue
+HTTPIngressRuleValue: 1 paths []HTTPIngressPath
+HTTPIngressPath: 1 path string, 2 backend IngressBackend, 3 pathType *string
+IngressStatus: 1 loadBalancer LoadBalancerStatus
+HorizontalPodAutoscaler: 1 metadata ObjectMeta, 2 spec HorizontalPodAutoscalerSpec, 3 status HorizontalPodAutoscalerStatus
+HorizontalPodAutoscalerSpec: 1 scaleTargetRef CrossVersionObjectReference, 2 minReplicas *int, 3 maxReplicas int, 4 targetCPUUtilizationPercentage *int
+CrossVersionObjectReference: 1 kind string, 2 name string, 3 apiVersion string
+HorizontalPodAutoscalerStatus: 1 observedGeneration *int, 2 lastScaleTime time, 3 currentReplicas int, 4 desiredReplicas int, 5 currentCPUUtilizationPercentage *int
 DeploymentStatus: 1 observedGeneration int, 2 replicas int, 3 updatedReplicas int, 4 availableReplicas int, 5 unavailableReplicas int, 7 readyReplicas int, 8 collisionCount *int
 Job: 1 metadata ObjectMeta, 2 spec JobSpec, 3 status JobStatus
 JobSpec: 1 parallelism *int, 2 completions *int, 3 activeDeadlineSeconds *int, 4 selector *LabelSelector, 5 manualSelector *bool, 6 template PodTemplateSpec, 7 backoffLimit *int, 8 ttlSecondsAfterFinished *int, 9 completionMode *string, 10 suspend *bool
@@ -129,6 +175,9 @@ fn kind(ty: &'static str) -> Kind {
         "intOrString" => Kind::IntOrString,
         "strings" => Kind::TextMap,
         "bytes" => Kind::BytesMap,
+        "json" => Kind::Json,
+        "base64" => Kind::Bytes,
+        "lists" => Kind::ListMap,
         "quantities" => Kind::QuantityMap,
         message => Kind::Message(message),
     }

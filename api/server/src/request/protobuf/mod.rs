@@ -73,11 +73,16 @@ fn decode(name: &str, fields: &[Field], bytes: &[u8]) -> Result<Map<String, Valu
             .ok_or_else(|| unknown(&format!("field {number} of {name}")))?;
         let value = read(&field.kind, part)?;
         match (&field.kind, field.repeated) {
-            (Kind::TextMap | Kind::BytesMap | Kind::QuantityMap, _) => {
+            (Kind::TextMap | Kind::BytesMap | Kind::QuantityMap | Kind::ListMap, _) => {
                 if let (Some(Value::Object(entry)), Some(map)) =
                     (value, crate::object::child(&mut out, field.name))
                 {
                     map.extend(entry);
+                }
+            }
+            (Kind::Message(_), false) if field.name == "." => {
+                if let Some(Value::Object(inner)) = value {
+                    out.extend(inner);
                 }
             }
             (_, true) => {
@@ -118,9 +123,12 @@ fn read(kind: &Kind, part: Part<'_>) -> Result<Option<Value>, ApiError> {
         }
         (Kind::Time, Part::Bytes(b)) => time(b)?,
         (Kind::IntOrString, Part::Bytes(b)) => Some(int_or_string(b)?),
+        (Kind::Json, Part::Bytes(b)) => Some(raw_json(b)?),
         (Kind::TextMap, Part::Bytes(b)) => Some(entry(b, |v| Ok(text(v)?.into()))?),
         (Kind::BytesMap, Part::Bytes(b)) => Some(entry(b, |v| Ok(STANDARD.encode(v).into()))?),
         (Kind::QuantityMap, Part::Bytes(b)) => Some(entry(b, quantity)?),
+        (Kind::Bytes, Part::Bytes(b)) => Some(STANDARD.encode(b).into()),
+        (Kind::ListMap, Part::Bytes(b)) => Some(entry(b, list)?),
         _ => return Err(malformed()),
     })
 }
@@ -147,6 +155,15 @@ fn quantity(bytes: &[u8]) -> Result<Value, ApiError> {
     Ok(out)
 }
 
+fn raw_json(bytes: &[u8]) -> Result<Value, ApiError> {
+    for part in Reader(bytes) {
+        if let (1, Part::Bytes(b)) = part.ok_or_else(malformed)? {
+            return serde_json::from_slice(b).map_err(|_| malformed());
+        }
+    }
+    Ok(json!({}))
+}
+
 fn time(bytes: &[u8]) -> Result<Option<Value>, ApiError> {
     let mut seconds = None;
     for part in Reader(bytes) {
@@ -157,6 +174,17 @@ fn time(bytes: &[u8]) -> Result<Option<Value>, ApiError> {
     let Some(seconds) = seconds else { return Ok(None) };
     let at = jiff::Timestamp::from_second(seconds).map_err(|_| malformed())?;
     Ok(Some(crate::clock::rfc3339(at).into()))
+}
+
+fn list(bytes: &[u8]) -> Result<Value, ApiError> {
+    let mut out = vec![];
+    for part in Reader(bytes) {
+        match part.ok_or_else(malformed)? {
+            (1, Part::Bytes(b)) => out.push(text(b)?.into()),
+            _ => return Err(malformed()),
+        }
+    }
+    Ok(Value::Array(out))
 }
 
 fn int_or_string(bytes: &[u8]) -> Result<Value, ApiError> {

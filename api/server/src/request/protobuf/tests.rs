@@ -68,6 +68,30 @@ fn numbers_times_and_quantities() {
 }
 
 #[test]
+fn bytes_lists_and_managed_fields() {
+    let list = [part(1, b"k"), part(2, &[part(1, b"a"), part(1, b"b")].concat())].concat();
+    let spec = [part(1, b"pem"), part(6, &list), vec![8 << 3, 60]].concat();
+    let entry = [part(1, b"m"), part(7, &part(1, br#"{"f:a":{}}"#))].concat();
+    // The number 17 takes a tag of two bytes.
+    let entry = [vec![0x8a, 0x01, u8::try_from(entry.len()).unwrap()], entry].concat();
+    let meta = part(1, &entry);
+    let got = parse(&envelope(
+        "certificates.k8s.io/v1",
+        "CertificateSigningRequest",
+        &[meta, part(2, &spec)].concat(),
+    ));
+    let got = got.unwrap();
+    assert_eq!(
+        got["spec"],
+        json!({"request": "cGVt", "extra": {"k": ["a", "b"]}, "expirationSeconds": 60})
+    );
+    assert_eq!(
+        got["metadata"]["managedFields"],
+        json!([{"manager": "m", "fieldsV1": {"f:a": {}}}])
+    );
+}
+
+#[test]
 fn what_is_not_known_is_refused() {
     for (body, code) in [
         (b"{}".to_vec(), 400),

@@ -1,0 +1,211 @@
+//! Every object of a durable store in one file, and a new store from it.
+
+use std::{path::Path, sync::Arc};
+
+use super::{
+    Key, Record, StoreLimits,
+    disk::{Disk, Folder},
+    journal::{self, Journal, JournalError, Place, Spares, write_base, write_objects},
+};
+
+/// How often a store that is written meanwhile is read, until one reading holds together.
+const TRIES: usize = 5;
+
+/// How far a restored store's revisions are ahead of the backup's: further than what may have been given out since it was
+/// taken (16 days of 50,000 writes a second), so that no revision is given out twice.
+const AHEAD: u64 = 1 << 36;
+
+/// Every object of a store as of one revision.
+pub struct Backup {
+    store: u128,
+    revision: u64,
+    objects: Vec<(Key, Record)>,
+}
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backup")
+            .field("revision", &self.revision)
+            .field("objects", &self.objects.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Backup {
+    /// What is in a store's directory, which a process may be using.
+    ///
+    /// # Errors
+    /// If anything that was acknowledged is missing or damaged.
+    pub fn of_store(path: &Path) -> Result<Self, JournalError> {
+        Self::of_disk(&Folder::look(path))
+    }
+
+    fn of_disk(disk: &dyn Disk) -> Result<Self, JournalError> {
+        let mut tries = 1;
+        let recovered = loop {
+            match journal::recover(disk, StoreLimits::default()) {
+                // What looks so may have been written, or dropped, while it was read.
+                Err(_) if tries < TRIES => tries += 1,
+                result => break result?,
+            }
+        };
+        Self::of(disk, "", &recovered)
+    }
+
+    /// What an earlier [`Backup::write`] wrote.
+    ///
+    /// # Errors
+    /// If it is missing or damaged.
+    pub fn read(folder: &Path, name: &str) -> Result<Self, JournalError> {
+        let disk = Folder::look(folder);
+        let recovered = journal::read_objects(&disk, name)?;
+        Self::of(&disk, name, &recovered)
+    }
+
+    fn of(disk: &dyn Disk, file: &str, recovered: &journal::Recovered) -> Result<Self, JournalError> {
+        let revision = recovered.state.revision;
+        let (Some(store), Ok(objects)) = (recovered.store, recovered.state.all_at(revision)) else {
+            return Err(JournalError::Missing {
+                place: disk.place(),
+                file: if file.is_empty() {
+                    journal::segment_name(1)
+                } else {
+                    file.to_owned()
+                },
+            });
+        };
+        Ok(Self {
+            store,
+            revision,
+            objects,
+        })
+    }
+
+    /// Writes it into a folder, which is made if absent.
+    ///
+    /// # Errors
+    /// If the disk refuses, or another process writes there.
+    pub fn write(&self, folder: &Path, name: &str) -> Result<(), JournalError> {
+        let place = Place {
+            revision: self.revision,
+            sequence: 1,
+            number: 0,
+            store: self.store,
+        };
+        write_objects(
+            &Folder::open(folder)?,
+            name,
+            place,
+            journal::seed(),
+            &self.objects,
+        )
+    }
+
+    /// Makes a store from it in a directory without one. Its revisions go on far ahead of the backup's, so that clients which
+    /// saw later ones list anew, and no revision is given out twice.
+    ///
+    /// # Errors
+    /// If the disk refuses, or another process has the directory.
+    pub fn restore(&self, path: &Path) -> Result<(), JournalError> {
+        self.restore_on(Arc::new(Folder::open(path)?))
+    }
+
+    fn restore_on(&self, disk: Arc<dyn Disk>) -> Result<(), JournalError> {
+        let place = Place {
+            revision: self.revision.saturating_add(AHEAD),
+            sequence: 1,
+            number: 0,
+            store: self.store,
+        };
+        write_base(&*disk, place, journal::seed(), &self.objects)?;
+        let mut recovered = journal::read_objects(&*disk, &journal::base_name(place.revision))?;
+        let bytes = super::DurableOptions::default().segment_bytes;
+        Journal::go_on(disk, Arc::new(Spares::default()), bytes, &mut recovered).map(|_| ())
+    }
+
+    /// The revision it is the state of.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// How many objects it has.
+    pub fn objects(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// The store it is of.
+    pub fn identity(&self) -> uuid::Uuid {
+        uuid::Uuid::from_u128(self.store)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Change, DurableOptions, DurableStore, Expect, From, Range, Store};
+
+    fn fill(store: &DurableStore, from: u32, to: u32) {
+        for n in from..to {
+            let key = Key::new(&"configmaps".into(), "default", &format!("object-{n}"));
+            let put = &mut |_| format!("{{\"n\":{n}}}").into();
+            store.write(&key, Expect::Absent, Change::Put(put)).unwrap();
+        }
+    }
+
+    fn list(store: &DurableStore) -> Vec<(Key, Record)> {
+        let range = Range {
+            table: "configmaps".into(),
+            namespace: None,
+            after: None,
+            limit: usize::MAX,
+            revision: None,
+        };
+        store.list(&range).unwrap().records
+    }
+
+    #[tokio::test]
+    async fn a_store_is_backed_up_while_it_is_used_and_restored_elsewhere() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let store = DurableStore::open(&at("one"), DurableOptions::default()).unwrap();
+        fill(&store, 0, 200);
+        store.settle(store.revision()).await.unwrap();
+        let (then, revision) = (list(&store), store.revision());
+        let taken = Backup::of_store(&at("one")).unwrap();
+        taken.write(&at("backup"), "objects").unwrap();
+        fill(&store, 200, 300);
+        store.settle(store.revision()).await.unwrap();
+
+        let read = Backup::read(&at("backup"), "objects").unwrap();
+        assert_eq!((read.objects(), read.revision()), (200, revision));
+        assert_eq!(read.identity(), store.identity());
+        read.restore(&at("two")).unwrap();
+        let restored = DurableStore::open(&at("two"), DurableOptions::default()).unwrap();
+        assert_eq!(list(&restored), then);
+        assert_eq!(restored.identity(), store.identity());
+        assert!(restored.revision() > store.revision(), "no revision comes twice");
+        let resumed = restored.subscribe(&"configmaps".into(), None, From::Revision(store.revision()));
+        assert!(resumed.is_err(), "who saw later revisions lists anew");
+        fill(&restored, 500, 501);
+        restored.settle(restored.revision()).await.unwrap();
+        drop(restored);
+        let again = DurableStore::open(&at("two"), DurableOptions::default()).unwrap();
+        assert_eq!(list(&again).len(), 201);
+    }
+
+    #[test]
+    fn what_is_no_store_or_backup_is_said() {
+        let home = tempfile::tempdir().unwrap();
+        let error = Backup::of_store(home.path()).unwrap_err().to_string();
+        assert!(error.contains("segment-0000000000000001 is missing"), "{error}");
+        assert!(
+            Backup::read(home.path(), "objects")
+                .unwrap_err()
+                .to_string()
+                .contains("cannot read")
+        );
+        std::fs::write(home.path().join("objects"), "no backup at all").unwrap();
+        let error = Backup::read(home.path(), "objects").unwrap_err().to_string();
+        assert!(error.contains("objects is damaged at offset 16"), "{error}");
+    }
+}

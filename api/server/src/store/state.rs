@@ -1,0 +1,404 @@
+//! Objects, the history of their changes, and who watches them: what every store keeps in memory.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use tokio::sync::mpsc;
+
+use super::{
+    Change, Event, EventKind, Expect, From, Key, Listing, Range, Record, Subscription, TooOld, WriteError,
+    event::{Subscriber, Waiting},
+};
+
+/// Bounds of what a store keeps in memory beside the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Events kept for resuming watches and paging.
+    pub history_events: usize,
+    /// Bytes of object states those events may hold.
+    pub history_bytes: usize,
+    /// Events a watcher may lag behind before it is cut off.
+    pub watch_buffer: usize,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            history_events: 10_000,
+            history_bytes: 64 << 20,
+            watch_buffer: 1_024,
+        }
+    }
+}
+
+pub(super) type Place = (Arc<str>, Arc<str>);
+
+/// The objects of one kind.
+#[derive(Default)]
+struct Table {
+    objects: BTreeMap<Place, Record>,
+    /// Revision of its last change.
+    last: u64,
+}
+
+/// A change with the revision it made and whether the object was there before, as a journal tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) key: Key,
+    pub(super) removed: bool,
+    pub(super) record: Record,
+}
+
+/// Objects and events under one revision.
+///
+/// A change is visible to readers at once, and to watchers when it is settled: the owner of this state calls
+/// [`State::settle`] when nothing can take the change back any more.
+pub(super) struct State {
+    limits: StoreLimits,
+    /// Revision of the last change.
+    pub(super) revision: u64,
+    /// Revision of the last change that watchers were told of.
+    pub(super) settled: u64,
+    /// Events with a greater revision are all in `history`.
+    pub(super) floor: u64,
+    tables: HashMap<Arc<str>, Table>,
+    history: VecDeque<Arc<Event>>,
+    history_bytes: usize,
+    /// By table, then by namespace; the empty namespace is the subscribers of all.
+    subscribers: HashMap<Arc<str>, HashMap<Arc<str>, Vec<Subscriber>>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("revision", &self.revision)
+            .field("settled", &self.settled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Nothing, as of a revision.
+    pub(super) fn new(limits: StoreLimits, revision: u64) -> Self {
+        Self {
+            limits,
+            revision,
+            settled: revision,
+            floor: revision,
+            tables: HashMap::new(),
+            history: VecDeque::new(),
+            history_bytes: 0,
+            subscribers: HashMap::new(),
+        }
+    }
+
+    /// Puts an object of before the history into place.
+    pub(super) fn load(&mut self, key: &Key, record: Record) {
+        let table = self.tables.entry(key.table.clone()).or_default();
+        table.last = table.last.max(record.revision);
+        let place = (key.namespace.clone(), key.name.clone());
+        table.objects.insert(place, record);
+    }
+
+    pub(super) fn record(&self, key: &Key) -> Option<&Record> {
+        let table = self.tables.get(&key.table)?;
+        table.objects.get(&(key.namespace.clone(), key.name.clone()))
+    }
+
+    /// Lets the next change come after this revision.
+    pub(super) fn raise(&mut self, revision: u64) {
+        self.revision = self.revision.max(revision);
+        self.settled = self.settled.max(revision);
+    }
+
+    /// Lets nobody resume from before now.
+    pub(super) fn forget_history(&mut self) {
+        self.floor = self.revision;
+        self.history.clear();
+        self.history_bytes = 0;
+    }
+
+    /// The revision of the last change that is in the history, or of the oldest state that is known.
+    pub(super) fn written(&self) -> u64 {
+        self.history.back().map_or(self.floor, |event| event.revision)
+    }
+
+    /// Bytes of all objects.
+    pub(super) fn bytes(&self) -> usize {
+        let objects = self.tables.values().flat_map(|table| table.objects.values());
+        objects.map(|record| record.bytes.len()).sum()
+    }
+
+    /// The earliest revision whose state of a table is the present one, and that all watchers were told of if possible.
+    pub(super) fn seen_by_readers_of(&self, table: &str) -> u64 {
+        match self.tables.get(table) {
+            Some(table) => table.last.max(self.settled),
+            // The last object of the table may have gone a moment ago.
+            None => self.revision,
+        }
+    }
+
+    fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Record)> {
+        let empty: Arc<str> = "".into();
+        let from = match (&range.after, &range.namespace) {
+            (Some((ns, name)), _) => Bound::Excluded((ns.as_str().into(), name.as_str().into())),
+            (None, Some(ns)) => Bound::Included((ns.clone(), empty)),
+            (None, None) => Bound::Unbounded,
+        };
+        let inside = |ns: &Arc<str>| range.namespace.as_ref().is_none_or(|want| want == ns);
+        self.tables
+            .get(&range.table)
+            .into_iter()
+            .flat_map(move |t| t.objects.range((from.clone(), Bound::Unbounded)))
+            .take_while(move |((ns, _), _)| inside(ns))
+    }
+
+    /// Part of a table now, or as of a revision.
+    pub(super) fn list(&self, range: &Range) -> Result<Listing, TooOld> {
+        match range.revision {
+            Some(revision) if revision < self.seen_by_readers_of(&range.table) => {
+                self.list_at(range, revision)
+            }
+            Some(revision) => Ok(self.list_now(range, revision.min(self.revision))),
+            None => Ok(self.list_now(range, self.seen_by_readers_of(&range.table))),
+        }
+    }
+
+    fn list_now(&self, range: &Range, revision: u64) -> Listing {
+        let mut all = self.slice(range);
+        let records: Vec<_> = all
+            .by_ref()
+            .take(range.limit)
+            .map(|(p, r)| (key_of(&range.table, p), r.clone()))
+            .collect();
+        let remaining = all.count();
+        Listing {
+            records,
+            revision,
+            remaining,
+        }
+    }
+
+    /// The state at a past revision: today's, with every later event of the table undone.
+    fn list_at(&self, range: &Range, revision: u64) -> Result<Listing, TooOld> {
+        self.reaches_back_to(revision)?;
+        let mut past: BTreeMap<Place, Record> =
+            self.slice(range).map(|(p, r)| (p.clone(), r.clone())).collect();
+        let inside = |event: &Event| {
+            event.key.table == range.table
+                && range
+                    .namespace
+                    .as_ref()
+                    .is_none_or(|ns| *ns == event.key.namespace)
+                && range.after.as_ref().is_none_or(|(ns, name)| {
+                    (&*event.key.namespace, &*event.key.name) > (ns.as_str(), name.as_str())
+                })
+        };
+        for event in self.later_than(revision).filter(|e| inside(e)) {
+            undo(&mut past, event);
+        }
+        let remaining = past.len().saturating_sub(range.limit);
+        let records = past
+            .iter()
+            .take(range.limit)
+            .map(|(p, r)| (key_of(&range.table, p), r.clone()))
+            .collect();
+        Ok(Listing {
+            records,
+            revision,
+            remaining,
+        })
+    }
+
+    /// Every object as of a past revision, table by table.
+    pub(super) fn all_at(&self, revision: u64) -> Result<Vec<(Key, Record)>, TooOld> {
+        self.reaches_back_to(revision)?;
+        let mut past: BTreeMap<Arc<str>, BTreeMap<Place, Record>> = BTreeMap::new();
+        for (name, table) in &self.tables {
+            past.insert(name.clone(), table.objects.clone());
+        }
+        for event in self.later_than(revision) {
+            undo(past.entry(event.key.table.clone()).or_default(), event);
+        }
+        let all = past
+            .into_iter()
+            .flat_map(|(table, objects)| objects.into_iter().map(move |(p, r)| (key_of(&table, &p), r)));
+        Ok(all.collect())
+    }
+
+    fn reaches_back_to(&self, revision: u64) -> Result<(), TooOld> {
+        if revision < self.floor {
+            return Err(TooOld {
+                asked: revision,
+                oldest: self.floor,
+            });
+        }
+        Ok(())
+    }
+
+    fn later_than(&self, revision: u64) -> impl Iterator<Item = &Arc<Event>> {
+        let newest_first = self.history.iter().rev();
+        newest_first.take_while(move |e| e.revision > revision)
+    }
+
+    /// One write, if what it expects holds. Watchers are told when it is settled.
+    pub(super) fn write(
+        &mut self,
+        key: &Key,
+        expect: Expect,
+        change: Change<'_>,
+    ) -> Result<Arc<Event>, WriteError> {
+        match (self.record(key), expect) {
+            (None, Expect::Absent) => {}
+            (Some(record), Expect::Revision(want)) if record.revision == want => {}
+            _ => return Err(WriteError::Unexpected),
+        }
+        let revision = self.revision + 1;
+        let (removed, bytes) = match change {
+            Change::Put(render) => (false, render(revision)),
+            Change::Remove(render) => (true, render(revision)),
+        };
+        Ok(self.tell(Told {
+            key: key.clone(),
+            removed,
+            record: Record { revision, bytes },
+        }))
+    }
+
+    /// Makes a change that was decided already.
+    pub(super) fn tell(&mut self, told: Told) -> Arc<Event> {
+        let Told { key, removed, record } = told;
+        let revision = record.revision;
+        let place = (key.namespace.clone(), key.name.clone());
+        let table = self.tables.entry(key.table.clone()).or_default();
+        table.last = revision;
+        let previous = if removed {
+            table.objects.remove(&place)
+        } else {
+            table.objects.insert(place, record.clone())
+        };
+        let kind = match (removed, &previous) {
+            (true, _) => EventKind::Deleted,
+            (false, Some(_)) => EventKind::Modified,
+            (false, None) => EventKind::Added,
+        };
+        if table.objects.is_empty() {
+            self.tables.remove(&key.table);
+        }
+        self.revision = revision;
+        let event = Arc::new(Event::new(kind, key, revision, record.bytes, previous));
+        self.remember(event.clone());
+        event
+    }
+
+    fn remember(&mut self, event: Arc<Event>) {
+        self.history_bytes += event.bytes.len();
+        self.history.push_back(event);
+        while self.history.len() > self.limits.history_events
+            || self.history_bytes > self.limits.history_bytes
+        {
+            let Some(old) = self.history.pop_front() else {
+                break;
+            };
+            self.history_bytes -= old.bytes.len();
+            self.floor = old.revision;
+        }
+    }
+
+    /// Tells watchers of a change that nothing takes back any more. In the order of revisions.
+    pub(super) fn settle(&mut self, event: &Arc<Event>) {
+        self.settled = self.settled.max(event.revision);
+        let Some(by_namespace) = self.subscribers.get_mut(&event.key.table) else {
+            return;
+        };
+        let mut lost = false;
+        let mut offer = |namespace: &str| {
+            if let Some(list) = by_namespace.get_mut(namespace) {
+                list.retain(|s| s.offer(event));
+                lost |= list.is_empty();
+            }
+        };
+        offer("");
+        if !event.key.namespace.is_empty() {
+            offer(&event.key.namespace);
+        }
+        if lost {
+            by_namespace.retain(|_, list| !list.is_empty());
+        }
+    }
+
+    /// A new watcher of a table (in one namespace or all).
+    pub(super) fn subscribe(
+        &mut self,
+        table: &Arc<str>,
+        namespace: Option<&str>,
+        from: From,
+    ) -> Result<Subscription, TooOld> {
+        let mut objects = vec![];
+        let mut backlog = vec![];
+        let since = self.seen_by_readers_of(table);
+        match from {
+            From::Now => {}
+            From::State => {
+                objects = self.list_now(&Range::all(table, namespace), since).records;
+            }
+            // Of another store, or of what this one has lost.
+            From::Revision(revision) if revision > self.revision => {
+                return Err(TooOld {
+                    asked: revision,
+                    oldest: self.floor,
+                });
+            }
+            From::Revision(revision) => {
+                self.reaches_back_to(revision)?;
+                let start = self.history.partition_point(|e| e.revision <= revision);
+                let wanted = |e: &&Arc<Event>| {
+                    e.key.table == *table && namespace.is_none_or(|ns| *e.key.namespace == *ns)
+                };
+                backlog = self.history.range(start..).filter(wanted).cloned().collect();
+            }
+        }
+        let (sender, events) = mpsc::channel(self.limits.watch_buffer.max(1));
+        let waiting = Arc::<Waiting>::default();
+        let lists = self.subscribers.entry(table.clone()).or_default();
+        let list = lists.entry(namespace.unwrap_or_default().into()).or_default();
+        // Watchers that went away are noticed here too, not only at the next event of their namespace.
+        list.retain(|s| !s.events.is_closed());
+        list.push(Subscriber {
+            since,
+            events: sender,
+            waiting: waiting.clone(),
+        });
+        Ok(Subscription {
+            state: objects,
+            backlog,
+            revision: since,
+            events,
+            waiting,
+        })
+    }
+
+    /// Ends every subscription.
+    pub(super) fn close_subscriptions(&mut self) {
+        self.subscribers.clear();
+    }
+}
+
+fn key_of(table: &Arc<str>, place: &Place) -> Key {
+    Key {
+        table: table.clone(),
+        namespace: place.0.clone(),
+        name: place.1.clone(),
+    }
+}
+
+fn undo(past: &mut BTreeMap<Place, Record>, event: &Event) {
+    let place = (event.key.namespace.clone(), event.key.name.clone());
+    match &event.previous {
+        Some(record) => past.insert(place, record.clone()),
+        None => past.remove(&place),
+    };
+}
