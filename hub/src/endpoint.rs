@@ -1,11 +1,15 @@
 //! An embedded API server on a TLS port, and the kubeconfigs that reach it.
 
 use roundhouse_api::clock::SharedClock;
-use roundhouse_apiserver::{Authority, AuthorityError, Identity, Kubeconfig, Server, serve, write_private};
+use roundhouse_apiserver::{
+    AuditFile, AuditLimits, Authority, AuthorityError, Identity, Kubeconfig, Server, ServerBuilder, TokenKey,
+    make_directory, serve, write_private,
+};
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -28,6 +32,12 @@ pub enum EndpointError {
     /// A certificate cannot be made or read.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] AuthorityError),
+    /// The certificate of the authority is there, its key is not.
+    #[error("{} is missing: without it nobody can be given a certificate that those who know ca.crt take", path.display())]
+    KeyMissing {
+        /// Where the key should be.
+        path: PathBuf,
+    },
     /// A file cannot be read or written.
     #[error("cannot use {}: {source}", path.display())]
     File {
@@ -42,7 +52,7 @@ pub enum EndpointError {
 #[derive(Debug)]
 pub struct Endpoint {
     url: String,
-    authority: Authority,
+    authority: Arc<Authority>,
     clock: SharedClock,
     stop: DropGuard,
     task: JoinHandle<io::Result<()>>,
@@ -58,9 +68,10 @@ impl Endpoint {
         server: Server,
         address: SocketAddr,
         names: &[String],
-        authority: Authority,
+        authority: impl Into<Arc<Authority>>,
         clock: SharedClock,
     ) -> Result<Endpoint, EndpointError> {
+        let authority = authority.into();
         let listen = |source| EndpointError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let bound = listener.local_addr().map_err(listen)?;
@@ -128,20 +139,54 @@ impl Endpoint {
     }
 }
 
+/// A server that others reach: stored roles say who may do what, approved certificate requests are signed by `authority`,
+/// tokens of service accounts by the key in `sa.key`, and writes and refusals are recorded in `audit.log`. Both files are in
+/// `directory`, made at the first start.
+///
+/// # Errors
+/// The directory or a file cannot be used, or the key is damaged.
+pub fn guarded(directory: &Path, authority: Arc<Authority>) -> Result<ServerBuilder, EndpointError> {
+    make_private_directory(directory)?;
+    let log = directory.join("audit.log");
+    let audit = AuditFile::open(&log, AuditLimits::default()).map_err(at(&log))?;
+    Ok(Server::builder()
+        .rbac()
+        .signer(authority)
+        .tokens(token_key_in(directory)?)
+        .audit(Arc::new(audit)))
+}
+
+fn token_key_in(directory: &Path) -> Result<TokenKey, EndpointError> {
+    let path = directory.join("sa.key");
+    match std::fs::read_to_string(&path) {
+        Ok(pem) => Ok(TokenKey::from_pem(&pem)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let key = TokenKey::generate()?;
+            write_private(&path, key.pem()).map_err(at(&path))?;
+            Ok(key)
+        }
+        Err(error) => Err(at(&path)(error)),
+    }
+}
+
 /// The certificate authority kept in a directory (`ca.crt`, `ca.key`), made at the first start.
 ///
 /// # Errors
 /// The directory or a file cannot be used, or what is there is damaged.
 pub fn authority_in(directory: &Path, clock: &SharedClock) -> Result<Authority, EndpointError> {
     make_private_directory(directory)?;
-    let (certificate, key) = (directory.join("ca.crt"), directory.join("ca.key"));
+    let (certificate, key) = (authority_certificate(directory), directory.join("ca.key"));
     let read = |path: &Path| match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(path)(error)),
     };
-    if let (Some(certificate), Some(key)) = (read(&certificate)?, read(&key)?) {
-        return Ok(Authority::from_pem(&certificate, &key)?);
+    match (read(&certificate)?, read(&key)?) {
+        (Some(certificate), Some(key)) => return Ok(Authority::from_pem(&certificate, &key)?),
+        // Whoever trusts it would not trust another one.
+        (Some(_), None) => return Err(EndpointError::KeyMissing { path: key }),
+        // The key is written first: a start that was interrupted left it alone.
+        (None, _) => {}
     }
     let authority = Authority::generate(clock.now())?;
     write_private(&key, authority.key()).map_err(at(&key))?;
@@ -149,17 +194,17 @@ pub fn authority_in(directory: &Path, clock: &SharedClock) -> Result<Authority, 
     Ok(authority)
 }
 
+/// The certificate of the authority that is, or would be, kept in a directory.
+pub fn authority_certificate(directory: &Path) -> PathBuf {
+    directory.join("ca.crt")
+}
+
 /// Creates a directory, readable by its owner only; one that exists is left as it is.
 ///
 /// # Errors
 /// It cannot be created.
 pub fn make_private_directory(directory: &Path) -> Result<(), EndpointError> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(at(directory))
+    make_directory(directory).map_err(at(directory))
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> EndpointError {
@@ -187,6 +232,73 @@ mod tests {
             .await
             .unwrap();
         Client::try_from(config).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_guarded_server_keeps_its_keys_and_its_log() {
+        use k8s_openapi::api::{
+            authentication::v1::{TokenRequest, TokenRequestSpec, TokenReview, TokenReviewSpec},
+            core::v1::ServiceAccount,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let clock: SharedClock = Arc::new(SystemClock);
+        let authority = Arc::new(authority_in(directory.path(), &clock).unwrap());
+        let server = guarded(directory.path(), authority.clone()).unwrap().build();
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(Client::new(server.service(), "default"), "default");
+        let account = serde_json::from_value(serde_json::json!({"metadata": {"name": "web"}})).unwrap();
+        accounts.create(&Default::default(), &account).await.unwrap();
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec::default()),
+            ..TokenRequest::default()
+        };
+        let token = accounts
+            .create_token_request("web", &Default::default(), &request)
+            .await
+            .unwrap()
+            .status
+            .unwrap()
+            .token
+            .unwrap();
+        let somebody = Client::new(
+            server.service_as(Some(Identity::new("jane", ["people"]))),
+            "default",
+        );
+        let namespaces: Api<Namespace> = Api::all(somebody);
+        assert!(namespaces.list(&Default::default()).await.is_err());
+        drop((server, accounts, namespaces));
+
+        let again = guarded(directory.path(), authority).unwrap().build();
+        let reviews: Api<TokenReview> = Api::all(Client::new(again.service(), "default"));
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token,
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let status = reviews
+            .create(&Default::default(), &review)
+            .await
+            .unwrap()
+            .status
+            .unwrap();
+        let error = status.error.unwrap();
+        assert!(
+            error.contains("default/web"),
+            "the key is the same, the account is gone: {error}"
+        );
+        let log = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.len(), 3, "{log}");
+        assert!(lines[2].contains("\"jane\"") && lines[2].contains("403"), "{log}");
+        for file in ["sa.key", "audit.log", "ca.key"] {
+            let mode = std::fs::metadata(directory.path().join(file))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600, "{file}");
+        }
     }
 
     #[tokio::test]

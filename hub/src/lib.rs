@@ -15,6 +15,7 @@ pub mod metrics;
 pub mod placement;
 pub mod plan;
 pub mod render;
+pub mod restored;
 pub mod run;
 pub mod simulate;
 pub mod tenancy;

@@ -4,6 +4,7 @@ use crate::{
     action::{Egress, Executor, Runner},
     application::{self, ApplicationOptions},
     cluster::{self, ClusterOptions},
+    restored,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -85,7 +86,14 @@ pub async fn run(
         None => return Ok(()),
         Some(installed) => installed?,
     }
+    let Some(epoch) = shutdown
+        .run_until_cancelled(restored::until_confirmed(&client))
+        .await
+    else {
+        return Ok(());
+    };
     let mut options = options;
+    options.application.epoch_above = epoch;
     if options.application.executor.is_none() {
         let runner = Runner::new(client.clone(), options.egress, clock.clone());
         options.application.executor = Some(Arc::new(runner) as Arc<dyn Executor>);

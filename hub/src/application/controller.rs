@@ -54,6 +54,8 @@ pub struct ApplicationOptions {
     pub executor: Option<Arc<dyn Executor>>,
     /// What Applications may contain.
     pub tenancy: Tenancy,
+    /// The hub's epoch is above this, whatever is stored: what a restored hub was confirmed with.
+    pub epoch_above: i64,
 }
 
 impl std::fmt::Debug for ApplicationOptions {
@@ -78,6 +80,7 @@ impl Default for ApplicationOptions {
             seed: 0,
             executor: None,
             tenancy: Tenancy::default(),
+            epoch_above: 0,
         }
     }
 }
@@ -154,7 +157,7 @@ async fn work(
     let executor = options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor));
     let hub = Arc::new(Hub {
         client,
-        epoch: cache.highest_epoch().saturating_add(1),
+        epoch: cache.highest_epoch().max(options.epoch_above).saturating_add(1),
         cache,
         clock,
         limits: options.limits,

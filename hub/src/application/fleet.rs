@@ -100,6 +100,14 @@ impl Change {
 }
 
 impl Fleet {
+    /// Why nothing can be known of a cluster now.
+    pub(super) fn unreachable(&self, cluster: &str) -> Option<&str> {
+        match self.members.get(cluster) {
+            Some(member) => member.unreachable.as_deref(),
+            None => Some("the cluster is not registered"),
+        }
+    }
+
     /// Takes a cluster in; `None` if nothing changed that deliveries depend on.
     pub(super) fn put(&mut self, cluster: &Cluster) -> Option<Change> {
         let (name, after) = (cluster.name_any(), Arc::new(Member::of(cluster)));

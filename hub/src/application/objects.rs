@@ -15,7 +15,7 @@ use crate::{
         removal::{self, Removal},
         rollup::roll_up_object,
     },
-    placement::{self, PlacingStep, Previous, StepDecision},
+    placement::{self, PlacingStep, Previous},
     workflow::{self, ClusterEvidence, Evidence, Reach, StepEvidence, StepObject},
 };
 use follow::follow;
@@ -23,7 +23,6 @@ use roundhouse_api::{
     application::{ClusterVerb, ObjectDelivery, StepStatus, WorkflowStatus},
     bundle::Deletion,
     decision::DecisionSpec,
-    names::BUNDLE_FINALIZER,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
 use std::collections::BTreeMap;
@@ -102,17 +101,14 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
             (None, _) => all.surplus.extend(held.values().flatten().map(key_of)),
         }
     }
-    let over = all.observed.values().flat_map(BTreeMap::values).flatten();
-    let over = over.filter_map(|bundle| {
+    let over = all.bundles().filter_map(|bundle| {
         let deletion = bundle
             .spec
             .deletion
             .as_ref()
             .filter(|deletion| deletion.step().is_some())?;
         let released = removal::next(bundle, Some(deletion)) == Removal::Release;
-        // One that somebody else still keeps has been released.
-        let ours = bundle.finalizers.iter().any(|name| name == BUNDLE_FINALIZER);
-        (released && ours && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
+        (released && !is_awaited(bundle, known.workflow)).then(|| (bundle.clone(), deletion.clone()))
     });
     let over: Vec<_> = over.collect();
     all.due.extend(over);
@@ -135,10 +131,7 @@ fn key_of(bundle: &Observed) -> (String, String) {
 fn stand(known: &Known<'_>, held: &BTreeMap<String, Vec<Observed>>) -> Vec<ClusterEvidence> {
     let fleet = known.cache.fleet();
     let each = held.iter().map(|(cluster, held)| {
-        let unreachable = match fleet.members.get(cluster) {
-            Some(member) => member.unreachable.as_deref(),
-            None => Some("the cluster is not registered"),
-        };
+        let unreachable = fleet.unreachable(cluster);
         let left = held.iter().all(|bundle| bundle.deleting);
         (!left).then(|| held_evidence(cluster, held, unreachable))
     });
@@ -161,7 +154,7 @@ fn sum(known: &Known<'_>, step: &StepObject<'_>, clusters: &[ClusterEvidence]) -
 /// Whether a step at work still needs what the agent reported on a Bundle: that the object is gone. Without it nobody would
 /// know, were the hub to end before the step does. Another step that noted the cluster when it started may need it too.
 pub(super) fn is_awaited(bundle: &Observed, workflow: Option<&WorkflowStatus>) -> bool {
-    let step = bundle.spec.deletion.as_ref().and_then(Deletion::step);
+    let step = bundle.taken_by();
     let run = workflow.filter(|workflow| !workflow.finished);
     run.zip(step).is_some_and(|(run, step)| {
         let awaits = |state: &StepStatus| state.name == step || state.clusters.contains(&bundle.cluster);
@@ -170,12 +163,22 @@ pub(super) fn is_awaited(bundle: &Observed, workflow: Option<&WorkflowStatus>) -
     })
 }
 
+/// The clusters that placement chooses for an object.
+struct Chosen {
+    /// Sorted.
+    clusters: Vec<String>,
+    /// Whether every rule matched a cluster.
+    satisfied: bool,
+    /// Why not, and what else is worth knowing.
+    reasons: Vec<String>,
+}
+
 /// The clusters of a rule, as placement chooses them: `held` have the object.
 fn choose<'c>(
     known: &Known<'_>,
     (name, spec): (&str, &PlacementSpec),
     held: impl Iterator<Item = &'c String>,
-) -> StepDecision {
+) -> Chosen {
     let delivery = known.delivery;
     let before = DecisionSpec {
         step: name.to_owned(),
@@ -190,11 +193,16 @@ fn choose<'c>(
         previous: &Previous::from_decisions([&before]),
         now: known.now,
     });
-    chosen.into_iter().next().unwrap_or_default()
+    let chosen = chosen.into_iter().next().unwrap_or_default();
+    Chosen {
+        clusters: chosen.clusters.iter().map(ToString::to_string).collect(),
+        satisfied: chosen.satisfied,
+        reasons: chosen.reasons,
+    }
 }
 
 /// The clusters that a rule names, whatever their taints keep away, and those out of reach too.
-fn named(known: &Known<'_>, step: &str, placement: &PlacementSpec) -> StepDecision {
+fn named(known: &Known<'_>, step: &str, placement: &PlacementSpec) -> Chosen {
     let everything = Toleration {
         operator: Some(TolerationOperator::Exists),
         ..Toleration::default()

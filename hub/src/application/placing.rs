@@ -177,7 +177,8 @@ pub(super) fn place(request: &Request<'_>) -> Vec<StepDecision> {
             .extend(without_target(&step.spec.overrides, manifests));
         if let Some(patches) = request.patches.get(step.name) {
             let before = step.spec.overrides.len();
-            let made = patching::overrides(rendered, patches, &decision.clusters, before);
+            let clusters: Vec<String> = decision.clusters.iter().map(ToString::to_string).collect();
+            let made = patching::overrides(rendered, patches, &clusters, before);
             decision.overrides.extend(made);
         }
     }

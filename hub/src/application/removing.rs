@@ -207,13 +207,10 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
 pub(super) fn waiting(observed: &BTreeMap<String, Vec<Observed>>, fleet: &Fleet) -> String {
     const MAX_NAMED: usize = 5;
     let named = observed.keys().take(MAX_NAMED).map(|cluster| {
-        let why = match fleet.members.get(cluster) {
-            Some(member) => member.unreachable.clone(),
-            None => Some("the cluster is not registered".to_owned()),
-        };
+        let why = fleet.unreachable(cluster);
         format!(
             "{cluster} ({})",
-            why.as_deref().unwrap_or("its agent is removing the objects")
+            why.unwrap_or("its agent is removing the objects")
         )
     });
     let named = named.collect::<Vec<_>>().join(", ");

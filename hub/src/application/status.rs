@@ -35,10 +35,7 @@ pub(super) fn evidence_by_cluster(
 ) -> BTreeMap<String, Result<ClusterEvidence, String>> {
     let judge = |(cluster, target): (&String, &Target)| {
         let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
-        let unreachable = match fleet.members.get(cluster) {
-            Some(member) => member.unreachable.as_deref(),
-            None => Some("the cluster is not registered"),
-        };
+        let unreachable = fleet.unreachable(cluster);
         let evidence = match target {
             Target::Nothing => return None,
             Target::Refused(refusal) => Err(format!("cluster {cluster}: {refusal}")),

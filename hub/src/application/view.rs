@@ -149,10 +149,7 @@ pub(super) fn view(known: &Known<'_>) -> View {
         let mut placed = placed;
         let waves = waves(&placed);
         if !waves.is_empty() {
-            let unreachable = |cluster: &str| {
-                let member = fleet.members.get(cluster);
-                member.is_none_or(|member| member.unreachable.is_some())
-            };
+            let unreachable = |cluster: &str| fleet.unreachable(cluster).is_some();
             hold_back(&mut plan, &waves, &observed, &clusters, unreachable);
             clusters = status::evidence_by_cluster(&plan, &observed, &fleet);
         }

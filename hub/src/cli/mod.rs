@@ -5,6 +5,7 @@
 mod age;
 mod apiserver;
 mod apply;
+mod backup;
 mod clusters;
 mod columns;
 mod control;
@@ -27,6 +28,7 @@ mod merge;
 mod plan;
 mod proposals;
 mod reshape;
+mod restore;
 mod serve;
 mod signal;
 mod snapshot;
@@ -81,6 +83,8 @@ enum Verb {
     Uncordon(cordon::UncordonArgs),
     Taint(taint::Args),
     Label(label::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Version(version::Args),
 }
 
@@ -173,6 +177,8 @@ impl Verb {
             Verb::Uncordon(args) => block_on(cordon::uncordon(args)),
             Verb::Taint(args) => block_on(taint::run(args)),
             Verb::Label(args) => block_on(label::run(args)),
+            Verb::Backup(args) => backup::run(&args),
+            Verb::Restore(args) => block_on(restore::run(args)),
             Verb::Version(args) => version::run(&args),
         }
     }

@@ -3,7 +3,7 @@
 use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
-    bundle::{Bundle, BundleSpec, BundleStatus, ManifestConfig, UpdateStrategyType},
+    bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, UpdateStrategyType},
     names::{label, step_of_bundle},
 };
 use std::collections::BTreeMap;
@@ -84,6 +84,11 @@ impl Observed {
     pub fn carried_step(&self) -> Option<&str> {
         self.spec.application_ref.as_ref()?;
         step_of_bundle(&self.name)
+    }
+
+    /// The step that takes away what it carries, if one does.
+    pub fn taken_by(&self) -> Option<&str> {
+        self.spec.deletion.as_ref().and_then(Deletion::step)
     }
 
     /// Whether its objects are only looked at: then a cluster loses nothing with it.

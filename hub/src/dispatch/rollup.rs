@@ -77,25 +77,30 @@ fn beyond(count: usize, most: usize) -> Option<u32> {
     (more > 0).then(|| u32::try_from(more).unwrap_or(u32::MAX))
 }
 
-/// The first [`MAX_REGIONS`], the others summed up behind them, and how many those are.
-fn bounded_regions(mut regions: Vec<RegionDelivery>) -> (Vec<RegionDelivery>, Option<u32>) {
-    let omitted = beyond(regions.len(), MAX_REGIONS);
+/// The first `most` regions, the rest summed up behind them into `others`, and how many those are.
+fn bounded_regions<R>(
+    mut regions: Vec<R>,
+    most: usize,
+    mut others: R,
+    add: impl Fn(&mut R, R),
+) -> (Vec<R>, Option<u32>) {
+    let omitted = beyond(regions.len(), most);
     if omitted.is_some() {
-        let mut others = RegionDelivery {
-            region: OTHER_REGIONS.to_owned(),
-            ..RegionDelivery::default()
-        };
-        for region in regions.drain(MAX_REGIONS..) {
-            others.clusters += region.clusters;
-            others.ready += region.ready;
-            others.failed += region.failed;
-            others.unreachable += region.unreachable;
-            others.replicas += region.replicas;
-            others.replicas_ready += region.replicas_ready;
+        for region in regions.drain(most..) {
+            add(&mut others, region);
         }
         regions.push(others);
     }
     (regions, omitted)
+}
+
+/// A cluster that is not ready.
+fn late_of(evidence: &ClusterEvidence) -> ClusterDelivery {
+    ClusterDelivery {
+        cluster: evidence.cluster.clone(),
+        phase: evidence.state.as_str().to_owned(),
+        message: evidence.message.clone(),
+    }
 }
 
 /// Sums the members up.
@@ -117,16 +122,11 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
             ClusterState::Unreachable => region.unreachable += 1,
             _ => {}
         }
-        let cluster = member.evidence.cluster.clone();
         if member.evidence.state != ClusterState::Ready {
-            late.push(ClusterDelivery {
-                cluster,
-                phase: member.evidence.state.as_str().to_owned(),
-                message: member.evidence.message.clone(),
-            });
+            late.push(late_of(&member.evidence));
         } else if let Some((reason, message)) = member.trouble.clone() {
             degraded.push(ClusterDelivery {
-                cluster,
+                cluster: member.evidence.cluster.clone(),
                 phase: reason,
                 message,
             });
@@ -140,7 +140,19 @@ pub fn roll_up(members: &[Member], unplaced: Unplaced) -> Delivery {
     let mut reasons = unplaced.reasons;
     let unplaced_omitted = beyond(reasons.len(), MAX_REASONS);
     reasons.truncate(MAX_REASONS);
-    let (regions, regions_omitted) = bounded_regions(regions.into_values().collect());
+    let others = RegionDelivery {
+        region: OTHER_REGIONS.to_owned(),
+        ..RegionDelivery::default()
+    };
+    let regions = regions.into_values().collect();
+    let (regions, regions_omitted) = bounded_regions(regions, MAX_REGIONS, others, |others, region| {
+        others.clusters += region.clusters;
+        others.ready += region.ready;
+        others.failed += region.failed;
+        others.unreachable += region.unreachable;
+        others.replicas += region.replicas;
+        others.replicas_ready += region.replicas_ready;
+    });
     Delivery {
         clusters_ready: format!("{ready_clusters}/{}", members.len()),
         replicas_ready: format!("{ready}/{placed}"),
@@ -181,28 +193,21 @@ pub fn roll_up_object(
             ClusterState::Unreachable => region.unreachable += 1,
             _ => {}
         }
-        late.push(ClusterDelivery {
-            cluster: evidence.cluster.clone(),
-            phase: evidence.state.as_str().to_owned(),
-            message: evidence.message.clone(),
-        });
+        late.push(late_of(evidence));
     }
     let (not_ready, omitted) = bounded(late, MAX_OBJECT_CLUSTERS);
-    let mut regions: Vec<ObjectRegion> = regions.into_values().collect();
-    let regions_omitted = beyond(regions.len(), MAX_OBJECT_REGIONS);
-    if regions_omitted.is_some() {
-        let mut others = ObjectRegion {
-            region: OTHER_REGIONS.to_owned(),
-            ..ObjectRegion::default()
-        };
-        for region in regions.drain(MAX_OBJECT_REGIONS..) {
+    let others = ObjectRegion {
+        region: OTHER_REGIONS.to_owned(),
+        ..ObjectRegion::default()
+    };
+    let regions = regions.into_values().collect();
+    let (regions, regions_omitted) =
+        bounded_regions(regions, MAX_OBJECT_REGIONS, others, |others, region| {
             others.clusters += region.clusters;
             others.ready += region.ready;
             others.failed += region.failed;
             others.unreachable += region.unreachable;
-        }
-        regions.push(others);
-    }
+        });
     ObjectDelivery {
         step: step.to_owned(),
         type_: type_.to_owned(),

@@ -116,9 +116,9 @@ fn of_rule(
     let total = total.cloned().unwrap_or_default();
     let rows = workload.clusters.iter().filter(|row| row.rule == name);
     let rows = rows.map(|row| RowArithmetic {
-        cluster: row.name.clone(),
+        cluster: row.name.to_string(),
         weight: weight(setting, decision, (name, rule), &row.name),
-        quota: row.quota.clone(),
+        quota: row.quota.as_ref().map(ToString::to_string),
         replicas: row.replicas,
         bound: row
             .bound

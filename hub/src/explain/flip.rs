@@ -353,7 +353,7 @@ fn consequence(before: &[StepDecision], after: &[StepDecision], cluster: &str) -
     let members = |decisions: &[StepDecision]| -> std::collections::BTreeSet<String> {
         decisions
             .iter()
-            .flat_map(|decision| decision.clusters.iter().cloned())
+            .flat_map(|decision| decision.clusters.iter().map(ToString::to_string))
             .collect()
     };
     Consequence {

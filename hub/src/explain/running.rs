@@ -10,13 +10,15 @@ use std::collections::BTreeMap;
 /// of a duplicate rule, whichever is more; of several steps the last.
 pub(super) fn running(decisions: &[StepDecision]) -> BTreeMap<String, u64> {
     let nothing = BTreeMap::new();
-    let layers = decisions.iter().map(|decision| Layer {
+    let names = |decision: &StepDecision| decision.clusters.iter().map(ToString::to_string).collect();
+    let members: Vec<Vec<String>> = decisions.iter().map(names).collect();
+    let layers = decisions.iter().zip(&members).map(|(decision, members)| Layer {
         step: &decision.step,
         reached: true,
         revision: "",
         components: &[],
         workloads: &decision.workloads,
-        clusters: &decision.clusters,
+        clusters: members,
         overrides: &[],
         cluster_labels: &nothing,
         waiting: &[],

@@ -139,7 +139,11 @@ impl InForce {
             decision: StepDecision {
                 step: decision.step.clone(),
                 workloads: decision.workloads.clone(),
-                clusters: decision.clusters.clone(),
+                clusters: decision
+                    .clusters
+                    .iter()
+                    .map(|name| name.as_str().into())
+                    .collect(),
                 chosen: decision.chosen.clone(),
                 excluded: decision.excluded.clone(),
                 satisfied: decision.satisfied,

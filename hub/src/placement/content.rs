@@ -20,7 +20,7 @@ impl StepDecision {
             unplaced: sum(|w| w.unplaced.iter().map(|u| u.count).sum()),
             cluster_count: u32::try_from(self.clusters.len()).unwrap_or(u32::MAX),
             workloads: self.workloads.clone(),
-            clusters: self.clusters.clone(),
+            clusters: self.clusters.iter().map(ToString::to_string).collect(),
             chosen: self.chosen.clone(),
             excluded: self.excluded.clone(),
             frozen_weights: self.frozen_weights.clone(),

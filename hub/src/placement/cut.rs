@@ -25,62 +25,83 @@ pub(super) struct Note {
 
 /// The notes on a finished division.
 pub(super) fn notes(parties: &[Party], seats: &[u32], unplaced: u32) -> Vec<Note> {
-    let weighty = || {
-        parties
-            .iter()
-            .enumerate()
-            .zip(seats)
-            .filter(|((_, p), _)| p.weight > 0)
-    };
-    // The last claim that was served and the first that was not.
-    let last = weighty()
-        .filter(|((_, p), s)| **s > p.low())
-        .map(|((i, p), s)| p.claim(i, s - 1))
-        .max();
-    let first = weighty()
-        .filter(|((_, p), s)| **s < p.max)
-        .map(|((i, p), s)| p.claim(i, *s))
-        .min();
+    let cut = Cut::new(parties, seats, unplaced);
+    let parties = parties.iter().enumerate().zip(seats);
     parties
-        .iter()
-        .enumerate()
-        .zip(seats)
-        .map(|((index, party), seats)| note(party, index, *seats, unplaced, last.as_ref(), first.as_ref()))
+        .map(|((index, party), seats)| match party.weight {
+            0 => Note::default(),
+            _ => Note {
+                bound: cut.bound(party, index, *seats),
+                tie: cut.tie(party, index, *seats),
+            },
+        })
         .collect()
 }
 
-fn note(
-    party: &Party,
-    index: usize,
-    seats: u32,
+/// Where a division ends.
+struct Cut {
+    /// The last claim that was served.
+    last: Option<Claim>,
+    /// The first that was not.
+    first: Option<Claim>,
+    /// Both, if they are of one size.
+    tied: Option<(Claim, Claim)>,
     unplaced: u32,
-    last: Option<&Claim>,
-    first: Option<&Claim>,
-) -> Note {
-    if party.weight == 0 {
-        return Note::default();
+}
+
+impl Cut {
+    fn new(parties: &[Party], seats: &[u32], unplaced: u32) -> Self {
+        let (mut last, mut first): (Option<Claim>, Option<Claim>) = (None, None);
+        for (index, (party, seats)) in parties.iter().zip(seats).enumerate() {
+            if party.weight > 0 && *seats > party.low() {
+                let served = party.claim(index, seats - 1);
+                if last.is_none_or(|last| served > last) {
+                    last = Some(served);
+                }
+            }
+            if party.weight > 0 && *seats < party.max {
+                let open = party.claim(index, *seats);
+                if first.is_none_or(|first| open < first) {
+                    first = Some(open);
+                }
+            }
+        }
+        let both = last.zip(first);
+        Cut {
+            last,
+            first,
+            tied: both.filter(|(last, first)| last.by_size(first).is_eq()),
+            unplaced,
+        }
     }
-    let won = (seats > party.low()).then(|| party.claim(index, seats.saturating_sub(1)));
-    let lost = (seats < party.max).then(|| party.claim(index, seats));
-    let tie = last
-        .zip(first)
-        .filter(|(last, first)| last.by_size(first).is_eq());
-    let tie = tie.and_then(|(last, first)| {
-        let winner = won.as_ref().filter(|claim| claim.by_size(first).is_eq());
-        let loser = lost.as_ref().filter(|claim| claim.by_size(last).is_eq());
-        winner
-            .map(|claim| claim.by_tie(first).1)
-            .or_else(|| loser.map(|claim| last.by_tie(claim).1))
-    });
-    let wants_more = unplaced > 0 || last.is_some_and(|last| party.claim(index, seats).by_size(last).is_lt());
-    let held_up =
-        seats > 0 && first.is_some_and(|first| first.by_size(&party.claim(index, seats - 1)).is_lt());
-    let bound = if seats == party.max && wants_more {
-        Some(Bound::Max)
-    } else if won.is_none() && held_up {
-        Some(Bound::Min)
-    } else {
-        None
-    };
-    Note { bound, tie }
+
+    /// What settled the tie for the last seat, if the party took part in it.
+    fn tie(&self, party: &Party, index: usize, seats: u32) -> Option<Tie> {
+        let (last, first) = self.tied.as_ref()?;
+        let won = (seats > party.low()).then(|| party.claim(index, seats - 1));
+        if let Some(won) = won.filter(|won| won.by_size(first).is_eq()) {
+            return Some(won.by_tie(first).1);
+        }
+        let lost = (seats < party.max).then(|| party.claim(index, seats));
+        let lost = lost.filter(|lost| lost.by_size(last).is_eq());
+        lost.map(|lost| last.by_tie(&lost).1)
+    }
+
+    fn bound(&self, party: &Party, index: usize, seats: u32) -> Option<Bound> {
+        let wants_more = || {
+            let last = self.last.as_ref();
+            self.unplaced > 0 || last.is_some_and(|last| party.claim(index, seats).by_size(last).is_lt())
+        };
+        let held_up = || {
+            let first = self.first.as_ref();
+            first.is_some_and(|first| first.by_size(&party.claim(index, seats - 1)).is_lt())
+        };
+        if seats == party.max && wants_more() {
+            Some(Bound::Max)
+        } else if seats > 0 && seats <= party.low() && held_up() {
+            Some(Bound::Min)
+        } else {
+            None
+        }
+    }
 }

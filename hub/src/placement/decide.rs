@@ -2,27 +2,25 @@
 
 use super::{
     PlacingStep, Request, StepDecision, Workload,
-    eligible::{RuleClusters, Selection, select},
+    draft::{Draft, rule_total, usable},
+    eligible::{Selection, select},
     fleet::Fleet,
     history::History,
     labels::ClusterSet,
     membership::{members, noted},
     overrides,
     previous::DIVIDED_ONCE,
-    reasons::{self, Reasons},
+    reasons,
     room::Room,
-    rule::{Row, RuleDivision, RuleInput, divide_rule},
-    ties::{Tie, stable_hash},
+    rule::{RuleDivision, RuleInput, divide_rule},
+    ties::stable_hash,
     totals::{Claimant, Total, Totals, totals},
 };
 use roundhouse_api::{
-    decision::{Assignment, RuleTotal, Unplaced, WorkloadDecision},
+    decision::{RuleTotal, Unplaced, WorkloadDecision},
     placement::{Remainder, Rule},
 };
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A rule in the order of all placing steps.
 pub(super) struct Placing<'a> {
@@ -93,29 +91,6 @@ fn rules<'a>(steps: &[PlacingStep<'a>]) -> Vec<Placing<'a>> {
         })
     };
     steps.iter().enumerate().flat_map(of_step).collect()
-}
-
-/// A decision that is being made.
-struct Draft {
-    workloads: Vec<WorkloadDecision>,
-    placed: ClusterSet,
-    satisfied: bool,
-    reasons: Reasons,
-}
-
-impl Draft {
-    fn new(step: &PlacingStep<'_>, fleet: &Fleet<'_>) -> Self {
-        let mut reasons = Reasons::default();
-        if step.spec.placement.is_empty() {
-            reasons.no_rules(step.name);
-        }
-        Draft {
-            workloads: Vec::new(),
-            placed: ClusterSet::none(fleet.len()),
-            satisfied: !step.spec.placement.is_empty(),
-            reasons,
-        }
-    }
 }
 
 struct Engine<'a> {
@@ -455,7 +430,11 @@ impl<'a> Engine<'a> {
                     step: step.name.to_owned(),
                     chosen,
                     workloads: draft.workloads,
-                    clusters: members.iter().map(|c| self.fleet.name(c).to_owned()).collect(),
+                    clusters: members
+                        .list()
+                        .into_iter()
+                        .map(|c| self.fleet.shared_name(c))
+                        .collect(),
                     excluded: selection.exclusions(),
                     satisfied: draft.satisfied && overridden.errors.is_empty(),
                     reasons: draft.reasons.into_lines(),
@@ -466,163 +445,6 @@ impl<'a> Engine<'a> {
                 }
             })
             .collect()
-    }
-}
-
-impl Draft {
-    /// Enters what was divided before and stands, for a Job (`once`) or while a run lasts. What a cluster had that the
-    /// rules may no longer use is unplaced.
-    fn keep(&mut self, before: &WorkloadDecision, once: bool, selection: &Selection, fleet: &Fleet<'_>) {
-        let mut decision = before.clone();
-        // What it lost before counts on.
-        let mut lost: BTreeMap<String, u32> = BTreeMap::new();
-        decision.unplaced.retain(
-            |unplaced| match (&unplaced.rule, unplaced.reason == DIVIDED_ONCE) {
-                (Some(rule), true) => {
-                    let sum = lost.entry(rule.clone()).or_default();
-                    *sum = sum.saturating_add(unplaced.count);
-                    false
-                }
-                _ => true,
-            },
-        );
-        let mut gone = 0u32;
-        decision.clusters.retain_mut(|row| {
-            row.previous = Some(row.replicas);
-            row.tie = None;
-            let Some(cluster) = usable(&row.name, selection, fleet) else {
-                if !row.duplicate && row.replicas > 0 {
-                    let sum = lost.entry(row.rule.clone()).or_default();
-                    *sum = sum.saturating_add(row.replicas);
-                    gone = gone.saturating_add(row.replicas);
-                }
-                return false;
-            };
-            if row.replicas > 0 {
-                self.placed.insert(cluster);
-            }
-            true
-        });
-        // Stable: rules of one name, which validation refuses, stay in their order.
-        decision
-            .clusters
-            .sort_by(|a, b| (&a.name, &a.rule).cmp(&(&b.name, &b.rule)));
-        decision.placed = decision.placed.saturating_sub(gone);
-        self.satisfied &= reasons::of_kept_full(&mut self.reasons, &decision);
-        let of_rule = |total: &&RuleTotal| total.rule.is_some() && total.total < total.seats;
-        for total in decision.rules.iter().filter(of_rule) {
-            reasons::of_taken(&mut self.reasons, &decision, total, once);
-        }
-        for unplaced in decision
-            .unplaced
-            .iter()
-            .filter(|unplaced| unplaced.rule.is_some())
-        {
-            reasons::of_kept(&mut self.reasons, &decision, unplaced, once);
-        }
-        for (rule, count) in lost {
-            reasons::of_lost(&mut self.reasons, &decision, &rule, count, once);
-            decision.unplaced.push(Unplaced {
-                rule: Some(rule),
-                count,
-                reason: DIVIDED_ONCE.to_owned(),
-            });
-        }
-        self.satisfied &= decision.unplaced.iter().all(|unplaced| unplaced.rule.is_none());
-        self.workloads.push(decision);
-    }
-
-    /// Enters what a rule's clusters get.
-    fn add(
-        &mut self,
-        workload: &Workload,
-        placing: &Placing<'_>,
-        total: &Total,
-        division: &RuleDivision,
-        clusters: &RuleClusters,
-        fleet: &Fleet<'_>,
-    ) {
-        let duplicate = placing.rule.replicas.is_none();
-        reasons::of_division(&mut self.reasons, workload, placing, total, division, fleet);
-        let lacks_capacity = division.rows.iter().any(|row| row.bound == Some("Capacity"));
-        let Some(decision) = self.workloads.last_mut() else {
-            return;
-        };
-        let shown = if duplicate {
-            Total {
-                total: workload.replicas,
-                ..Total::default()
-            }
-        } else {
-            *total
-        };
-        decision.rules.push(rule_total(
-            Some(&placing.name),
-            placing.rule.replicas.map(|s| s.to_string()),
-            &shown,
-        ));
-        if duplicate {
-            self.satisfied &= !lacks_capacity;
-        } else {
-            let placed: u64 = division.rows.iter().map(|row| u64::from(row.replicas)).sum();
-            decision.placed = decision
-                .placed
-                .saturating_add(u32::try_from(placed).unwrap_or(u32::MAX));
-            if division.unplaced > 0 {
-                self.satisfied = false;
-                decision.unplaced.push(Unplaced {
-                    rule: Some(placing.name.clone()),
-                    count: u32::try_from(division.unplaced).unwrap_or(u32::MAX),
-                    reason: reasons::unplaced_code(division, clusters).to_owned(),
-                });
-            }
-        }
-        let placed = division.rows.iter().filter(|row| row.replicas > 0);
-        placed.for_each(|row| self.placed.insert(row.cluster));
-    }
-
-    /// Enters the rows of all rules, which ascend by cluster each, sorted by cluster and rule name.
-    fn enter(&mut self, names: &[&str], divisions: Vec<RuleDivision>, fleet: &Fleet<'_>) {
-        let Some(decision) = self.workloads.last_mut() else {
-            return;
-        };
-        let mut rules: Vec<_> = names.iter().zip(divisions).collect();
-        // Stable: rules of one name, which validation refuses, stay in their order.
-        rules.sort_by_key(|(name, _)| **name);
-        let mut order = Vec::with_capacity(rules.iter().map(|(_, division)| division.rows.len()).sum());
-        for (rank, (_, division)) in rules.iter().enumerate() {
-            order.extend(division.rows.iter().map(|row| (row.cluster, rank)));
-        }
-        // Merges what ascends already.
-        order.sort();
-        let mut rules: Vec<_> = rules
-            .into_iter()
-            .map(|(name, division)| (*name, division.duplicate, division.rows.into_iter()))
-            .collect();
-        let row = |(cluster, rank): (usize, usize)| {
-            let (rule, duplicate, rows) = rules.get_mut(rank)?;
-            let Row {
-                replicas,
-                quota,
-                bound,
-                previous,
-                tie,
-                ..
-            } = rows.next()?;
-            Some(Assignment {
-                name: fleet.name(cluster).to_owned(),
-                rule: (*rule).to_owned(),
-                replicas,
-                quota,
-                bound: bound.map(Cow::Borrowed),
-                previous,
-                tie: tie.map(Cow::Borrowed),
-                duplicate: *duplicate,
-                before: None,
-            })
-        };
-        decision.clusters.reserve_exact(order.len());
-        decision.clusters.extend(order.into_iter().filter_map(row));
     }
 }
 
@@ -642,15 +464,6 @@ fn end(decision: &WorkloadDecision) -> u32 {
     ends.max().unwrap_or(0)
 }
 
-/// The cluster of this name, if a rule may use it.
-fn usable(name: &str, selection: &Selection, fleet: &Fleet<'_>) -> Option<usize> {
-    let cluster = fleet.find(name)?;
-    let mut rules = selection.rules.iter();
-    rules
-        .any(|rule| rule.clusters.binary_search(&cluster).is_ok())
-        .then_some(cluster)
-}
-
 /// What a step that is divided already claims of a workload: what it placed, and what its rules could not place.
 fn claimed(decision: &WorkloadDecision) -> u32 {
     let left = decision
@@ -660,15 +473,4 @@ fn claimed(decision: &WorkloadDecision) -> u32 {
     left.fold(decision.placed, |sum, unplaced| {
         sum.saturating_add(unplaced.count)
     })
-}
-
-fn rule_total(rule: Option<&str>, share: Option<String>, total: &Total) -> RuleTotal {
-    RuleTotal {
-        rule: rule.map(str::to_owned),
-        share,
-        quota: total.quota.map(|quota| quota.to_string()),
-        seats: total.seats,
-        total: total.total,
-        tie: total.tie.map(Tie::as_str).map(str::to_owned),
-    }
 }

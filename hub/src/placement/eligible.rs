@@ -242,7 +242,7 @@ fn select_step(
     let rules = step.spec.placement.iter().zip(&matched).enumerate();
     let weighed: Vec<(Vec<usize>, Weights)> = rules
         .map(|(index, (rule, set))| {
-            let clusters: Vec<usize> = set.iter().collect();
+            let clusters = set.list();
             let name = rule.name_or_index(index);
             let weights = weights(request, step, &wording, (&name, rule), &clusters, fleet);
             (clusters, weights)

@@ -5,7 +5,7 @@ use super::{
     labels::{ClusterSet, LabelIndex},
     ties::Seed,
 };
-use roundhouse_api::placement::Rule;
+use roundhouse_api::{placement::Rule, shared::SharedStr};
 use std::{cmp::Ordering, sync::Arc};
 
 /// The clusters of one request. A cluster is its place in the order of names.
@@ -13,6 +13,7 @@ use std::{cmp::Ordering, sync::Arc};
 pub(super) struct Fleet<'a> {
     /// The clusters, sorted by name, each name once.
     pub(super) clusters: &'a [Arc<ClusterFacts>],
+    names: &'a [SharedStr],
     seed: Seed,
     /// Their labels.
     pub(super) index: &'a LabelIndex,
@@ -23,6 +24,7 @@ impl<'a> Fleet<'a> {
     pub(super) fn new(request: &Request<'a>) -> Self {
         Fleet {
             clusters: request.inventory.clusters(),
+            names: request.inventory.names(),
             seed: Seed::of(request.application),
             index: &request.inventory.index,
         }
@@ -35,7 +37,12 @@ impl<'a> Fleet<'a> {
 
     /// The name of a cluster.
     pub(super) fn name(&self, cluster: usize) -> &'a str {
-        self.clusters.get(cluster).map_or("", |facts| &facts.name)
+        self.names.get(cluster).map_or("", SharedStr::as_str)
+    }
+
+    /// The name of a cluster, to be kept.
+    pub(super) fn shared_name(&self, cluster: usize) -> SharedStr {
+        self.names.get(cluster).cloned().unwrap_or_default()
     }
 
     /// The stable hash of a cluster for this application.
@@ -45,20 +52,19 @@ impl<'a> Fleet<'a> {
 
     /// The cluster of a name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
-        self.clusters
-            .binary_search_by(|facts| facts.name.as_str().cmp(name))
-            .ok()
+        self.names.binary_search_by(|held| held.as_str().cmp(name)).ok()
     }
 
     /// The clusters of names, with what is said of each; quickest if the names ascend: each is sought from the one before
     /// on, in growing leaps.
-    pub(super) fn find_all<'n, V>(
+    pub(super) fn find_all<'n, N: AsRef<str> + 'n, V>(
         &self,
-        entries: impl IntoIterator<Item = (&'n String, V)>,
+        entries: impl IntoIterator<Item = (&'n N, V)>,
     ) -> impl Iterator<Item = (usize, V)> {
         let mut from = 0;
-        let mut last: Option<&'n String> = None;
+        let mut last: Option<&'n str> = None;
         entries.into_iter().filter_map(move |(name, value)| {
+            let name = name.as_ref();
             if last.is_some_and(|last| last >= name) {
                 from = 0;
             }
@@ -76,8 +82,8 @@ impl<'a> Fleet<'a> {
     fn seek(&self, mut from: usize, name: &str) -> Result<usize, usize> {
         let mut leap = 1;
         // All before `from` are smaller.
-        while let Some(facts) = self.clusters.get(from + leap - 1) {
-            match facts.name.as_str().cmp(name) {
+        while let Some(held) = self.names.get(from + leap - 1) {
+            match held.as_str().cmp(name) {
                 Ordering::Less => from += leap,
                 Ordering::Equal => return Ok(from + leap - 1),
                 Ordering::Greater => break,
@@ -85,15 +91,15 @@ impl<'a> Fleet<'a> {
             leap *= 2;
         }
         let end = (from + leap - 1).min(self.len());
-        let rest = self.clusters.get(from..end).unwrap_or_default();
-        match rest.binary_search_by(|facts| facts.name.as_str().cmp(name)) {
+        let rest = self.names.get(from..end).unwrap_or_default();
+        match rest.binary_search_by(|held| held.as_str().cmp(name)) {
             Ok(at) => Ok(from + at),
             Err(at) => Err(from + at),
         }
     }
 
     /// The clusters of a list of names.
-    pub(super) fn named<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> ClusterSet {
+    pub(super) fn named<'n, N: AsRef<str> + 'n>(&self, names: impl IntoIterator<Item = &'n N>) -> ClusterSet {
         let names = names.into_iter().map(|name| (name, ()));
         ClusterSet::of(self.len(), self.find_all(names).map(|(cluster, ())| cluster))
     }

@@ -1,7 +1,7 @@
 //! The fleet as placement knows it: sorted by name, with an index of its labels that is kept up to date change by change.
 
 use super::{ClusterFacts, labels::LabelIndex};
-use roundhouse_api::placement::ClusterSelector;
+use roundhouse_api::{placement::ClusterSelector, shared::SharedStr};
 use std::sync::Arc;
 
 /// The fleet, each name once. Built once and brought up to date with [`put`](Inventory::put) and
@@ -9,6 +9,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inventory {
     clusters: Vec<Arc<ClusterFacts>>,
+    /// Their names, which decisions share.
+    names: Vec<SharedStr>,
     pub(super) index: LabelIndex,
 }
 
@@ -30,6 +32,7 @@ impl Inventory {
             Err(place) => {
                 self.index.open(place);
                 self.index.add(place, &facts.labels);
+                self.names.insert(place, facts.name.as_str().into());
                 self.clusters.insert(place, facts);
                 None
             }
@@ -40,6 +43,7 @@ impl Inventory {
     pub fn remove(&mut self, name: &str) -> Option<Arc<ClusterFacts>> {
         let place = self.place(name).ok()?;
         let before = self.clusters.remove(place);
+        self.names.remove(place);
         self.index.take(place, &before.labels);
         self.index.close(place);
         Some(before)
@@ -53,6 +57,11 @@ impl Inventory {
     /// The clusters, sorted by name.
     pub fn clusters(&self) -> &[Arc<ClusterFacts>] {
         &self.clusters
+    }
+
+    /// Their names, sorted.
+    pub(super) fn names(&self) -> &[SharedStr] {
+        &self.names
     }
 
     /// How many clusters there are.
@@ -82,8 +91,7 @@ impl Inventory {
     }
 
     fn place(&self, name: &str) -> Result<usize, usize> {
-        self.clusters
-            .binary_search_by(|facts| facts.name.as_str().cmp(name))
+        self.names.binary_search_by(|held| held.as_str().cmp(name))
     }
 }
 
@@ -94,12 +102,13 @@ impl FromIterator<Arc<ClusterFacts>> for Inventory {
         clusters.reverse();
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
         clusters.dedup_by(|a, b| a.name == b.name);
-        let mut index = LabelIndex::default();
-        for (place, facts) in clusters.iter().enumerate() {
-            index.open(place);
-            index.add(place, &facts.labels);
+        let index = LabelIndex::of(clusters.iter().map(|facts| &facts.labels));
+        let names = clusters.iter().map(|facts| facts.name.as_str().into());
+        Inventory {
+            names: names.collect(),
+            clusters,
+            index,
         }
-        Inventory { clusters, index }
     }
 }
 

@@ -4,7 +4,7 @@
 //! Clusters are numbers here: their place in the fleet, which is sorted by name.
 
 use roundhouse_api::placement::{ClusterSelector, Operator};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 /// A set of clusters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,16 +88,75 @@ impl ClusterSet {
             })
         })
     }
+
+    /// The same as a list.
+    pub(super) fn list(&self) -> Vec<usize> {
+        let mut list = Vec::with_capacity(self.len());
+        for (index, word) in self.words.iter().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                list.push(index * 64 + rest.trailing_zeros() as usize);
+                rest &= rest - 1;
+            }
+        }
+        list
+    }
 }
 
-/// Label key -> value -> the clusters that have it, ascending.
+/// The clusters that have one value of a label.
+#[derive(Debug, Clone, Default)]
+struct Posting {
+    /// Ascending.
+    clusters: Vec<usize>,
+    /// The same as a set, from the first selector that asks for it to the next change.
+    set: OnceLock<ClusterSet>,
+}
+
+impl Posting {
+    /// The list, to be changed.
+    fn change(&mut self) -> &mut Vec<usize> {
+        self.set.take();
+        &mut self.clusters
+    }
+
+    /// Adds the clusters to a set of a fleet of `size`.
+    fn add_to(&self, set: &mut ClusterSet, size: usize) {
+        // A set costs its words, however few clusters are in.
+        if self.clusters.len() < size.div_ceil(64) {
+            self.clusters.iter().for_each(|cluster| set.insert(*cluster));
+        } else {
+            let clusters = || ClusterSet::of(size, self.clusters.iter().copied());
+            set.extend(self.set.get_or_init(clusters));
+        }
+    }
+}
+
+impl PartialEq for Posting {
+    fn eq(&self, other: &Self) -> bool {
+        self.clusters == other.clusters
+    }
+}
+
+/// Label key -> value -> the clusters that have it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct LabelIndex {
     size: usize,
-    keys: BTreeMap<String, BTreeMap<String, Vec<usize>>>,
+    keys: BTreeMap<String, BTreeMap<String, Posting>>,
 }
 
 impl LabelIndex {
+    /// Of a fleet with these labels.
+    pub(super) fn of<'l>(fleet: impl ExactSizeIterator<Item = &'l BTreeMap<String, String>>) -> Self {
+        let mut index = LabelIndex {
+            size: fleet.len(),
+            keys: BTreeMap::new(),
+        };
+        for (cluster, labels) in fleet.enumerate() {
+            index.add(cluster, labels);
+        }
+        index
+    }
+
     /// Makes room for a cluster that comes in at this place: those from there on move up by one.
     pub(super) fn open(&mut self, place: usize) {
         self.size += 1;
@@ -115,7 +174,8 @@ impl LabelIndex {
     }
 
     fn postings(&mut self) -> impl Iterator<Item = &mut Vec<usize>> {
-        self.keys.values_mut().flat_map(BTreeMap::values_mut)
+        let postings = self.keys.values_mut().flat_map(BTreeMap::values_mut);
+        postings.map(Posting::change)
     }
 
     /// Enters the labels of a cluster.
@@ -127,15 +187,13 @@ impl LabelIndex {
             let Some(values) = self.keys.get_mut(key) else {
                 continue;
             };
-            match values.get_mut(value) {
-                None => {
-                    values.insert(value.clone(), vec![cluster]);
-                }
-                Some(list) => {
-                    if let Err(at) = list.binary_search(&cluster) {
-                        list.insert(at, cluster);
-                    }
-                }
+            if !values.contains_key(value) {
+                values.insert(value.clone(), Posting::default());
+            }
+            if let Some(posting) = values.get_mut(value)
+                && let Err(at) = posting.clusters.binary_search(&cluster)
+            {
+                posting.change().insert(at, cluster);
             }
         }
     }
@@ -146,9 +204,9 @@ impl LabelIndex {
             let Some(values) = self.keys.get_mut(key) else {
                 continue;
             };
-            if let Some(list) = values.get_mut(value) {
-                list.retain(|held| *held != cluster);
-                if list.is_empty() {
+            if let Some(posting) = values.get_mut(value) {
+                posting.change().retain(|held| *held != cluster);
+                if posting.clusters.is_empty() {
                     values.remove(value);
                 }
             }
@@ -179,8 +237,8 @@ impl LabelIndex {
     /// The shortest list of clusters that have a label's value which the selector demands; `None` if it demands none.
     pub(super) fn narrowest(&self, selector: &ClusterSelector) -> Option<&[usize]> {
         let having = |(key, value): (&String, &String)| {
-            let clusters = self.keys.get(key).and_then(|values| values.get(value));
-            clusters.map(Vec::as_slice).unwrap_or_default()
+            let posting = self.keys.get(key).and_then(|values| values.get(value));
+            posting.map_or(&[][..], |posting| &posting.clusters)
         };
         let lists = selector.match_labels.iter().map(having);
         lists.min_by_key(|clusters| clusters.len())
@@ -189,26 +247,29 @@ impl LabelIndex {
     /// The values of a label and the clusters that have each, in the order of the values.
     pub(super) fn values(&self, key: &str) -> impl Iterator<Item = (&str, &[usize])> + '_ {
         let values = self.keys.get(key).into_iter().flatten();
-        values.map(|(value, clusters)| (value.as_str(), clusters.as_slice()))
+        values.map(|(value, posting)| (value.as_str(), posting.clusters.as_slice()))
     }
 
     fn having(&self, key: &str, values: &[String]) -> ClusterSet {
         let index = self.keys.get(key);
-        let lists = values
-            .iter()
-            .filter_map(|value| index.and_then(|i| i.get(value.as_str())));
-        ClusterSet::of(self.size, lists.flatten().copied())
+        self.any_of(values.iter().filter_map(|value| index?.get(value.as_str())))
     }
 
     fn having_any(&self, key: &str) -> ClusterSet {
-        let lists = self.keys.get(key).into_iter().flat_map(BTreeMap::values);
-        ClusterSet::of(self.size, lists.flatten().copied())
+        self.any_of(self.keys.get(key).into_iter().flat_map(BTreeMap::values))
+    }
+
+    fn any_of<'p>(&self, postings: impl Iterator<Item = &'p Posting>) -> ClusterSet {
+        let mut set = ClusterSet::none(self.size);
+        postings.for_each(|posting| posting.add_to(&mut set, self.size));
+        set
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placement::{ClusterFacts, Inventory};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -249,6 +310,34 @@ mod tests {
             let scanned: Vec<usize> = (0..fleet.len()).filter(|i| selector.matches(&fleet[*i])).collect();
             prop_assert_eq!(selected.len(), scanned.len());
             prop_assert_eq!(selected.iter().collect::<Vec<_>>(), scanned);
+        }
+
+        /// Also after changes to a fleet that has been asked before each of them, so that sets are there that it must not use.
+        #[test]
+        fn a_changed_index_selects_what_a_scan_selects(
+            selector in selector(),
+            fleet in prop::collection::vec(labels(), 60..140),
+            changes in prop::collection::vec((any::<prop::sample::Index>(), prop::option::of(labels())), 1..12),
+        ) {
+            let selector = ClusterSelector::from_value(&selector).unwrap();
+            let facts = |n: usize, labels: &BTreeMap<String, String>| ClusterFacts {
+                name: format!("c{n:03}"),
+                labels: labels.clone(),
+                ..ClusterFacts::default()
+            };
+            // Names are left between them, before the first and after the last.
+            let mut kept: Inventory = fleet.iter().enumerate().map(|(n, labels)| facts(2 * n + 1, labels)).collect();
+            for (at, labels) in changes {
+                kept.index.select(&selector);
+                let n = at.index(2 * fleet.len() + 1);
+                match labels {
+                    Some(labels) => drop(kept.put(facts(n, &labels))),
+                    None => drop(kept.remove(&facts(n, &BTreeMap::new()).name)),
+                }
+                let matching = kept.clusters().iter().enumerate().filter(|(_, facts)| selector.matches(&facts.labels));
+                let scanned: Vec<usize> = matching.map(|(place, _)| place).collect();
+                prop_assert_eq!(kept.index.select(&selector).list(), scanned);
+            }
         }
     }
 }

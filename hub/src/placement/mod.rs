@@ -16,6 +16,7 @@
 //! | `webster`, `ties`, `cut` | the division itself, the order of equal claims, what it says about itself |
 //! | `previous`, `history`, `membership` | what was decided before, which clusters have a bundle, and which get one |
 //! | `overrides` | which overrides are for which members |
+//! | `decide`, `draft` | the order of all this, and the decision while it is being made |
 //! | `reasons` | what people read |
 //! | `verdict` | the same of one cluster, for those who ask about it |
 //! | `sight` | which changes of a cluster a placement can see at all |
@@ -26,6 +27,7 @@
 mod content;
 mod cut;
 mod decide;
+mod draft;
 mod eligible;
 mod fleet;
 mod fraction;
@@ -65,6 +67,7 @@ use jiff::Timestamp;
 use roundhouse_api::{
     decision::{DecidedOverride, Exclusion, FrozenWeights, OverrideError, WorkloadDecision, WorkloadRef},
     placement::{PlacementSpec, Taint},
+    shared::SharedStr,
 };
 use std::collections::BTreeMap;
 
@@ -134,7 +137,7 @@ pub struct StepDecision {
     /// One entry per workload, in the order of the request.
     pub workloads: Vec<WorkloadDecision>,
     /// Member clusters, sorted.
-    pub clusters: Vec<String>,
+    pub clusters: Vec<SharedStr>,
     /// Clusters that `maxClusters` chose and that are neither members nor in a row of a workload, sorted.
     pub chosen: Vec<String>,
     /// Clusters not chosen, by reason.

@@ -1,7 +1,10 @@
 //! What was decided before, read from earlier decisions.
 
 use super::{StepDecision, Workload};
-use roundhouse_api::decision::{DecisionSpec, FrozenWeights, WorkloadDecision, WorkloadRef};
+use roundhouse_api::{
+    decision::{DecisionSpec, FrozenWeights, WorkloadDecision, WorkloadRef},
+    shared::SharedStr,
+};
 use std::collections::BTreeMap;
 
 /// The kind that is divided once per revision, as far as a decision tells: it names no group.
@@ -121,7 +124,7 @@ impl Previous {
 
     fn add(&mut self, decision: &Past<'_>, names: &[&str]) {
         let step = decision.step;
-        let members = numbered(names, decision.clusters.iter().map(String::as_str));
+        let members = numbered(names, decision.clusters.iter().copied());
         self.members
             .insert(step.to_owned(), ascending(members, |a, b| a == b));
         if !decision.chosen.is_empty() {
@@ -174,7 +177,7 @@ impl Previous {
 struct Past<'a> {
     step: &'a str,
     workloads: &'a [WorkloadDecision],
-    clusters: &'a [String],
+    clusters: Vec<&'a str>,
     chosen: &'a [String],
     frozen: &'a [FrozenWeights],
 }
@@ -184,7 +187,7 @@ impl<'a> From<&'a DecisionSpec> for Past<'a> {
         Past {
             step: &decision.step,
             workloads: &decision.workloads,
-            clusters: &decision.clusters,
+            clusters: decision.clusters.iter().map(String::as_str).collect(),
             chosen: &decision.chosen,
             frozen: &decision.frozen_weights,
         }
@@ -196,7 +199,7 @@ impl<'a> From<&'a StepDecision> for Past<'a> {
         Past {
             step: &decision.step,
             workloads: &decision.workloads,
-            clusters: &decision.clusters,
+            clusters: decision.clusters.iter().map(SharedStr::as_str).collect(),
             chosen: &decision.chosen,
             frozen: &decision.frozen_weights,
         }

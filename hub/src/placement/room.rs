@@ -109,13 +109,16 @@ impl Room {
     /// Ends with a step: of what it gave, the larger count of each cluster runs. Returns the clusters that have both kinds,
     /// with both counts.
     pub(super) fn close(&mut self, workload: &WorkloadRef, step: usize) -> Vec<(usize, u32, u32)> {
-        let given: Vec<(u32, u32)> = self.at_hand.iter_mut().map(std::mem::take).collect();
+        let mut given = std::mem::take(&mut self.at_hand);
         let runs = given.iter().map(|(divided, full)| *divided.max(full));
         self.stand(workload, step, runs.enumerate());
-        let clusters = given.into_iter().enumerate();
+        let clusters = given.iter().enumerate();
         let both = clusters.filter(|(_, (divided, full))| *divided > 0 && *full > 0);
-        both.map(|(cluster, (divided, full))| (cluster, divided, full))
-            .collect()
+        let both = both.map(|(cluster, (divided, full))| (cluster, *divided, *full));
+        let both = both.collect();
+        given.fill((0, 0));
+        self.at_hand = given;
+        both
     }
 
     /// Ends with a workload: what its steps gave is used.
@@ -128,13 +131,15 @@ impl Room {
         let Some(steps) = self.given.get(workload) else {
             return;
         };
-        let mut holds: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut holds = vec![0u32; self.capacity.len()];
         for (step, used) in self.used.iter_mut().enumerate() {
-            holds.extend(steps.get(&step).into_iter().flatten().copied());
-            for (cluster, replicas) in &holds {
-                if let Some(used) = used.get_mut(*cluster) {
-                    *used = change(*used, u64::from(*replicas));
+            for (cluster, replicas) in steps.get(&step).into_iter().flatten() {
+                if let Some(holds) = holds.get_mut(*cluster) {
+                    *holds = *replicas;
                 }
+            }
+            for (used, holds) in used.iter_mut().zip(&holds) {
+                *used = change(*used, u64::from(*holds));
             }
         }
     }

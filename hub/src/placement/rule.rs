@@ -9,21 +9,40 @@ use super::{
     fraction::Fraction,
     labels::ClusterSet,
     room::Room,
+    ties::Tie,
     webster::{Party, divide},
 };
-use roundhouse_api::placement::{Rebalance, Rule};
+use roundhouse_api::{
+    placement::{Rebalance, Rule},
+    shared::SharedStr,
+};
 
-/// What bounds a cluster from above; of equal bounds, the first.
-#[derive(Debug, Clone, Copy)]
+/// What decided how much a cluster gets, besides its weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
-    /// Nothing does.
-    None,
+    /// `perCluster.min`.
+    Min,
     /// `perCluster.max`.
     Max,
     /// The capacity that it reports, less what rules and workloads before took.
     Capacity,
+    /// A weight of 0, which gets only the minimum.
+    ZeroWeight,
     /// It keeps what it has and gets nothing more.
     NoAdditional,
+}
+
+impl Limit {
+    /// As `Assignment.bound` says it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Limit::Min => "Min",
+            Limit::Max => "Max",
+            Limit::Capacity => "Capacity",
+            Limit::ZeroWeight => "ZeroWeight",
+            Limit::NoAdditional => "NoAdditional",
+        }
+    }
 }
 
 /// One rule and what it divides.
@@ -53,13 +72,13 @@ pub(super) struct Row {
     /// Its replicas.
     pub(super) replicas: u32,
     /// Its exact share of the total.
-    pub(super) quota: Option<String>,
+    pub(super) quota: Option<SharedStr>,
     /// The bound that held.
-    pub(super) bound: Option<&'static str>,
+    pub(super) bound: Option<Limit>,
     /// What it had.
     pub(super) previous: Option<u32>,
     /// What settled a tie.
-    pub(super) tie: Option<&'static str>,
+    pub(super) tie: Option<Tie>,
 }
 
 /// What a rule's clusters get.
@@ -77,11 +96,13 @@ pub(super) struct RuleDivision {
     pub(super) duplicate: bool,
 }
 
-struct Place {
-    cluster: usize,
-    party: Party,
-    limit: Limit,
-    previous: Option<u32>,
+/// The clusters of a rule as its division sees them, in their order.
+struct Places {
+    parties: Vec<Party>,
+    /// What bounds each from above, if anything does; of equal bounds, the first.
+    limits: Vec<Option<Limit>>,
+    /// What each had.
+    previous: Vec<Option<u32>>,
 }
 
 /// Divides a rule's total among its clusters, or gives each the full count if the rule has no share.
@@ -90,7 +111,7 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
     let result = if input.rule.replicas.is_some() {
         divided(input, &places)
     } else {
-        duplicated(input.total, &places)
+        duplicated(input, &places)
     };
     for row in &result.rows {
         room.give(row.cluster, row.replicas, input.rule.replicas.is_none());
@@ -99,79 +120,75 @@ pub(super) fn divide_rule(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &mut R
     result
 }
 
-fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Vec<Place> {
+fn places(input: &RuleInput<'_>, fleet: &Fleet<'_>, room: &Room) -> Places {
     let bounds = input.rule.per_cluster.unwrap_or_default();
-    let previous = look_up(input.clusters, input.previous);
-    let facts = input.clusters.iter().zip(input.weights).zip(previous);
-    facts
-        .map(|((cluster, weight), previous)| {
-            let mut limit = bounds
-                .max
-                .map_or((u32::MAX, Limit::None), |max| (max, Limit::Max));
-            let mut bound = |value: u32, kind: Limit| {
-                if value < limit.0 {
-                    limit = (value, kind);
-                }
-            };
-            if let Some(left) = room.left(*cluster, input.rule.replicas.is_none()) {
-                bound(left, Limit::Capacity);
+    let duplicate = input.rule.replicas.is_none();
+    let previous: Vec<Option<u32>> = look_up(input.clusters, input.previous).collect();
+    let mut limits = Vec::with_capacity(input.clusters.len());
+    let facts = input.clusters.iter().zip(input.weights).zip(&previous);
+    let parties = facts.map(|((cluster, weight), previous)| {
+        let held = previous.unwrap_or(0);
+        let mut limit = bounds.max.map_or((u32::MAX, None), |max| (max, Some(Limit::Max)));
+        let mut bound = |value: u32, kind: Limit| {
+            if value < limit.0 {
+                limit = (value, Some(kind));
             }
-            if input.no_additional.contains(*cluster) {
-                let orphans = room.orphans.get(cluster).copied().unwrap_or(0);
-                bound(previous.unwrap_or(0).saturating_add(orphans), Limit::NoAdditional);
-            }
-            Place {
-                cluster: *cluster,
-                party: Party {
-                    weight: *weight,
-                    min: bounds.min.unwrap_or(0),
-                    max: limit.0,
-                    previous: previous.unwrap_or(0),
-                    hash: fleet.hash(*cluster),
-                },
-                limit: limit.1,
-                previous,
-            }
-        })
-        .collect()
+        };
+        if let Some(left) = room.left(*cluster, duplicate) {
+            bound(left, Limit::Capacity);
+        }
+        if input.no_additional.contains(*cluster) {
+            let orphans = room.orphans.get(cluster).copied().unwrap_or(0);
+            bound(held.saturating_add(orphans), Limit::NoAdditional);
+        }
+        limits.push(limit.1);
+        Party {
+            weight: *weight,
+            min: bounds.min.unwrap_or(0),
+            max: limit.0,
+            previous: held,
+            hash: fleet.hash(*cluster),
+        }
+    });
+    Places {
+        parties: parties.collect(),
+        limits,
+        previous,
+    }
 }
 
-fn divided(input: &RuleInput<'_>, places: &[Place]) -> RuleDivision {
-    let parties: Vec<Party> = places.iter().map(|place| place.party).collect();
-    let mut division = divide(input.total, &parties);
+fn divided(input: &RuleInput<'_>, places: &Places) -> RuleDivision {
+    let parties = &places.parties;
+    let mut division = divide(input.total, parties);
     let mut kept = 0;
     if input.rebalance == Rebalance::Never {
-        let sticky = divide(input.total, &around_previous(input.total, &parties)).seats;
+        let sticky = divide(input.total, &around_previous(input.total, parties)).seats;
         kept = moved(&division.seats, &sticky);
         if !division.minimums_shrunk {
             // By the rule's own bounds: what was kept is no bound that anyone set.
-            division.notes = notes(&parties, &sticky, division.unplaced);
+            division.notes = notes(parties, &sticky, division.unplaced);
         }
         division.seats = sticky;
     }
     let whole: u128 = parties.iter().map(|party| u128::from(party.weight)).sum();
     let mut quotas = Quotas::new(input.total, whole);
-    let rows = places
-        .iter()
-        .zip(division.seats.iter().zip(&division.notes))
-        .map(|(place, (replicas, note))| {
-            let party = &place.party;
-            let bound = match note.bound {
-                _ if party.weight == 0 => Some("ZeroWeight"),
-                Some(Bound::Max) => place.limit.bound(),
-                Some(Bound::Min) => Some("Min"),
-                None => None,
-            };
-            Row {
-                cluster: place.cluster,
-                replicas: *replicas,
-                quota: Some(quotas.of(party.weight)),
-                bound,
-                previous: place.previous,
-                tie: note.tie.map(super::ties::Tie::as_str),
-            }
-        })
-        .collect();
+    let outcomes = division.seats.iter().zip(&division.notes);
+    let clusters = input.clusters.iter().zip(&places.limits).zip(&places.previous);
+    let rows = clusters.zip(parties).zip(outcomes);
+    let rows = rows.map(|((((cluster, limit), previous), party), (replicas, note))| Row {
+        cluster: *cluster,
+        replicas: *replicas,
+        quota: Some(quotas.of(party.weight)),
+        bound: match note.bound {
+            _ if party.weight == 0 => Some(Limit::ZeroWeight),
+            Some(Bound::Max) => *limit,
+            Some(Bound::Min) => Some(Limit::Min),
+            None => None,
+        },
+        previous: *previous,
+        tie: note.tie,
+    });
+    let rows = rows.collect();
     RuleDivision {
         rows,
         unplaced: u64::from(division.unplaced),
@@ -210,25 +227,22 @@ fn moved(fresh: &[u32], sticky: &[u32]) -> u64 {
         .sum()
 }
 
-fn duplicated(count: u32, places: &[Place]) -> RuleDivision {
-    let rows: Vec<Row> = places
-        .iter()
-        .map(|place| {
-            let replicas = count.min(place.party.max);
-            Row {
-                cluster: place.cluster,
-                replicas,
-                quota: None,
-                bound: if replicas < count {
-                    place.limit.bound()
-                } else {
-                    None
-                },
-                previous: place.previous,
-                tie: None,
-            }
-        })
-        .collect();
+fn duplicated(input: &RuleInput<'_>, places: &Places) -> RuleDivision {
+    let count = input.total;
+    let clusters = input.clusters.iter().zip(&places.parties);
+    let rows = clusters.zip(&places.limits).zip(&places.previous);
+    let rows = rows.map(|(((cluster, party), limit), previous)| {
+        let replicas = count.min(party.max);
+        Row {
+            cluster: *cluster,
+            replicas,
+            quota: None,
+            bound: limit.filter(|_| replicas < count),
+            previous: *previous,
+            tie: None,
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
     let unplaced = rows.iter().map(|row| u64::from(count - row.replicas)).sum();
     RuleDivision {
         rows,
@@ -238,23 +252,11 @@ fn duplicated(count: u32, places: &[Place]) -> RuleDivision {
     }
 }
 
-impl Limit {
-    /// As `Assignment.bound` says it.
-    fn bound(self) -> Option<&'static str> {
-        match self {
-            Limit::None => None,
-            Limit::Max => Some("Max"),
-            Limit::Capacity => Some("Capacity"),
-            Limit::NoAdditional => Some("NoAdditional"),
-        }
-    }
-}
-
 /// Quotas by weight; clusters of equal weight, the common case, share one computation.
 struct Quotas {
     total: u32,
     whole: u128,
-    last: Option<(u64, String)>,
+    last: Option<(u64, SharedStr)>,
 }
 
 impl Quotas {
@@ -266,11 +268,12 @@ impl Quotas {
         }
     }
 
-    fn of(&mut self, weight: u64) -> String {
+    fn of(&mut self, weight: u64) -> SharedStr {
         if let Some((_, quota)) = self.last.as_ref().filter(|(last, _)| *last == weight) {
             return quota.clone();
         }
         let quota = Fraction::share(self.total, weight, self.whole).to_string();
+        let quota = SharedStr::from(quota);
         self.last = Some((weight, quota.clone()));
         quota
     }

@@ -48,25 +48,31 @@ pub(super) struct Claim {
 impl Claim {
     /// `Less` if this claim is larger, and so served first; exact, by cross multiplication.
     pub(super) fn by_size(&self, other: &Claim) -> Ordering {
-        let cross = |weight: u64, seats: u32| u128::from(weight) * (2 * u128::from(seats) + 1);
+        // The common case.
+        if (self.weight, self.seats) == (other.weight, other.seats) {
+            return Ordering::Equal;
+        }
+        let cross = |weight: u64, seats: u32| u128::from(weight) * u128::from(2 * u64::from(seats) + 1);
         cross(other.weight, self.seats).cmp(&cross(self.weight, other.seats))
     }
 
     /// Settles two claims of equal size: `Less` is served first.
     pub(super) fn by_tie(&self, other: &Claim) -> (Ordering, Tie) {
         let held = |claim: &Claim| claim.seats < claim.previous;
-        let rules = [
-            (held(other).cmp(&held(self)), Tie::AlreadyHeld),
-            (other.previous.cmp(&self.previous), Tie::LargerPrevious),
-            (self.seats.cmp(&other.seats), Tie::FewerSeats),
-        ];
-        rules
-            .into_iter()
-            .find(|(order, _)| order.is_ne())
-            .unwrap_or_else(|| {
-                let order = self.hash.cmp(&other.hash);
-                (order.then(self.index.cmp(&other.index)), Tie::Hash)
-            })
+        let by_held = held(other).cmp(&held(self));
+        if by_held.is_ne() {
+            return (by_held, Tie::AlreadyHeld);
+        }
+        let by_previous = other.previous.cmp(&self.previous);
+        if by_previous.is_ne() {
+            return (by_previous, Tie::LargerPrevious);
+        }
+        let by_seats = self.seats.cmp(&other.seats);
+        if by_seats.is_ne() {
+            return (by_seats, Tie::FewerSeats);
+        }
+        let by_hash = self.hash.cmp(&other.hash);
+        (by_hash.then(self.index.cmp(&other.index)), Tie::Hash)
     }
 }
 

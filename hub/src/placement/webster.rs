@@ -113,48 +113,63 @@ fn rounded_and_fixed(total: u32, parties: &[Party]) -> Vec<u32> {
     let mut seats: Vec<u32> = parties.iter().map(|party| level.rounded(party)).collect();
     let sum: u64 = seats.iter().map(|s| u64::from(*s)).sum();
     let total = u64::from(total);
+    let claims = parties.iter().zip(&seats).enumerate();
+    let claims = claims.filter(|(_, (party, _))| party.weight > 0);
     match sum.cmp(&total) {
         Ordering::Equal => {}
         Ordering::Less => {
-            let open = |(index, (party, seats)): (usize, (&Party, &u32))| {
-                (party.weight > 0 && *seats < party.max).then(|| Reverse(party.claim(index, *seats)))
+            let open = |index: usize, has: u32| {
+                let party = parties.get(index).filter(|party| has < party.max);
+                party.map(|party| Reverse(party.claim(index, has)))
             };
-            let mut claims: BinaryHeap<Reverse<Claim>> =
-                parties.iter().zip(&seats).enumerate().filter_map(open).collect();
-            for _ in sum..total {
-                let Some(Reverse(claim)) = claims.pop() else { break };
-                let (Some(party), Some(has)) = (parties.get(claim.index), seats.get_mut(claim.index)) else {
-                    break;
-                };
-                *has += 1;
-                if *has < party.max {
-                    claims.push(Reverse(party.claim(claim.index, *has)));
+            let mut first = Vec::with_capacity(parties.len());
+            first.extend(claims.filter_map(|(index, (_, has))| open(index, *has)));
+            let next = |Reverse(claim): &Reverse<Claim>| open(claim.index, claim.seats + 1);
+            serve(first, total - sum, next, |Reverse(claim)| {
+                if let Some(has) = seats.get_mut(claim.index) {
+                    *has = claim.seats + 1;
                 }
-            }
+            });
         }
         Ordering::Greater => {
-            let served = |(index, (party, seats)): (usize, (&Party, &u32))| {
-                (party.weight > 0 && *seats > party.low()).then(|| party.claim(index, *seats - 1))
+            let served = |index: usize, has: u32| {
+                let party = parties.get(index).filter(|party| has > party.low());
+                party.map(|party| party.claim(index, has - 1))
             };
-            let mut claims: BinaryHeap<Claim> = parties
-                .iter()
-                .zip(&seats)
-                .enumerate()
-                .filter_map(served)
-                .collect();
-            for _ in total..sum {
-                let Some(claim) = claims.pop() else { break };
-                let (Some(party), Some(has)) = (parties.get(claim.index), seats.get_mut(claim.index)) else {
-                    break;
-                };
-                *has -= 1;
-                if *has > party.low() {
-                    claims.push(party.claim(claim.index, *has - 1));
+            let mut first = Vec::with_capacity(parties.len());
+            first.extend(claims.filter_map(|(index, (_, has))| served(index, *has)));
+            let next = |claim: &Claim| served(claim.index, claim.seats);
+            serve(first, sum - total, next, |claim| {
+                if let Some(has) = seats.get_mut(claim.index) {
+                    *has = claim.seats;
                 }
-            }
+            });
         }
     }
     seats
+}
+
+/// Takes the `count` greatest claims, of which each brings up the `next` one of its party.
+fn serve<C: Ord>(mut claims: Vec<C>, count: u64, next: impl Fn(&C) -> Option<C>, mut take: impl FnMut(&C)) {
+    let places = usize::try_from(count).unwrap_or(usize::MAX);
+    if places < claims.len() {
+        // All others come after these, and so after whatever is taken.
+        claims.select_nth_unstable_by(places, |a, b| b.cmp(a));
+        claims.truncate(places);
+    }
+    let last = claims.iter().min();
+    let is_later = |next: C| last.is_some_and(|last| next < *last);
+    if claims.len() == places && claims.iter().filter_map(&next).all(is_later) {
+        // The common case: one seat for each of them.
+        claims.iter().for_each(take);
+        return;
+    }
+    let mut claims = BinaryHeap::from(claims);
+    for _ in 0..count {
+        let Some(claim) = claims.pop() else { break };
+        take(&claim);
+        claims.extend(next(&claim));
+    }
 }
 
 /// The λ at which the clamped, unrounded shares sum to the total, as a fraction.

@@ -1,10 +1,6 @@
 //! The objects that steps will have in clusters, as far as that is known before a run.
 
-use super::{
-    Evidence, Reach, Spec, StepObject,
-    run::Run,
-    spec::{Action, Step},
-};
+use super::{Evidence, Reach, Spec, Status, StepObject, objects::of_clusters, run::Run, spec::Step};
 use jiff::Timestamp;
 use roundhouse_api::application::{
     ClusterObjectStep, ClusterVerb, Condition, InputSource, StepInput, WorkflowStatus,
@@ -26,25 +22,12 @@ pub struct ObjectAhead<'s> {
 pub fn objects_ahead<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<ObjectAhead<'s>> {
     let own = workflow.filter(|workflow| spec.is_of(workflow));
     let evidence = Evidence::default();
-    let run = Run {
-        spec,
-        evidence: &evidence,
-        now: Timestamp::UNIX_EPOCH,
+    let status = Status {
         phase: None,
-        workflow: own.cloned().unwrap_or_default(),
-        effects: Vec::new(),
-        judged: BTreeSet::new(),
-        wake: None,
+        workflow: own.cloned(),
     };
-    let places = spec.places();
-    let steps = places.iter().filter_map(|at| {
-        let step = spec.at(*at)?;
-        match &step.action {
-            Action::ClusterObject { object, deploy } => Some((step, object.as_ref(), deploy.wait)),
-            _ => None,
-        }
-    });
-    let steps: Vec<_> = steps.collect();
+    let run = Run::of(spec, &status, &evidence, Timestamp::UNIX_EPOCH);
+    let steps = of_clusters(spec);
     let takes = |(step, object): (&Step, &ClusterObjectStep), name: &String| {
         is_certain(step) && object.takes_of.contains(name)
     };

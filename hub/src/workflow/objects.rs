@@ -1,7 +1,7 @@
 //! The objects that steps have in clusters, with what other steps gave put in; pure.
 
 use super::{
-    Evidence, Reach, Spec,
+    Evidence, Reach, Spec, Status,
     reach::of_step,
     run::Run,
     spec::{Action, Step},
@@ -9,7 +9,6 @@ use super::{
 use jiff::Timestamp;
 use roundhouse_api::application::{ClusterObjectStep, ClusterVerb, StepPhase, WaitFor, WorkflowStatus};
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 /// An object that a step has in clusters.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,31 +31,18 @@ pub struct StepObject<'s> {
 /// The objects of a workflow's steps. One that was applied follows the fleet once the run has succeeded, as placing steps
 /// do, but to clusters from which it was taken away again; one that was only read is given up then.
 pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<StepObject<'s>> {
-    let places = spec.places();
-    let steps = places.iter().filter_map(|at| {
-        let step = spec.at(*at)?;
-        match &step.action {
-            Action::ClusterObject { object, deploy } => Some((step, object.as_ref(), deploy.wait)),
-            _ => None,
-        }
-    });
-    let steps: Vec<_> = steps.collect();
+    let steps = of_clusters(spec);
     if steps.is_empty() {
         return Vec::new();
     }
     let own = workflow.filter(|workflow| spec.is_of(workflow));
     let ended = own.is_some_and(|workflow| workflow.finished);
     let evidence = Evidence::default();
-    let run = Run {
-        spec,
-        evidence: &evidence,
-        now: Timestamp::UNIX_EPOCH,
+    let status = Status {
         phase: None,
-        workflow: own.cloned().unwrap_or_default(),
-        effects: Vec::new(),
-        judged: BTreeSet::new(),
-        wake: None,
+        workflow: own.cloned(),
     };
+    let run = Run::of(spec, &status, &evidence, Timestamp::UNIX_EPOCH);
     let takes = |(taking, object): (&Step, &ClusterObjectStep), name: &String| {
         let state = own.and_then(|workflow| workflow.step(&taking.name));
         let passed_over = state.is_none_or(|state| state.phase == StepPhase::Skipped);
@@ -94,4 +80,17 @@ pub fn objects<'s>(spec: &'s Spec, workflow: Option<&WorkflowStatus>) -> Vec<Ste
         }
     };
     steps.iter().copied().map(of).collect()
+}
+
+/// The steps that have an object in clusters, with what they wait for, in order.
+pub(super) fn of_clusters(spec: &Spec) -> Vec<(&Step, &ClusterObjectStep, WaitFor)> {
+    let places = spec.places().into_iter();
+    let steps = places.filter_map(|at| {
+        let step = spec.at(at)?;
+        match &step.action {
+            Action::ClusterObject { object, deploy } => Some((step, object.as_ref(), deploy.wait)),
+            _ => None,
+        }
+    });
+    steps.collect()
 }

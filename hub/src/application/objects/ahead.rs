@@ -1,11 +1,6 @@
 //! What a finished run makes of the objects of steps, as far as that is known before.
 
-use super::{
-    Objects, choose,
-    follow::wanted,
-    key_of,
-    take::{From, targets},
-};
+use super::{Objects, choose, follow::wanted, key_of, take::targets};
 use crate::{
     application::view::Known,
     dispatch::{Observed, Plan},
@@ -102,12 +97,7 @@ fn foresee(
         (ClusterVerb::Delete, _) => {
             let of = steps.iter().map(|ahead| &ahead.object);
             let of = of.filter(|from| step.object.takes_of.contains(&from.step.name));
-            let of: Vec<From<'_>> = of
-                .map(|from| From {
-                    step: &from.step.name,
-                    placement: &from.object.placement,
-                })
-                .collect();
+            let of: Vec<_> = of.collect();
             let targets = targets(known, step, &of, observed);
             if !matches!(step.step.condition, Some(Condition::When(_))) {
                 let of_cluster = |(cluster, steps): (&String, &BTreeSet<&str>)| {

@@ -1,6 +1,6 @@
 //! A step whose object follows the fleet.
 
-use super::{choose, named};
+use super::{Chosen, choose, named};
 use crate::{
     application::{
         feedback,
@@ -8,7 +8,6 @@ use crate::{
         view::{Delivery, Known},
     },
     dispatch::{ObjectRequest, Observed, Plan, Wave, hold_back, object_plan},
-    placement::StepDecision,
     render::{self, Stamps},
     workflow::{Evidence, StepEvidence, StepObject},
 };
@@ -37,10 +36,7 @@ pub(super) fn follow(
             most: usize::try_from(most).unwrap_or(usize::MAX),
             wait: step.wait,
         };
-        let unreachable = |cluster: &str| {
-            let member = fleet.members.get(cluster);
-            member.is_none_or(|member| member.unreachable.is_some())
-        };
+        let unreachable = |cluster: &str| fleet.unreachable(cluster).is_some();
         hold_back(&mut plan, &[wave], held, &clusters, unreachable);
         clusters = evidence_by_cluster(&plan, held, &fleet);
     }
@@ -69,7 +65,7 @@ pub(super) fn wanted(
     step: &StepObject<'_>,
     manifest: &Value,
     held: &BTreeMap<String, Vec<Observed>>,
-) -> (Plan, StepDecision, bool) {
+) -> (Plan, Chosen, bool) {
     let (delivery, name) = (known.delivery, &step.step.name);
     let mut chosen = choose(known, (name, &step.object.placement), held.keys());
     let taken = step.taken_by.iter();

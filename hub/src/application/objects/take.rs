@@ -10,15 +10,7 @@ use crate::{
     },
     workflow::{HeldObject, Reach, StepEvidence, StepObject},
 };
-use roundhouse_api::{bundle::Deletion, placement::PlacementSpec};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A step whose object is taken away.
-pub(super) struct From<'s> {
-    pub(super) step: &'s str,
-    /// Where it applies the object.
-    pub(super) placement: &'s PlacementSpec,
-}
 
 /// Where a step takes an object away.
 struct Takes<'s> {
@@ -47,8 +39,7 @@ impl<'s> Takes<'s> {
     /// Whether it takes from a cluster what these Bundles carry. Where it has begun it goes on, whatever becomes of the
     /// cluster's labels.
     fn takes(&self, cluster: &str, bundles: &[Observed]) -> bool {
-        let begun =
-            |bundle: &Observed| bundle.spec.deletion.as_ref().and_then(Deletion::step) == Some(self.step);
+        let begun = |bundle: &Observed| bundle.taken_by() == Some(self.step);
         self.named.contains(cluster) || self.listed.contains(cluster) || bundles.iter().any(begun)
     }
 }
@@ -59,18 +50,19 @@ impl<'s> Takes<'s> {
 pub(super) fn targets<'s>(
     known: &Known<'_>,
     step: &StepObject<'_>,
-    of: &[From<'s>],
+    of: &[&StepObject<'s>],
     observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
 ) -> BTreeMap<String, BTreeSet<&'s str>> {
     let none = BTreeMap::new();
     let takes = Takes::of(known, step);
     let mut targets: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for from in of {
-        let held = observed.get(from.step).unwrap_or(&none);
-        let applied = choose(known, (from.step, from.placement), held.keys()).clusters;
+        let name = from.step.name.as_str();
+        let held = observed.get(name).unwrap_or(&none);
+        let applied = choose(known, (name, &from.object.placement), held.keys()).clusters;
         for cluster in applied.iter().chain(held.keys()) {
             if takes.takes(cluster, held.get(cluster).map_or(&[], Vec::as_slice)) {
-                targets.entry(cluster.clone()).or_default().insert(from.step);
+                targets.entry(cluster.clone()).or_default().insert(name);
             }
         }
     }
@@ -90,8 +82,7 @@ pub(super) fn held(
     }
     let takes = Takes::of(known, step);
     let gone = |bundle: &Observed| {
-        let other = bundle.spec.deletion.as_ref().and_then(Deletion::step);
-        other.is_some_and(|other| other != takes.step)
+        bundle.taken_by().is_some_and(|other| other != takes.step)
             && removal::next(bundle, bundle.spec.deletion.as_ref()) == Removal::Release
     };
     let each = of.iter().flat_map(|(from, held)| {
@@ -115,15 +106,10 @@ pub(super) fn take(
     let (delivery, name) = (known.delivery, &step.step.name);
     // What an earlier run has applied is not this step's.
     let applied = |from: &&StepObject<'_>| matches!(from.reach, Some(Reach::Placed | Reach::Live));
-    let of: Vec<From<'_>> = steps
+    let of = steps
         .iter()
-        .filter(|from| step.object.takes_of.contains(&from.step.name))
-        .filter(applied)
-        .map(|from| From {
-            step: &from.step.name,
-            placement: &from.object.placement,
-        })
-        .collect();
+        .filter(|from| step.object.takes_of.contains(&from.step.name));
+    let of: Vec<&StepObject<'_>> = of.filter(applied).collect();
     let targets = targets(known, step, &of, observed);
     let fleet = known.cache.fleet();
     let taken = take_away(
@@ -136,10 +122,7 @@ pub(super) fn take(
             observed,
             most: step.object.max_parallel,
         },
-        |cluster| match fleet.members.get(cluster) {
-            Some(member) => member.unreachable.clone(),
-            None => Some("the cluster is not registered".to_owned()),
-        },
+        |cluster| fleet.unreachable(cluster).map(str::to_owned),
     );
     // Where nothing is there is nothing to take away; what was there at its start the step remembers.
     let shown = match targets.is_empty() {

@@ -253,7 +253,7 @@ fn workload_view(
             let ready = assignment.replicas.min(*left);
             *left -= ready;
             ClusterView {
-                name: assignment.name.clone(),
+                name: assignment.name.to_string(),
                 replicas: assignment.replicas,
                 ready,
                 state: reports.state(cluster),

@@ -3,7 +3,11 @@
 mod agents;
 mod metrics;
 
-use super::{Failure, apiserver::Listen, kubeconfig, signal};
+use super::{
+    Failure,
+    apiserver::{Listen, Opened, disk_failed},
+    kubeconfig, signal,
+};
 use crate::{
     action::{Allowed, Egress},
     application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
@@ -13,8 +17,9 @@ use crate::{
 };
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
-use roundhouse_apiserver::Server;
+use roundhouse_apiserver::Identity;
 use std::{
+    cell::OnceCell,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -26,7 +31,8 @@ use tokio_util::sync::CancellationToken;
 /// Run the hub
 ///
 /// With --embedded the hub brings its own API server: it writes D/admin.kubeconfig at each start and prints its path.
-/// Objects are kept in memory until the durable store lands: they are gone when the process ends. Until the verb `join`
+/// What was answered is kept in D/store, whatever becomes of the process. Who may do what there is said by Roles and their
+/// bindings; writes and refused requests are recorded in D/audit.log (see `roundhouse apiserver --help`). Until the verb `join`
 /// lands, it also writes D/agents/<cluster>.kubeconfig for every accepted Cluster, with a certificate of the identity
 /// roundhouse:agent:<cluster>, which roundhouse-agent takes as its hub kubeconfig.
 ///
@@ -41,7 +47,7 @@ pub(super) struct Args {
         required_unless_present = "kubeconfig"
     )]
     embedded: bool,
-    /// Directory of the certificate authority and of the kubeconfigs; created if absent
+    /// Directory of the objects, the certificate authority and the kubeconfigs; created if absent
     #[arg(long, value_name = "D", requires = "embedded")]
     data_dir: Option<PathBuf>,
     /// Address that the embedded API server listens on; port 0 takes a free one
@@ -133,14 +139,32 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
                 listen: args.listen,
                 names: args.names,
             };
-            let server = Server::builder().build();
-            let client = counting(Client::new(server.service(), "default"));
+            let Opened {
+                server,
+                store,
+                authority,
+            } = listen.server(&clock)?;
+            // In the audit log the hub is told from the administrator.
+            let hub = Identity::new("roundhouse:hub", ["system:masters"]);
+            let client = counting(Client::new(server.service_as(Some(hub)), "default"));
             // The definitions are there before the kubeconfig is: who has read its path may use them.
             run::install(&client, &options).await.map_err(not_started)?;
-            let endpoint = listen.open(&server, "roundhouse", &clock).await?;
+            let endpoint = listen.open(&server, authority, "roundhouse", &clock).await?;
             let agents =
                 agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
+            // A disk that fails ends the hub like a signal does.
+            let failed = OnceCell::new();
+            let told = async {
+                tokio::select! {
+                    biased;
+                    () = told => {}
+                    failure = store.failed() => drop(failed.set(failure)),
+                }
+            };
             let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop, told));
+            if let Some(failure) = failed.get() {
+                return Err(disk_failed(failure));
+            }
             ended?;
             let closed = endpoint.close().await;
             closed.map_err(|error| {

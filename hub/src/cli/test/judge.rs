@@ -125,8 +125,8 @@ fn remember(case: &Case, proposed: &[Proposed], seen: &Seen) -> Result<(), Failu
         let workload = workload_of(&entry.workload).map_err(wrong)?;
         let step = decisions.entry((application, entry.step.clone())).or_default();
         let assignments = entry.clusters.iter().map(|(cluster, replicas)| Assignment {
-            name: cluster.clone(),
-            rule: entry.rule.clone(),
+            name: cluster.as_str().into(),
+            rule: entry.rule.as_str().into(),
             replicas: *replicas,
             ..Assignment::default()
         });
@@ -165,7 +165,11 @@ fn workload_of(text: &str) -> Result<WorkloadRef, String> {
 
 fn decision(application: &str, step: String, workloads: BTreeMap<WorkloadRef, Vec<Assignment>>) -> Decision {
     let (namespace, name) = application.split_once('/').unwrap_or(("", application));
-    let clusters: BTreeSet<String> = workloads.values().flatten().map(|row| row.name.clone()).collect();
+    let clusters: BTreeSet<String> = workloads
+        .values()
+        .flatten()
+        .map(|row| row.name.to_string())
+        .collect();
     let workloads = workloads.into_iter().map(|(workload, clusters)| {
         let replicas = clusters
             .iter()

@@ -202,11 +202,11 @@ pub(super) fn shares(decision: &StepDecision, cluster: &str) -> Vec<Share> {
                 .find(|t| t.rule.as_deref() == Some(&row.rule));
             shares.push(Share {
                 workload: workload.workload.clone(),
-                rule: row.rule.clone(),
+                rule: row.rule.to_string(),
                 replicas: row.replicas,
                 duplicate: row.duplicate,
                 total: total.map_or(0, |total| total.total),
-                quota: row.quota.clone(),
+                quota: row.quota.as_ref().map(ToString::to_string),
                 bound: row.bound.as_deref().map(str::to_owned),
                 tie: row.tie.as_deref().map(str::to_owned),
             });

@@ -229,7 +229,7 @@ fn max_clusters_takes_the_heaviest_then_those_that_were_chosen() {
     for held in ["a", "b", "e"] {
         let decisions = Case::new(spec(2), 6, fleet(&names)).after(&[(held, 1)]).place();
         assert!(
-            decisions[0].clusters.contains(&held.to_owned()),
+            decisions[0].clusters.contains(&held.into()),
             "{held}: {:?}",
             decisions[0].clusters
         );

@@ -259,7 +259,7 @@ fn never_keeps_its_clusters_when_a_heavier_one_joins() {
             .clusters
     };
     assert_eq!(place("Never"), ["a1", "b1"]);
-    assert!(place("OnChange").contains(&"z".to_owned()));
+    assert!(place("OnChange").contains(&"z".into()));
 }
 
 #[test]

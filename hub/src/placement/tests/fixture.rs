@@ -113,7 +113,7 @@ impl Case {
 /// Replicas of the first workload per (cluster, rule), in the order of the decision, over all steps.
 pub(super) fn counts(decisions: &[StepDecision]) -> Vec<(String, u32)> {
     let rows = decisions.iter().flat_map(|step| &step.workloads[0].clusters);
-    rows.map(|row| (row.name.clone(), row.replicas)).collect()
+    rows.map(|row| (row.name.to_string(), row.replicas)).collect()
 }
 
 /// Only the numbers of [`counts`].

@@ -26,7 +26,7 @@ fn stored_of(decisions: Vec<StepDecision>) -> Vec<DecisionSpec> {
         step: decision.step,
         revision: "app-v1".to_owned(),
         workloads: decision.workloads,
-        clusters: decision.clusters,
+        clusters: decision.clusters.iter().map(ToString::to_string).collect(),
         ..DecisionSpec::default()
     });
     specs.collect()

@@ -118,7 +118,7 @@ proptest! {
             for (w, workload) in decision.workloads.iter().enumerate() {
                 let index = |rule: &str| case.rule_index(s, rule);
                 for row in &workload.clusters {
-                    placed.insert((s, w, index(&row.rule), row.name.clone()), row.replicas);
+                    placed.insert((s, w, index(&row.rule), row.name.to_string()), row.replicas);
                 }
                 for unplaced in &workload.unplaced {
                     left.insert((w, unplaced.rule.as_deref().map(|rule| (s, index(rule)))), unplaced.count);
@@ -482,7 +482,7 @@ proptest! {
                 let assigned = past.iter().filter(|((step, ..), _)| step == name);
                 let had = enrolled.get(name).is_some_and(|names| names.contains(&cluster.name))
                     || assigned.filter_map(|(_, counts)| counts.get(&cluster.name)).any(|count| *count > 0);
-                let member = decision.clusters.contains(&cluster.name);
+                let member = decision.clusters.contains(&cluster.name.as_str().into());
                 let chosen = chosen.contains(&cluster.name.as_str());
                 if case.workloads.is_empty() {
                     continue;
@@ -559,7 +559,7 @@ proptest! {
         let specs: Vec<_> = decisions.iter().map(|d| roundhouse_api::decision::DecisionSpec {
             step: d.step.clone(),
             workloads: d.workloads.clone(),
-            clusters: d.clusters.clone(),
+            clusters: d.clusters.iter().map(ToString::to_string).collect(),
             chosen: d.chosen.clone(),
             frozen_weights: d.frozen_weights.clone(),
             ..Default::default()

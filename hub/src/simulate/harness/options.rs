@@ -4,7 +4,7 @@ use super::Standing;
 use crate::{run::HubOptions, simulate::workloads::Model};
 use kube::Client;
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
-use roundhouse_apiserver::MemoryLimits;
+use roundhouse_apiserver::StoreLimits;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The hub's name among API servers: no member can have it.
@@ -53,7 +53,7 @@ pub struct FleetOptions {
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
     /// What the embedded servers keep of the past.
-    pub limits: MemoryLimits,
+    pub limits: StoreLimits,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
 }
@@ -70,7 +70,7 @@ impl FleetOptions {
             apply_once: ApplyOnce::Never,
             standing: BTreeMap::new(),
             count_per_object: false,
-            limits: MemoryLimits::default(),
+            limits: StoreLimits::default(),
             through: None,
         }
     }

@@ -1,0 +1,254 @@
+//! `roundhouse restore`
+
+use super::{
+    Failure,
+    apiserver::STORE,
+    backup::{About, OBJECTS, copy_keys, is_free},
+    columns, kubeconfig, terminal,
+};
+use crate::{endpoint::make_private_directory, restored};
+use jiff::Timestamp;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use roundhouse_api::{
+    application::Application,
+    bundle::Bundle,
+    clock::{Clock as _, SystemClock},
+    decision::Decision,
+};
+use roundhouse_apiserver::{Backup, DurableOptions, DurableStore, Server, Store as _};
+use serde_json::json;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+/// Make a data directory from a backup, or confirm a hub that was restored
+///
+/// A restored hub serves its objects and takes reports, but writes nothing: agents may have obeyed what it does not know of any
+/// more. With --confirm it says which Bundles those are and lets the hub go on, above every epoch that was obeyed: agents
+/// then obey what the restored hub says.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The directory that `roundhouse backup` wrote
+    #[arg(
+        long,
+        value_name = "B",
+        requires = "data_dir",
+        required_unless_present = "confirm",
+        conflicts_with = "confirm"
+    )]
+    from: Option<PathBuf>,
+    /// Directory to make; absent or empty
+    #[arg(long, value_name = "D", requires = "from")]
+    data_dir: Option<PathBuf>,
+    /// Let a restored hub go on
+    #[arg(long)]
+    confirm: bool,
+    /// Kubeconfig of the hub to confirm [default: $KUBECONFIG or ~/.kube/config]
+    #[arg(long, value_name = "F", requires = "confirm")]
+    kubeconfig: Option<PathBuf>,
+    /// Confirm without being asked to run it again
+    #[arg(long, requires = "confirm")]
+    yes: bool,
+}
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    match (&args.from, &args.data_dir) {
+        (Some(from), Some(to)) => restore(from, to).await,
+        _ => confirm(args.kubeconfig.as_deref(), args.yes).await,
+    }
+}
+
+async fn restore(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
+    let failed = |error: AnyError| {
+        Failure::new("E-RESTORE", format!("{} is not restored", from.display())).because(error)
+    };
+    if !is_free(to) {
+        let there = Failure::new("E-RESTORE", format!("{} is not empty", to.display()));
+        return Err(there.advise("another --data-dir: nothing is replaced"));
+    }
+    let advice = "the directory that `roundhouse backup` wrote, whole";
+    let about = About::read(from).map_err(|error| failed(error.into()).advise(advice))?;
+    let backup = Backup::read(from, OBJECTS).map_err(|error| failed(error.into()).advise(advice))?;
+    // Under another name until it is whole; without the slash that may stand at its end.
+    let to = &to.components().collect::<PathBuf>();
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".restoring");
+    let unfinished = PathBuf::from(unfinished);
+    let make = async {
+        if unfinished.exists() {
+            std::fs::remove_dir_all(&unfinished)?;
+        }
+        make_private_directory(&unfinished)?;
+        copy_keys(from, &unfinished)?;
+        backup.restore(&unfinished.join(STORE))?;
+        put_mark(&unfinished, &about).await?;
+        if to.exists() {
+            std::fs::remove_dir(to)?;
+        }
+        std::fs::rename(&unfinished, to)?;
+        let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+        std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok::<_, AnyError>(())
+    };
+    make.await
+        .map_err(|error| failed(error).advise("another --data-dir, on a disk with room"))?;
+    terminal::print(&format!(
+        "{}: {} objects of {}\n",
+        to.display(),
+        backup.objects(),
+        about.taken_at
+    ))?;
+    eprintln!(
+        "a hub on it writes nothing until you have looked and confirmed it: roundhouse restore --confirm --kubeconfig {}",
+        to.join("admin.kubeconfig").display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Marks the store as restored, so that a hub on it waits.
+async fn put_mark(directory: &Path, about: &About) -> Result<(), AnyError> {
+    let store = Arc::new(DurableStore::open(
+        &directory.join(STORE),
+        DurableOptions::default(),
+    )?);
+    let server = Server::builder().store(store.clone()).build();
+    let marks: Api<ConfigMap> = Api::namespaced(
+        Client::new(server.service(), restored::NAMESPACE),
+        restored::NAMESPACE,
+    );
+    let mark = restored::mark(&about.taken_at.to_string(), &SystemClock.now().to_string());
+    // A hub that was restored before has the mark of that time.
+    if marks.get_opt(restored::NAME).await?.is_some() {
+        marks.delete(restored::NAME, &Default::default()).await?;
+    }
+    marks.create(&PostParams::default(), &mark).await?;
+    store.settle_here(store.revision())?;
+    Ok(())
+}
+
+/// What a hub knows of what agents have obeyed.
+struct Seen {
+    /// Cluster, Bundle and message of agents that are ahead.
+    ahead: Vec<Vec<String>>,
+    epoch: i64,
+    /// Agents that have renewed their Lease since the hub was restored, of all.
+    reported: usize,
+    agents: usize,
+}
+
+async fn confirm(file: Option<&Path>, yes: bool) -> Result<ExitCode, Failure> {
+    let unreadable = |error: kube::Error| {
+        Failure::new("E-HUB", "the hub cannot be read")
+            .because(error)
+            .advise("--kubeconfig of the restored hub's administrator")
+    };
+    let client = Client::try_from(kubeconfig::config(file).await?).map_err(unreadable)?;
+    let marks: Api<ConfigMap> = Api::namespaced(client.clone(), restored::NAMESPACE);
+    let Some(mark) = marks.get_opt(restored::NAME).await.map_err(unreadable)? else {
+        return Err(Failure::new(
+            "E-RESTORE",
+            "this hub was not restored from a backup",
+        ));
+    };
+    if let Some(epoch) = restored::confirmed(&mark) {
+        terminal::print(&format!(
+            "confirmed already: the hub goes on above epoch {epoch}\n"
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let of = |key: &str| {
+        mark.data
+            .as_ref()
+            .and_then(|data| data.get(key))
+            .cloned()
+            .unwrap_or_default()
+    };
+    let since = of(restored::RESTORED_AT).parse().ok();
+    let seen = look(&client, since).await.map_err(unreadable)?;
+    let mut text = format!(
+        "backup of {}, restored at {}; {} of {} agents have reported since\n",
+        of(restored::TAKEN_AT),
+        of(restored::RESTORED_AT),
+        seen.reported,
+        seen.agents
+    );
+    if seen.ahead.is_empty() {
+        text += "no agent has said that it obeyed something later\n";
+    } else {
+        text += "agents that obeyed something later, and will go back to what this hub says:\n";
+        text += &columns::draw(&["CLUSTER", "BUNDLE", "WHY"], &seen.ahead, &[]);
+    }
+    terminal::print(&text)?;
+    if !yes {
+        return Err(Failure::new("E-CONFIRM", "nothing was confirmed")
+            .advise("the same with --yes, once every agent has reported and what they go back to is right"));
+    }
+    let epoch = restored::confirming_epoch([seen.epoch]);
+    let patch = json!({"data": {restored::EPOCH: epoch.to_string()},
+        "metadata": {"resourceVersion": mark.resource_version()}});
+    marks
+        .patch(restored::NAME, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .map_err(|error| {
+            Failure::new("E-RESTORE", "the hub is not confirmed")
+                .because(error)
+                .advise("the same again")
+        })?;
+    terminal::print(&format!("confirmed: the hub goes on above epoch {epoch}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::Error> {
+    let all = ListParams::default();
+    let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?.items;
+    let decisions = Api::<Decision>::all(client.clone()).list(&all).await?.items;
+    let applications = Api::<Application>::all(client.clone()).list(&all).await?.items;
+    let leases = Api::<Lease>::all(client.clone()).list(&all).await?.items;
+    let mut ahead = vec![];
+    for bundle in &bundles {
+        let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
+        if let Some(old) = conditions
+            .into_iter()
+            .find(|c| matches!(c.reason.as_str(), "OldEpoch" | "OldGeneration"))
+        {
+            let namespace = bundle.namespace().unwrap_or_default();
+            let cluster = namespace
+                .strip_prefix("cluster-")
+                .unwrap_or(&namespace)
+                .to_owned();
+            ahead.push(vec![cluster, bundle.name_any(), columns::plain(&old.message)]);
+        }
+    }
+    let of_bundles = bundles
+        .iter()
+        .flat_map(|b| [b.spec.epoch, b.status.as_ref().and_then(|status| status.epoch)])
+        .flatten();
+    let of_applications = applications
+        .iter()
+        .filter_map(|a| a.status.as_ref()?.workflow.as_ref()?.epoch);
+    let epochs = of_bundles
+        .chain(decisions.iter().map(|d| d.spec.epoch))
+        .chain(of_applications);
+    let agents: Vec<&Lease> = leases
+        .iter()
+        .filter(|lease| lease.namespace().is_some_and(|ns| ns.starts_with("cluster-")))
+        .collect();
+    let renewed = |lease: &&&Lease| {
+        let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
+        matches!((at, since), (Some(at), Some(since)) if at.0 > since)
+    };
+    Ok(Seen {
+        ahead,
+        epoch: epochs.max().unwrap_or(0),
+        reported: agents.iter().filter(renewed).count(),
+        agents: agents.len(),
+    })
+}
