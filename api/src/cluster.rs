@@ -12,6 +12,10 @@ use std::collections::BTreeMap;
 pub const JOINED: &str = "Joined";
 /// Condition type: the agent's Lease is fresh by the hub's clock.
 pub const AVAILABLE: &str = "Available";
+/// Condition type: the agent renews its Lease, and what the hub sends does not arrive there.
+pub const DEAF: &str = "Deaf";
+/// Condition type: the cluster is leaving; its message says what is waited for.
+pub const LEAVING: &str = "Leaving";
 /// Taint of a cluster that was never heard of, or whose agent says that it cannot work.
 pub const TAINT_UNAVAILABLE: &str = "roundhouse.dev/unavailable";
 /// Taint of a cluster whose Lease is not renewed.
@@ -42,16 +46,67 @@ pub struct ClusterSpec {
     /// Whether an administrator of the hub lets this cluster in.
     #[serde(default)]
     pub accepted: bool,
+    /// Number of the identity that the agent of this cluster has, or is invited to ask for: it counts from 1, and whoever
+    /// raises it ends every earlier identity. 0 is a cluster that nobody was invited from.
+    #[serde(default)]
+    #[schemars(range(min = 0), extend("x-kubernetes-validations" = [{
+        "rule": "self >= oldSelf",
+        "message": "the serial may not decrease: an identity that was ended would be let in again"
+    }]))]
+    pub serial: u32,
+    /// Until when the invitation holds: then, or with the first certificate of this serial, the ServiceAccount that invites is
+    /// removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join_until: Option<Time>,
+    /// Digest of the one key, `sha256:<hex>` of its public part (DER, SubjectPublicKeyInfo), that the first certificate of
+    /// this serial is given to; without it any key of whoever holds the invitation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub accepted_key: Option<String>,
+    /// What becomes of the cluster's objects when this Cluster is deleted; without it they stay as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leave: Option<Leave>,
     /// Taints: placements that do not tolerate them keep away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
+}
+
+/// How a cluster leaves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Leave {
+    /// The agent forgets its bundles; what it applied stays in the cluster as it is.
+    #[default]
+    Orphan,
+    /// The agent deletes what it applied; the Cluster is gone when it has reported so.
+    DeleteResources,
+    /// The hub forgets the cluster without hearing of its agent, which may be gone for ever: what it applied stays.
+    Forget,
+}
+
+/// The identity of a cluster's agent, as the hub gave it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentIdentity {
+    /// The user that the RoleBinding of the cluster's namespace names: no other has the rights of this cluster's agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The serial of the last certificate or account that was given.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub serial: u32,
+    /// Digest of the key that asks for a certificate and waits to be accepted, `sha256:<hex>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_key: Option<String>,
+    /// Until when the last certificate that the hub saw is good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Time>,
 }
 
 /// What the hub knows of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// `Joined`, `Available`.
+    /// `Joined`, `Available`, `Deaf`, `Leaving`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Taints that the hub itself adds, beside those of the spec.
@@ -61,12 +116,18 @@ pub struct ClusterStatus {
     /// them: `tolerationSeconds` counts from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints_seen: Vec<Taint>,
+    /// Who the agent is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<AgentIdentity>,
     /// Kubernetes version of the member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubernetes_version: Option<String>,
     /// Version of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
+    /// Number of nodes, if the agent may list them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
     /// What the cluster can hold, in Kubernetes quantities; `replicas` bounds placement.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<String, String>,
@@ -111,4 +172,13 @@ pub struct ClusterReportSpec {
     /// Sum over the nodes, in Kubernetes quantities.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub allocatable: BTreeMap<String, String>,
+    /// Labels that the agent proposes for its Cluster, all below `agent.roundhouse.dev/`; others are not taken over.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Rights in the member that the agent lacks, at most 50, such as `create deployments.apps`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_rights: Vec<String>,
+    /// Why the agent could not tell what it may in the member, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights_unknown: Option<String>,
 }

@@ -17,6 +17,7 @@
 //! | [`names`] | labels, annotations and the names derived from other names |
 //! | [`quantity`] | Kubernetes quantities as exact numbers |
 //! | [`hash`] | canonical JSON and content hashes |
+//! | [`rights`] | what programs may ask of an API server |
 //! | [`shared`] | text that many objects hold alike |
 //! | [`clock`] | the injected clock |
 
@@ -34,6 +35,7 @@ pub mod names;
 pub mod placement;
 pub mod quantity;
 pub mod revision;
+pub mod rights;
 pub mod shared;
 
 /// A schema node that keeps every field: an object whose shape the API server must not prune.

@@ -17,8 +17,19 @@ pub const BUNDLE_FINALIZER: &str = "roundhouse.dev/dispatch";
 pub const APPLICATION_FINALIZER: &str = "roundhouse.dev/application";
 /// Finalizer that the agent puts on an AppliedBundle.
 pub const LEDGER_FINALIZER: &str = "roundhouse.dev/ledger";
+/// Finalizer that the cluster controller puts on a Cluster: what it made for it is taken away in order.
+pub const CLUSTER_FINALIZER: &str = "roundhouse.dev/cluster";
 /// Name of the Lease in the cluster's namespace that the agent renews.
 pub const AGENT_LEASE: &str = "agent";
+/// The group (organization of the certificate) of every agent; it has no rights of its own.
+pub const AGENTS: &str = "roundhouse:agents";
+/// Name of the Role in a cluster's namespace that holds what its agent may there, of the RoleBinding that gives it to
+/// exactly one agent, and of the agent's ServiceAccount where the hub signs no certificates.
+pub const AGENT_ROLE: &str = "roundhouse-agent";
+/// Name of the ServiceAccount in a cluster's namespace whose tokens invite an agent, of its Role and its RoleBinding.
+pub const JOIN_ACCOUNT: &str = "roundhouse-join";
+/// The signer of agents' certificates (Kubernetes convention: clients of the API server).
+pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// Longest name of an application or component, so that every derived name stays a legal label value.
 pub const MAX_APPLICATION_NAME: usize = 50;
 /// Longest name of a cluster, so that `cluster-<name>` is a DNS label.
@@ -56,6 +67,8 @@ pub mod label {
     pub const MANAGED_BY_VALUE: &str = "roundhouse";
     /// Region of a cluster: statuses are grouped by it.
     pub const REGION: &str = "region";
+    /// Prefix of the labels that an agent may propose for its Cluster; no other label of a Cluster is an agent's to say.
+    pub const PROPOSED: &str = "agent.roundhouse.dev/";
 }
 
 /// Whether a label or annotation is Roundhouse's own bookkeeping (or KubeVela's of the same name): it says nothing about
@@ -87,6 +100,9 @@ pub mod annotation {
     pub const PRUNE: &str = "roundhouse.dev/prune";
     /// Hub id, written by the hub on the Lease of each cluster; agents read it there.
     pub const HUB_ID: &str = "roundhouse.dev/hub-id";
+    /// On the Lease of a cluster, written by its agent with each renewal: the resourceVersion of the Lease that its watch
+    /// showed last. One that does not change from renewal to renewal is of an agent that sends and does not receive.
+    pub const SEEN: &str = "roundhouse.dev/seen";
     /// When the run that delivered an ApplicationRevision last succeeded, written by the hub on the revision.
     pub const DELIVERED: &str = "roundhouse.dev/delivered";
     /// On a Namespace of the hub: kinds that Applications in it may contain beyond the rules of tenancy, separated by commas:
@@ -207,6 +223,51 @@ impl std::borrow::Borrow<str> for ClusterName {
     }
 }
 
+/// The user name of an agent on the hub, `roundhouse:agent:<cluster>:<serial>`: the common name of its certificate.
+///
+/// The serial is that of the Cluster's spec when the certificate was asked for: a Cluster that is joined again, or whose
+/// identity is revoked, counts on, and the RoleBinding of its namespace names the present agent and no other. Names are
+/// compared whole, never by prefix.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentName {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Counts from 1.
+    pub serial: u32,
+}
+
+impl AgentName {
+    /// What stands before the cluster.
+    pub const PREFIX: &str = "roundhouse:agent:";
+
+    /// The agent of a cluster with a serial.
+    pub fn new(cluster: ClusterName, serial: u32) -> Self {
+        AgentName { cluster, serial }
+    }
+
+    /// Reads the user name of an agent; `None` for whatever is not exactly one.
+    pub fn parse(user: &str) -> Option<Self> {
+        let (cluster, serial) = user.strip_prefix(Self::PREFIX)?.split_once(':')?;
+        let name = AgentName {
+            cluster: ClusterName::new(cluster).ok()?,
+            serial: serial.parse().ok()?,
+        };
+        // One spelling: no sign, no leading zero, counting from 1.
+        (name.serial > 0 && name.to_string() == user).then_some(name)
+    }
+
+    /// Name of the CertificateSigningRequest of a cluster's agent: it has one at a time.
+    pub fn request(cluster: &ClusterName) -> String {
+        format!("roundhouse-agent-{cluster}")
+    }
+}
+
+impl fmt::Display for AgentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}:{}", Self::PREFIX, self.cluster, self.serial)
+    }
+}
+
 /// Name of the Bundle of an application: `<app namespace>.<app>`, further parts `.2`, `.3`. `part` counts from 1.
 pub fn bundle_name(app_namespace: &str, app: &str, part: usize) -> String {
     if part <= 1 {
@@ -265,6 +326,28 @@ mod tests {
         assert!(ClusterName::new("c".repeat(55)).is_ok());
         for bad in ["", "C1", "c_1", "-c", "c-", "c.1", "é", &"c".repeat(56)] {
             assert!(ClusterName::new(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_agents_have_one_spelling() {
+        let east = AgentName::new(ClusterName::new("east").unwrap(), 3);
+        assert_eq!(east.to_string(), "roundhouse:agent:east:3");
+        assert_eq!(AgentName::parse("roundhouse:agent:east:3"), Some(east));
+        for other in [
+            "roundhouse:agent:east",
+            "roundhouse:agent:east:",
+            "roundhouse:agent:east:0",
+            "roundhouse:agent:east:03",
+            "roundhouse:agent:east:+3",
+            "roundhouse:agent:east:-3",
+            "roundhouse:agent:east:3:4",
+            "roundhouse:agent:East:3",
+            "roundhouse:agent::3",
+            "roundhouse:agent:east:4294967296",
+            "xroundhouse:agent:east:3",
+        ] {
+            assert_eq!(AgentName::parse(other), None, "{other}");
         }
     }
 

@@ -94,6 +94,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         nodes: count,
         capacity,
         allocatable,
+        ..ClusterReportSpec::default()
     })
 }
 

@@ -205,7 +205,8 @@ pub enum Drift {
 pub struct Deletion {
     /// The revision that no longer places this bundle, or the last one of a deleted application.
     pub revision: String,
-    /// Who or what confirmed it: `application-deleted`, `garbage-collection`, `step <name>`, or the hash of an approval.
+    /// Who or what confirmed it: `application-deleted`, `garbage-collection`, `cluster-left`, `step <name>`, or the hash of an
+    /// approval.
     pub confirmed_by: String,
 }
 
@@ -214,6 +215,8 @@ impl Deletion {
     pub const APPLICATION_DELETED: &str = "application-deleted";
     /// Value of [`Deletion::confirmed_by`]: the placement moved away, within the delete budget.
     pub const GARBAGE_COLLECTION: &str = "garbage-collection";
+    /// Value of [`Deletion::confirmed_by`]: an administrator lets the cluster leave, and its objects be deleted.
+    pub const CLUSTER_LEFT: &str = "cluster-left";
 
     /// Value of [`Deletion::confirmed_by`]: a person wrote a `delete-object` step of this name into the workflow.
     pub fn by_step(step: &str) -> String {

@@ -125,6 +125,7 @@ impl Yard {
         let spec = ClusterSpec {
             accepted: true,
             taints: Vec::new(),
+            ..ClusterSpec::default()
         };
         let mut cluster = Cluster::new(name, spec);
         cluster.metadata.labels = Some([("region".to_owned(), region.to_owned())].into());

@@ -62,6 +62,7 @@ impl Hub {
         let spec = ClusterSpec {
             accepted,
             taints: Vec::new(),
+            ..ClusterSpec::default()
         };
         let api: Api<Cluster> = Api::all(self.client.clone());
         api.create(&PostParams::default(), &Cluster::new(name, spec))

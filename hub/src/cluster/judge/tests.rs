@@ -13,6 +13,7 @@ fn cluster(status: Option<ClusterStatus>) -> Cluster {
         ClusterSpec {
             accepted: true,
             taints: Vec::new(),
+            ..ClusterSpec::default()
         },
     );
     cluster.metadata.generation = Some(1);
@@ -250,6 +251,7 @@ fn a_report_joins_and_its_facts_are_copied() {
         capacity: [("cpu".to_owned(), "many".to_owned())].into(),
         allocatable: [("cpu".to_owned(), "8".to_owned())].into(),
         apply_once: None,
+        ..ClusterReportSpec::default()
     };
     let observed = Observed {
         cluster: &cluster,

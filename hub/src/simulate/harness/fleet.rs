@@ -60,6 +60,7 @@ impl Fleet {
             ClusterSpec {
                 accepted: true,
                 taints: Vec::new(),
+                ..ClusterSpec::default()
             },
         );
         cluster.metadata.labels = Some(spec.labels.clone());
