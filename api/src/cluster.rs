@@ -94,6 +94,10 @@ pub struct AgentIdentity {
     /// The user that the RoleBinding of the cluster's namespace names: no other has the rights of this cluster's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The serial of the spec that the rights on the hub are of: no earlier one has any.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub observed_serial: u32,
     /// The serial whose invitation was used; a later one is still open.
     #[serde(default)]
     #[schemars(range(min = 0))]

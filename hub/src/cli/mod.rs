@@ -2,6 +2,7 @@
 //!
 //! Data goes to stdout, talk to stderr. Exit status 0 is done, 1 is an error; other values are a verb's own.
 
+mod accept;
 mod age;
 mod apiserver;
 mod apply;
@@ -21,8 +22,10 @@ mod history;
 mod hub;
 mod impact;
 mod inventory;
+mod join;
 mod kubeconfig;
 mod label;
+mod leave;
 mod logging;
 mod merge;
 mod plan;
@@ -79,6 +82,10 @@ enum Verb {
     History(history::Args),
     Rollback(history::RollbackArgs),
     Clusters(clusters::Args),
+    Join(join::Args),
+    Accept(accept::Args),
+    Revoke(accept::RevokeArgs),
+    Leave(leave::Args),
     Cordon(cordon::Args),
     Uncordon(cordon::UncordonArgs),
     Taint(taint::Args),
@@ -173,6 +180,10 @@ impl Verb {
             Verb::History(args) => block_on(history::run(args)),
             Verb::Rollback(args) => block_on(history::rollback(args)),
             Verb::Clusters(args) => block_on(clusters::run(args)),
+            Verb::Join(args) => block_on(join::run(args)),
+            Verb::Accept(args) => block_on(accept::run(args)),
+            Verb::Revoke(args) => block_on(accept::revoke(args)),
+            Verb::Leave(args) => block_on(leave::run(args)),
             Verb::Cordon(args) => block_on(cordon::run(args)),
             Verb::Uncordon(args) => block_on(cordon::uncordon(args)),
             Verb::Taint(args) => block_on(taint::run(args)),

@@ -111,7 +111,7 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
 }
 
 /// Takes the leaving of a cluster one step further.
-pub(super) async fn step(client: &Client, cluster: &Cluster, _now: Timestamp) -> Result<Left, ClusterError> {
+pub(super) async fn step(client: &Client, cluster: &Cluster) -> Result<Left, ClusterError> {
     let Ok(name) = ClusterName::new(cluster.name_any()) else {
         return Ok(Left::Whole);
     };
@@ -290,3 +290,6 @@ pub(super) fn status(cluster: &Cluster, message: String, now: Timestamp) -> Clus
     condition::set(&mut status.conditions, leaving, cluster.metadata.generation, now);
     status
 }
+
+#[cfg(test)]
+mod tests;

@@ -221,6 +221,7 @@ impl Pass {
         };
         AgentIdentity {
             method: rights.method,
+            observed_serial: rights.serial,
             user: rights.accepted.then(|| rights.user()),
             serial,
             key,
@@ -233,7 +234,7 @@ impl Pass {
         if !self.is_held() {
             return Ok(Outcome::default());
         }
-        let (message, again) = match leave::step(&self.client, &self.cluster, now).await? {
+        let (message, again) = match leave::step(&self.client, &self.cluster).await? {
             leave::Left::Whole => {
                 self.patch(
                     json!({"metadata": {

@@ -57,43 +57,84 @@ pub(super) async fn change(
     edit: impl FnOnce(&mut Cluster, Timestamp) -> Edited,
 ) -> Result<ExitCode, Failure> {
     let name = &options.cluster;
-    let client = hub::connect(options.kubeconfig.as_deref()).await?;
-    let known = hub::read(&client).await?;
-    let Some(before) = known
-        .clusters
-        .iter()
-        .find(|cluster| cluster.name_any() == name.as_str())
-    else {
-        let names: Vec<String> = known.clusters.iter().map(ResourceExt::name_any).collect();
-        return Err(hub::no_cluster(name.as_str(), &names, "one of them"));
-    };
+    let looked = Looked::at(options).await?;
     let now = SystemClock.now();
-    let mut after = before.clone();
+    let mut after = looked.before.clone();
     let done = edit(&mut after, now)?;
-    let Some(patch) = difference(before, &after) else {
+    let Some(patch) = difference(&looked.before, &after) else {
         let answer = || json!({"cluster": name.as_str(), "changed": false});
         let text = options.output.structured(answer)?;
         terminal::print(&text.unwrap_or_else(|| format!("cluster {name} unchanged\n")))?;
         return Ok(ExitCode::SUCCESS);
     };
-    let impact = impact(&known.snapshot, &known.applications, &after, now);
-    let radius = Radius {
-        cluster: name.as_str(),
-        done: &done,
-        impact: &impact,
-    };
-    let text = options.output.structured(|| draw::structured(&radius))?;
-    terminal::print(&text.unwrap_or_else(|| draw::text(&radius, options.output)))?;
-    if options.dry_run {
-        eprintln!("nothing was written (--dry-run)");
+    if !looked.agreed(options, &after, &done, now)? {
         return Ok(ExitCode::SUCCESS);
     }
-    if !options.yes {
-        ask(name)?;
-    }
-    write(&client, name, &patch).await?;
+    write(&looked.client, name, &patch).await?;
     eprintln!("cluster {name}: {}", done.join(", "));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A hub that was looked at, and the cluster that is to be changed.
+pub(super) struct Looked {
+    pub(super) client: Client,
+    /// The cluster as it is.
+    pub(super) before: Cluster,
+    known: hub::Known,
+}
+
+impl Looked {
+    /// Reads the hub.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no such cluster.
+    pub(super) async fn at(options: &Options) -> Result<Looked, Failure> {
+        let name = &options.cluster;
+        let client = hub::connect(options.kubeconfig.as_deref()).await?;
+        let known = hub::read(&client).await?;
+        let found = known
+            .clusters
+            .iter()
+            .find(|cluster| cluster.name_any() == name.as_str());
+        let Some(before) = found.cloned() else {
+            let names: Vec<String> = known.clusters.iter().map(ResourceExt::name_any).collect();
+            return Err(hub::no_cluster(name.as_str(), &names, "one of them"));
+        };
+        Ok(Looked {
+            client,
+            before,
+            known,
+        })
+    }
+
+    /// Prints what would move if the cluster became `after`, and asks. False if nothing is to be written.
+    ///
+    /// # Errors
+    /// Whoever was asked did not agree, or nobody could be asked.
+    pub(super) fn agreed(
+        &self,
+        options: &Options,
+        after: &Cluster,
+        done: &[String],
+        now: Timestamp,
+    ) -> Result<bool, Failure> {
+        let impact = impact(&self.known.snapshot, &self.known.applications, after, now);
+        let radius = Radius {
+            cluster: options.cluster.as_str(),
+            done,
+            impact: &impact,
+        };
+        let text = options.output.structured(|| draw::structured(&radius))?;
+        terminal::print(&text.unwrap_or_else(|| draw::text(&radius, options.output)))?;
+        if options.dry_run {
+            eprintln!("nothing was written (--dry-run)");
+            return Ok(false);
+        }
+        if !options.yes {
+            ask(&options.cluster)?;
+        }
+        Ok(true)
+    }
 }
 
 /// What a change would move.

@@ -1,0 +1,376 @@
+//! `roundhouse join`
+
+mod invitation;
+
+use super::{Failure, hub, kubeconfig, terminal};
+use clap::ValueEnum;
+use invitation::Hub;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::ServiceAccount,
+};
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
+use roundhouse_api::{
+    cluster::{Cluster, ClusterSpec},
+    names::{ClusterName, JOIN_ACCOUNT, annotation},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
+
+/// Field manager of what this verb writes.
+const MANAGER: &str = "roundhouse";
+/// The shortest and the longest time that an invitation holds. Tokens of less than ten minutes are given by nobody.
+const HOLDS: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(30 * 86_400));
+/// How often it is looked whether the hub has prepared the invitation.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Invite a cluster: print the one command that makes it join
+///
+/// Makes the Cluster if there is none of that name, and prints what starts its agent, with a token that is good for one
+/// certificate within the time of --ttl. The agent makes its key itself; what it asks for is given when the cluster is
+/// accepted: with --auto-accept at once, otherwise by `roundhouse accept`. A cluster that was accepted before stays so.
+///
+/// Joining again ends the identity that the cluster's agent has had until now.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The cluster
+    #[arg(value_name = "CLUSTER", value_parser = |name: &str| ClusterName::new(name))]
+    cluster: ClusterName,
+    /// Let in whoever has the invitation first, without asking
+    #[arg(long)]
+    auto_accept: bool,
+    /// How long the invitation holds: 10m to 30d
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = ttl)]
+    ttl: SignedDuration,
+    /// Label of the Cluster, which placements select by; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Where the agent reaches the hub, if not where this kubeconfig does
+    #[arg(long, value_name = "URL", value_parser = url)]
+    hub_url: Option<String>,
+    /// Certificates that the agent knows the hub by (PEM), if not those of this kubeconfig
+    #[arg(long, value_name = "FILE")]
+    hub_ca: Option<PathBuf>,
+    /// What is printed
+    #[arg(short, long, value_enum, default_value_t = Shape::Command)]
+    output: Shape,
+    /// How long the hub may take to prepare the invitation, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    timeout: u64,
+    /// Kubeconfig of the hub; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// The shapes of an invitation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Shape {
+    /// The command that starts the agent on a machine
+    Command,
+    /// The command that installs the chart of the agent in the cluster
+    Helm,
+    /// A Secret for the chart's value invitation.existingSecret, to be applied in the cluster
+    Manifest,
+    /// A kubeconfig, for --bootstrap-kubeconfig
+    Kubeconfig,
+}
+
+fn ttl(text: &str) -> Result<SignedDuration, String> {
+    let wrong = || "use a time such as 30m, 1h or 7d, from 10m to 30d".to_owned();
+    // Days are 24 hours here, which a duration without a calendar does not know.
+    let time: SignedDuration = match text.strip_suffix('d').map(str::parse::<i64>) {
+        Some(Ok(days)) if (1..=30).contains(&days) => SignedDuration::from_hours(24 * days),
+        Some(_) => return Err(wrong()),
+        None => text.parse().map_err(|_| wrong())?,
+    };
+    let within = Duration::try_from(time).is_ok_and(|time| time >= HOLDS.0 && time <= HOLDS.1);
+    if within { Ok(time) } else { Err(wrong()) }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or("use KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn url(text: &str) -> Result<String, String> {
+    let rest = text
+        .strip_prefix("https://")
+        .ok_or("use https://HOST:PORT: tokens are sent there")?;
+    if rest.is_empty() || rest.contains(char::is_whitespace) {
+        return Err("use https://HOST:PORT".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let config = kubeconfig::config(args.kubeconfig.as_deref()).await?;
+    let reached = Hub::of(&config, args.hub_url.as_deref(), args.hub_ca.as_deref())?;
+    let client = hub::connect(args.kubeconfig.as_deref()).await?;
+    let (cluster, name) = (&args.cluster, args.cluster.as_str());
+    let found = find(&client, cluster).await?;
+    let asked = invited(&client, cluster, found, &args).await?;
+    let (serial, accepted) = (asked.spec.serial, asked.spec.accepted);
+    let method = prepared(&client, cluster, serial, args.timeout).await?;
+    let (token, until) = token(&client, cluster, args.ttl).await?;
+    let kubeconfig = invitation::kubeconfig(&reached, cluster, serial, &method, &token);
+    terminal::print(&shown(args.output, cluster, &kubeconfig)?)?;
+    eprintln!("cluster {name} is invited until {until}");
+    match (accepted, args.auto_accept) {
+        (false, _) => eprintln!("next: start its agent with what is printed, then: roundhouse accept {name}"),
+        (true, true) => eprintln!("next: start its agent with what is printed: it is let in at once"),
+        (true, false) => eprintln!(
+            "next: start its agent with what is printed: cluster {name} is accepted already, it is let in at once"
+        ),
+    }
+    if reached.is_here_only() {
+        eprintln!(
+            "note: the agent is told to reach the hub at {}, which is this machine: --hub-url for another one",
+            reached.url
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn find(client: &Client, cluster: &ClusterName) -> Result<Option<Cluster>, Failure> {
+    let clusters: Api<Cluster> = Api::all(client.clone());
+    let found = clusters
+        .get_opt(cluster.as_str())
+        .await
+        .map_err(|error| hub::unreadable("Clusters", error))?;
+    if found
+        .as_ref()
+        .is_some_and(|found| found.metadata.deletion_timestamp.is_some())
+    {
+        return Err(
+            Failure::new("E-LEAVING", format!("cluster {cluster} is leaving")).advise(format!(
+                "roundhouse leave {cluster} --force to forget what is left of it, then join again"
+            )),
+        );
+    }
+    Ok(found)
+}
+
+/// Writes the invitation into the Cluster.
+async fn invited(
+    client: &Client,
+    cluster: &ClusterName,
+    found: Option<Cluster>,
+    args: &Args,
+) -> Result<Cluster, Failure> {
+    let clusters: Api<Cluster> = Api::all(client.clone());
+    let refused = |error: Error| {
+        let conflict = matches!(&error, Error::Api(answer) if answer.code == 409);
+        let code = if conflict { "E-CONFLICT" } else { "E-HUB" };
+        hub::refused(
+            Failure::new(code, format!("cluster {cluster} was not invited")),
+            error,
+        )
+        .advise(match conflict {
+            true => "the same command again: somebody changed the cluster meanwhile",
+            false => "kubectl auth can-i create,patch clusters with the same kubeconfig",
+        })
+    };
+    let now = server_time(&clusters).await.map_err(refused)?;
+    let before = found.as_ref().map_or(0, |found| found.spec.serial);
+    // By the seconds of the API server: higher than all that a Cluster of this name had before it left.
+    let seconds = u32::try_from(now.as_second()).unwrap_or(u32::MAX);
+    let serial = before.saturating_add(1).max(seconds);
+    let until = now.checked_add(args.ttl).unwrap_or(Timestamp::MAX);
+    let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    let accepted = args.auto_accept || found.as_ref().is_some_and(|found| found.spec.accepted);
+    let params = PostParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let Some(found) = found else {
+        let mut new = Cluster::new(
+            cluster.as_str(),
+            ClusterSpec {
+                accepted,
+                serial,
+                join_until: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(until)),
+                ..ClusterSpec::default()
+            },
+        );
+        new.metadata.labels = Some(labels).filter(|labels| !labels.is_empty());
+        return clusters.create(&params, &new).await.map_err(refused);
+    };
+    let patch = json!({
+        "metadata": {"resourceVersion": found.resource_version(), "labels": labels},
+        "spec": {"accepted": accepted, "serial": serial, "joinUntil": until, "acceptedKey": null}});
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let patched = clusters
+        .patch(cluster.as_str(), &params, &Patch::Merge(patch))
+        .await;
+    patched.map_err(refused)
+}
+
+/// The time by the API server's clock, which the hub judges by: this machine's may be wrong.
+async fn server_time(clusters: &Api<Cluster>) -> Result<Timestamp, Error> {
+    let mut probe = Cluster::new("", ClusterSpec::default());
+    probe.metadata.name = None;
+    probe.metadata.generate_name = Some("time-".to_owned());
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let made = clusters.create(&dry, &probe).await?;
+    Ok(made
+        .metadata
+        .creation_timestamp
+        .map_or_else(Timestamp::now, |time| time.0))
+}
+
+/// Waits until the hub has made the account of this invitation; what it gives its agents.
+async fn prepared(
+    client: &Client,
+    cluster: &ClusterName,
+    serial: u32,
+    seconds: u64,
+) -> Result<String, Failure> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &cluster.namespace());
+    let look = async {
+        loop {
+            let found = accounts.get_opt(JOIN_ACCOUNT).await;
+            let found = found.map_err(|error| hub::unreadable("ServiceAccounts", error))?;
+            let annotations = found.as_ref().map(ResourceExt::annotations);
+            let said = |key: &str| annotations.and_then(|annotations| annotations.get(key));
+            if said(annotation::SERIAL) == Some(&serial.to_string()) {
+                return Ok(said(annotation::IDENTITY)
+                    .map_or("certificate", String::as_str)
+                    .to_owned());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let Ok(found) = tokio::time::timeout(Duration::from_secs(seconds), look).await else {
+        let failure = Failure::new(
+            "E-TIMEOUT",
+            format!("the hub has not prepared the invitation of cluster {cluster} in {seconds} s"),
+        );
+        let why = find(client, cluster).await.ok().flatten().and_then(|cluster| {
+            let conditions = cluster.status?.conditions;
+            let joined = conditions
+                .into_iter()
+                .find(|c| c.type_ == roundhouse_api::cluster::JOINED)?;
+            Some(format!("{}: {}", joined.reason, joined.message))
+        });
+        let failure = match why {
+            Some(why) => failure.because(why),
+            None => failure,
+        };
+        return Err(failure.advise("check that a hub runs (roundhouse serve), then the same command again"));
+    };
+    found
+}
+
+async fn token(
+    client: &Client,
+    cluster: &ClusterName,
+    ttl: SignedDuration,
+) -> Result<(String, Timestamp), Failure> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), &cluster.namespace());
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec {
+            expiration_seconds: Some(ttl.as_secs()),
+            ..TokenRequestSpec::default()
+        }),
+        ..TokenRequest::default()
+    };
+    let given = accounts
+        .create_token_request(JOIN_ACCOUNT, &PostParams::default(), &request)
+        .await;
+    let refused = || {
+        Failure::new(
+            "E-TOKEN",
+            format!("no token is given to invite cluster {cluster} with"),
+        )
+    };
+    let given = given.map_err(|error| {
+        hub::refused(refused(), error).advise(format!(
+            "kubectl auth can-i create serviceaccounts/token -n {} with the same kubeconfig",
+            cluster.namespace()
+        ))
+    })?;
+    let status = given.status.unwrap_or_default();
+    match (status.token, status.expiration_timestamp) {
+        (Some(token), Some(until)) => Ok((token, until.0)),
+        _ => Err(refused().because("the answer of the API server has no token")),
+    }
+}
+
+fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<String, Failure> {
+    let yaml = |value: &Value| {
+        serde_saphyr::to_string(value)
+            .map_err(|error| Failure::new("E-OUTPUT", "the invitation cannot be printed").because(error))
+    };
+    let word = invitation::word(kubeconfig);
+    Ok(match shape {
+        Shape::Command => format!("roundhouse-agent --cluster {cluster} --invitation {word}\n"),
+        Shape::Helm => format!(
+            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation.value={word}\n"
+        ),
+        Shape::Manifest => yaml(&json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "roundhouse-agent-invitation", "namespace": "roundhouse-system"},
+            "type": "Opaque",
+            "stringData": {"kubeconfig": kubeconfig.to_string()},
+        }))?,
+        Shape::Kubeconfig => yaml(kubeconfig)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_from_ten_minutes_to_thirty_days() {
+        for (text, seconds) in [
+            ("10m", 600),
+            ("1h", 3_600),
+            ("1h30m", 5_400),
+            ("7d", 604_800),
+            ("30d", 2_592_000),
+        ] {
+            assert_eq!(ttl(text).unwrap().as_secs(), seconds, "{text}");
+        }
+        for text in ["9m", "31d", "0d", "-1h", "", "soon", "1", "d"] {
+            assert!(ttl(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_sent_to_https_only() {
+        assert!(url("https://hub:6443").is_ok());
+        for text in ["http://hub:6443", "hub:6443", "https://", "https://a b"] {
+            assert!(url(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_printed_starts_an_agent() {
+        let cluster = ClusterName::new("c1").unwrap();
+        let invitation = json!({"kind": "Config"});
+        let of = |shape| shown(shape, &cluster, &invitation).unwrap();
+        let word = invitation::word(&invitation);
+        assert_eq!(
+            of(Shape::Command),
+            format!("roundhouse-agent --cluster c1 --invitation {word}\n")
+        );
+        assert!(of(Shape::Helm).ends_with(&format!("--set invitation.value={word}\n")));
+        assert!(of(Shape::Manifest).contains("kind: Secret"));
+        assert!(of(Shape::Kubeconfig).contains("kind: Config"));
+    }
+}

@@ -1,0 +1,362 @@
+use super::*;
+use crate::{
+    cluster::{ClusterOptions, run},
+    simulate::TokioClock,
+};
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
+use kube::api::PostParams;
+use roundhouse_api::{
+    bundle::{BundleStatus, DeleteOption},
+    clock::SharedClock,
+    cluster::ClusterSpec,
+    names::{AGENT_LEASE, CLUSTER_FINALIZER},
+};
+use roundhouse_apiserver::Server;
+use std::sync::Arc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+fn told(by: &str, policy: Option<PropagationPolicy>) -> Bundle {
+    let mut bundle = Bundle::default();
+    bundle.metadata.generation = Some(2);
+    bundle.metadata.finalizers = Some(vec![BUNDLE_FINALIZER.to_owned()]);
+    bundle.spec.deletion = Some(Deletion {
+        revision: "web-v1".to_owned(),
+        confirmed_by: by.to_owned(),
+    });
+    bundle.spec.delete_option = policy.map(|propagation_policy| DeleteOption {
+        propagation_policy,
+        ..DeleteOption::default()
+    });
+    bundle
+}
+
+fn word(bundle: &Bundle, how: Leave) -> &'static str {
+    match due(bundle, how) {
+        Due::Tell(_) => "tell",
+        Due::Delete => "delete",
+        Due::Release => "release",
+        Due::Await => "await",
+    }
+}
+
+#[test]
+fn a_bundle_goes_when_its_agent_has_said_so() {
+    let mut fresh = told("", None);
+    fresh.spec.deletion = None;
+    let (left, orphan) = (Deletion::CLUSTER_LEFT, Some(PropagationPolicy::Orphan));
+    let going = |mut bundle: Bundle, cleaned: Option<i64>| {
+        bundle.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        bundle.status = cleaned.map(|generation| BundleStatus {
+            phase: Some(BundlePhase::Cleaned),
+            observed_generation: Some(generation),
+            ..BundleStatus::default()
+        });
+        bundle
+    };
+    let mut by_hand = told(left, None);
+    by_hand.metadata.finalizers = None;
+    for (why, bundle, how, expected) in [
+        ("nothing told", fresh.clone(), Leave::Orphan, "tell"),
+        ("nothing told", fresh.clone(), Leave::DeleteResources, "tell"),
+        (
+            "told to be garbage",
+            told(Deletion::GARBAGE_COLLECTION, None),
+            Leave::Orphan,
+            "tell",
+        ),
+        (
+            "told to delete, and now to let go",
+            told(left, None),
+            Leave::Orphan,
+            "tell",
+        ),
+        ("told to let go", told(left, orphan), Leave::Orphan, "delete"),
+        ("told", told(left, None), Leave::DeleteResources, "delete"),
+        ("without a finalizer", by_hand, Leave::DeleteResources, "tell"),
+        (
+            "told and deleted",
+            going(told(left, None), None),
+            Leave::DeleteResources,
+            "await",
+        ),
+        (
+            "cleaned before",
+            going(told(left, None), Some(1)),
+            Leave::DeleteResources,
+            "await",
+        ),
+        (
+            "cleaned",
+            going(told(left, None), Some(2)),
+            Leave::DeleteResources,
+            "release",
+        ),
+        (
+            "let go",
+            going(told(left, orphan), Some(2)),
+            Leave::Orphan,
+            "release",
+        ),
+        ("to be forgotten", fresh, Leave::Forget, "release"),
+        (
+            "waited for, and now to be forgotten",
+            going(told(left, None), None),
+            Leave::Forget,
+            "release",
+        ),
+    ] {
+        assert_eq!(word(&bundle, how), expected, "{why}, {how:?}");
+    }
+    let mut bare = told(left, None);
+    bare.metadata.finalizers = None;
+    assert_eq!(word(&bare, Leave::Forget), "delete");
+}
+
+#[test]
+fn who_lets_go_says_so_and_who_deletes_keeps_the_choice_of_the_application() {
+    let mut fresh = told("", Some(PropagationPolicy::Foreground));
+    fresh.spec.deletion = None;
+    fresh.spec.revision = Some("web-v7".to_owned());
+    let Due::Tell(patch) = due(&fresh, Leave::Orphan) else {
+        panic!()
+    };
+    assert_eq!(patch["spec"]["deleteOption"]["propagationPolicy"], "Orphan");
+    assert_eq!(
+        patch["spec"]["deletion"],
+        json!({"revision": "web-v7", "confirmedBy": "cluster-left"})
+    );
+    let Due::Tell(patch) = due(&fresh, Leave::DeleteResources) else {
+        panic!()
+    };
+    assert_eq!(patch["spec"]["deleteOption"], Value::Null);
+    assert_eq!(patch["metadata"]["finalizers"], Value::Null);
+}
+
+struct Hub {
+    client: Client,
+    _stop: DropGuard,
+}
+
+impl Hub {
+    async fn start() -> Hub {
+        let clock: SharedClock = Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+        let now = clock.clone();
+        let server = Server::builder()
+            .seed(1)
+            .clock(Arc::new(move || now.now()))
+            .build();
+        let client = Client::new(server.service(), "default");
+        crate::run::install(&client, &crate::run::HubOptions::default())
+            .await
+            .unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(run(
+            client.clone(),
+            ClusterOptions::default(),
+            clock,
+            stop.clone(),
+        ));
+        Hub {
+            client,
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    /// A cluster with two Bundles, one of them written by hand.
+    async fn cluster(&self, name: &str) {
+        let spec = ClusterSpec {
+            accepted: true,
+            serial: 1,
+            ..ClusterSpec::default()
+        };
+        let params = PostParams::default();
+        self.clusters()
+            .create(&params, &Cluster::new(name, spec))
+            .await
+            .unwrap();
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), &format!("cluster-{name}"));
+        self.until("a Lease", async || leases.get_opt(AGENT_LEASE).await.unwrap())
+            .await;
+        for (bundle, finalizers) in [("default.web", vec![BUNDLE_FINALIZER]), ("by-hand", vec![])] {
+            let body = json!({"metadata": {"name": bundle, "finalizers": finalizers},
+                "spec": {"workload": {"manifests": []}, "revision": "web-v1"}});
+            let body: Bundle = serde_json::from_value(body).unwrap();
+            self.bundles(name).create(&params, &body).await.unwrap();
+        }
+    }
+
+    fn clusters(&self) -> Api<Cluster> {
+        Api::all(self.client.clone())
+    }
+
+    fn bundles(&self, name: &str) -> Api<Bundle> {
+        Api::namespaced(self.client.clone(), &format!("cluster-{name}"))
+    }
+
+    async fn leave(&self, name: &str, how: Option<Leave>) {
+        let patch = json!({"spec": {"leave": how}});
+        self.clusters()
+            .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .unwrap();
+        self.clusters()
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+
+    /// What an agent does with a Bundle whose objects it is to let go, or has deleted.
+    async fn clean(&self, name: &str, bundle: &str) {
+        let api = self.bundles(name);
+        let generation = api.get(bundle).await.unwrap().metadata.generation;
+        let status = json!({"status": {"phase": "Cleaned", "observedGeneration": generation}});
+        let params = PatchParams::default();
+        api.patch_status(bundle, &params, &Patch::Merge(status))
+            .await
+            .unwrap();
+    }
+
+    async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+        for _ in 0..2_400 {
+            if let Some(found) = look().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("waited two minutes for {what}");
+    }
+
+    async fn until_told(&self, name: &str) -> Vec<Bundle> {
+        self.until("both to be told", async || {
+            let all = self
+                .bundles(name)
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items;
+            let told = |bundle: &Bundle| {
+                bundle.metadata.deletion_timestamp.is_some() && bundle.spec.deletion.is_some()
+            };
+            (all.len() == 2 && all.iter().all(told)).then_some(all)
+        })
+        .await
+    }
+
+    async fn until_gone(&self, name: &str) {
+        self.until("the cluster to be gone", async || {
+            self.clusters()
+                .get_opt(name)
+                .await
+                .unwrap()
+                .is_none()
+                .then_some(())
+        })
+        .await;
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let left = namespaces.get_opt(&format!("cluster-{name}")).await.unwrap();
+        assert!(left.is_none());
+        let roles: Api<ClusterRole> = Api::all(self.client.clone());
+        let left = roles.get_opt(&format!("roundhouse-agent-{name}")).await.unwrap();
+        assert!(left.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_leaves_when_its_agent_has_let_go_and_takes_its_namespace_along() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    hub.leave("c1", None).await;
+    for bundle in hub.until_told("c1").await {
+        let option = bundle.spec.delete_option.unwrap();
+        assert_eq!(option.propagation_policy, PropagationPolicy::Orphan);
+        assert_eq!(bundle.spec.deletion.unwrap().confirmed_by, Deletion::CLUSTER_LEFT);
+    }
+    // Silence is no answer.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let cluster = hub.clusters().get("c1").await.unwrap();
+    assert!(cluster.finalizers().iter().any(|f| f == CLUSTER_FINALIZER));
+    let leaving = condition::get(&cluster.status.unwrap().conditions, LEAVING)
+        .unwrap()
+        .message
+        .clone();
+    assert_eq!(
+        leaving,
+        "the agent is to let go of 2 bundles, by-hand among them; it is not heard of: when it never comes back, roundhouse leave c1 --force forgets it and leaves its objects as they are"
+    );
+    hub.clean("c1", "by-hand").await;
+    hub.clean("c1", "default.web").await;
+    hub.until_gone("c1").await;
+    // Of that name another one may join.
+    hub.cluster("c1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_are_deleted_where_that_is_said() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    hub.leave("c1", Some(Leave::DeleteResources)).await;
+    for bundle in hub.until_told("c1").await {
+        assert_eq!(bundle.spec.delete_option, None, "the agent deletes");
+    }
+    hub.clean("c1", "by-hand").await;
+    hub.clean("c1", "default.web").await;
+    hub.until_gone("c1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_never_heard_of_again_can_be_forgotten() {
+    let hub = Hub::start().await;
+    hub.cluster("c1").await;
+    hub.cluster("c2").await;
+    hub.leave("c1", Some(Leave::DeleteResources)).await;
+    hub.until_told("c1").await;
+    let forget = json!({"spec": {"leave": Leave::Forget}});
+    hub.clusters()
+        .patch("c1", &PatchParams::default(), &Patch::Merge(forget))
+        .await
+        .unwrap();
+    hub.until_gone("c1").await;
+    let kept = hub
+        .bundles("c2")
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items;
+    assert!(kept.len() == 2 && kept.iter().all(|b| b.spec.deletion.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_not_ours_is_not_emptied() {
+    let hub = Hub::start().await;
+    let namespaces: Api<Namespace> = Api::all(hub.client.clone());
+    let foreign: Namespace = serde_json::from_value(json!({"metadata": {"name": "cluster-c1"}})).unwrap();
+    namespaces.create(&PostParams::default(), &foreign).await.unwrap();
+    let body: Bundle = serde_json::from_value(
+        json!({"metadata": {"name": "theirs"}, "spec": {"workload": {"manifests": []}}}),
+    )
+    .unwrap();
+    hub.bundles("c1")
+        .create(&PostParams::default(), &body)
+        .await
+        .unwrap();
+    let spec = ClusterSpec {
+        accepted: true,
+        ..ClusterSpec::default()
+    };
+    hub.clusters()
+        .create(&PostParams::default(), &Cluster::new("c1", spec))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    hub.leave("c1", Some(Leave::Forget)).await;
+    hub.until("the cluster to be gone", async || {
+        hub.clusters()
+            .get_opt("c1")
+            .await
+            .unwrap()
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    assert!(hub.bundles("c1").get_opt("theirs").await.unwrap().is_some());
+}
