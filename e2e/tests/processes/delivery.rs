@@ -72,7 +72,7 @@ async fn an_agent_killed_while_it_applies_is_waited_for_and_goes_on() -> Result<
     })
     .await?;
     assert_eq!(yard.web("west-1").await?, is(2, 2, "nginx:1.29"));
-    let agent = yard.start_agent("east-1").await?;
+    let agent = yard.start_agent("east-1")?;
     yard.agents.insert(0, agent);
     yard.delivered("web-v2").await?;
     assert_eq!(yard.web("east-1").await?, is(7, 7, "nginx:1.29"));
@@ -98,7 +98,7 @@ async fn an_agent_killed_before_it_reports_writes_nothing_twice() -> Result<()> 
     let agent = yard.agents.remove(0);
     agent.end(Signal::Kill).await?;
     let generation = deployments.get("web").await?.metadata.generation;
-    let agent = yard.start_agent("east-1").await?;
+    let agent = yard.start_agent("east-1")?;
     yard.agents.insert(0, agent);
     yard.delivered("web-v2").await?;
     let web = deployments.get("web").await?;

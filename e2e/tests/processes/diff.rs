@@ -151,7 +151,7 @@ async fn hands_in_a_member_are_told_apart_field_by_field() -> Result<()> {
     assert!(table.stderr.contains("3 differences"), "{}", table.stderr);
 
     // What was promised is what the next pass does.
-    let agent = yard.start_agent("east-1").await?;
+    let agent = yard.start_agent("east-1")?;
     yard.agents.insert(0, agent);
     soon("the agent's pass", async || {
         let lines = lines(&looked(&yard, "web").await?, "Deployment");

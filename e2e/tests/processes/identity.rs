@@ -28,7 +28,7 @@ async fn code<T: Debug>(answer: impl Future<Output = kube::Result<T>>) -> Result
 async fn an_agents_certificate_opens_its_own_namespace_and_nothing_else() -> Result<()> {
     let yard = Yard::start().await?;
     yard.deliver_seed().await?;
-    let agent = client(&yard.agent_kubeconfig("east-1")).await?;
+    let agent = client(&yard.agent_kubeconfig("east-1")?).await?;
     let (all, page) = (ListParams::default(), PatchParams::default());
 
     let own: Api<Bundle> = Api::namespaced(agent.clone(), "cluster-east-1");
@@ -137,15 +137,10 @@ fn mode(path: &Path) -> Result<u32> {
 async fn kubeconfigs_and_keys_are_for_their_owner_only() -> Result<()> {
     let yard = Yard::start().await?;
     for (name, _) in MEMBERS {
-        assert_eq!(mode(&yard.agent_kubeconfig(name))?, 0o600, "{name}");
+        assert_eq!(mode(&yard.identity(name))?, 0o600, "{name}");
         assert_eq!(mode(&yard.member_kubeconfig(name))?, 0o600, "{name}");
     }
-    for (name, expected) in [
-        ("", 0o700),
-        ("agents", 0o700),
-        ("admin.kubeconfig", 0o600),
-        ("ca.key", 0o600),
-    ] {
+    for (name, expected) in [("", 0o700), ("admin.kubeconfig", 0o600), ("ca.key", 0o600)] {
         assert_eq!(
             mode(&yard.home.path().join("hub").join(name))?,
             expected,

@@ -1,6 +1,7 @@
 //! The processes, and the kubeconfigs that they wrote.
 
 use anyhow::{Context, Result, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Api, Client,
@@ -9,7 +10,7 @@ use kube::{
 };
 use roundhouse_api::{
     application::{Application, ApplicationPhase, ApplicationStatus},
-    cluster::{AVAILABLE, Cluster, ClusterSpec},
+    cluster::{AVAILABLE, Cluster},
     condition,
 };
 use roundhouse_e2e::{
@@ -109,29 +110,46 @@ impl Yard {
         Ok(yard)
     }
 
-    /// Starts a member with its agent, and accepts it.
+    /// Starts a member with its agent, which is let in at once.
     pub(crate) async fn join(&mut self, name: &str, region: &str) -> Result<()> {
-        let verb = ["apiserver", "--simulate-workloads"];
-        let (member, _) = serve(self.home.path(), name, &verb).await?;
-        self.members.push(member);
-        self.accept(name, region).await?;
-        let agent = self.start_agent(name).await?;
+        self.member(name).await?;
+        let label = format!("region={region}");
+        let printed = self.invite(name, &["--auto-accept", "--label", &label]).await?;
+        let agent = self.start_invited(name, &printed, &[])?;
         self.agents.push(agent);
         Ok(())
     }
 
-    /// Applies a Cluster as a person does who has looked at it.
-    async fn accept(&self, name: &str, region: &str) -> Result<()> {
-        let spec = ClusterSpec {
-            accepted: true,
-            taints: Vec::new(),
-            ..ClusterSpec::default()
-        };
-        let mut cluster = Cluster::new(name, spec);
-        cluster.metadata.labels = Some([("region".to_owned(), region.to_owned())].into());
-        let clusters: Api<Cluster> = Api::all(self.client.clone());
-        clusters.create(&PostParams::default(), &cluster).await?;
+    /// Starts the API server of a member.
+    pub(crate) async fn member(&mut self, name: &str) -> Result<()> {
+        let verb = ["apiserver", "--simulate-workloads"];
+        let (member, _) = serve(self.home.path(), name, &verb).await?;
+        self.members.push(member);
         Ok(())
+    }
+
+    /// The command that `roundhouse join` prints.
+    pub(crate) async fn invite(&self, name: &str, words: &[&str]) -> Result<String> {
+        let join = [&["join", name], words].concat();
+        let ended = self.roundhouse(&join).await?;
+        ensure!(
+            ended.status.success(),
+            "roundhouse {}\n{}",
+            join.join(" "),
+            ended.stderr
+        );
+        Ok(ended.stdout)
+    }
+
+    /// Runs the printed command as it is, in the directory of the yard, for the member of that name.
+    pub(crate) fn start_invited(&self, name: &str, printed: &str, more: &[&str]) -> Result<Process> {
+        let mut words = printed.split_whitespace();
+        ensure!(words.next() == Some("roundhouse-agent"), "{printed}");
+        let member = self.member_kubeconfig(name).display().to_string();
+        let words = words
+            .chain(["--member-kubeconfig", &member])
+            .chain(more.iter().copied());
+        Process::start(&binaries()?.agent, words, self.home.path())
     }
 
     pub(crate) async fn until_available(&self, name: &str) -> Result<()> {
@@ -144,29 +162,47 @@ impl Yard {
         .await
     }
 
-    /// The kubeconfig that the hub writes for a cluster's agent.
-    pub(crate) fn agent_kubeconfig(&self, name: &str) -> PathBuf {
-        self.home.path().join(format!("hub/agents/{name}.kubeconfig"))
+    /// Where the agent of a cluster keeps who it is.
+    pub(crate) fn identity(&self, name: &str) -> PathBuf {
+        self.home
+            .path()
+            .join(format!("roundhouse-agent-{name}/identity.json"))
+    }
+
+    /// A kubeconfig with the identity that the agent of a cluster has now.
+    pub(crate) fn agent_kubeconfig(&self, name: &str) -> Result<PathBuf> {
+        let stored: Value = serde_json::from_slice(&std::fs::read(self.identity(name))?)?;
+        let encoded = |key: &str| {
+            let text = stored["identity"]["credential"]["certificate"][key].as_str();
+            text.map(|text| STANDARD.encode(text))
+                .context("no certificate is stored")
+        };
+        let kubeconfig = json!({
+            "current-context": "hub",
+            "clusters": [{"name": "hub", "cluster": stored["identity"]["hub"]}],
+            "users": [{"name": "agent", "user": {
+                "client-certificate-data": encoded("certificate")?, "client-key-data": encoded("key")?}}],
+            "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "agent"}}]});
+        let path = self.home.path().join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, kubeconfig.to_string())?;
+        Ok(path)
     }
 
     pub(crate) fn member_kubeconfig(&self, name: &str) -> PathBuf {
         self.home.path().join(format!("{name}/admin.kubeconfig"))
     }
 
-    /// Starts the agent of a cluster once the hub has written its kubeconfig.
-    pub(crate) async fn start_agent(&self, name: &str) -> Result<Process> {
-        let (hub, member) = (self.agent_kubeconfig(name), self.member_kubeconfig(name));
-        soon("the kubeconfig of an agent", async || {
-            Ok(if hub.exists() { Ok(()) } else { Err("no file") })
-        })
-        .await?;
-        let words: [&std::ffi::OsStr; 6] = [
-            "--cluster".as_ref(),
-            name.as_ref(),
-            "--hub-kubeconfig".as_ref(),
-            hub.as_ref(),
-            "--member-kubeconfig".as_ref(),
-            member.as_ref(),
+    /// Starts the agent of a cluster that has joined before.
+    pub(crate) fn start_agent(&self, name: &str) -> Result<Process> {
+        let place = format!("roundhouse-agent-{name}");
+        let member = self.member_kubeconfig(name).display().to_string();
+        let words = [
+            "--cluster",
+            name,
+            "--identity-dir",
+            &place,
+            "--member-kubeconfig",
+            &member,
         ];
         Process::start(&binaries()?.agent, words, self.home.path())
     }

@@ -316,7 +316,9 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
     };
     let word = invitation::word(kubeconfig);
     Ok(match shape {
-        Shape::Command => format!("roundhouse-agent --cluster {cluster} --invitation {word}\n"),
+        Shape::Command => format!(
+            "roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster} --invitation {word}\n"
+        ),
         Shape::Helm => format!(
             "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation.value={word}\n"
         ),
@@ -367,7 +369,7 @@ mod tests {
         let word = invitation::word(&invitation);
         assert_eq!(
             of(Shape::Command),
-            format!("roundhouse-agent --cluster c1 --invitation {word}\n")
+            format!("roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1 --invitation {word}\n")
         );
         assert!(of(Shape::Helm).ends_with(&format!("--set invitation.value={word}\n")));
         assert!(of(Shape::Manifest).contains("kind: Secret"));

@@ -1,6 +1,5 @@
 //! `roundhouse serve`
 
-mod agents;
 mod metrics;
 
 use super::{
@@ -32,9 +31,8 @@ use tokio_util::sync::CancellationToken;
 ///
 /// With --embedded the hub brings its own API server: it writes D/admin.kubeconfig at each start and prints its path.
 /// What was answered is kept in D/store, whatever becomes of the process. Who may do what there is said by Roles and their
-/// bindings; writes and refused requests are recorded in D/audit.log (see `roundhouse apiserver --help`). Until the verb `join`
-/// lands, it also writes D/agents/<cluster>.kubeconfig for every accepted Cluster, with a certificate of the identity
-/// roundhouse:agent:<cluster>, which roundhouse-agent takes as its hub kubeconfig.
+/// bindings; writes and refused requests are recorded in D/audit.log (see `roundhouse apiserver --help`). Clusters are invited
+/// by `roundhouse join`.
 ///
 /// With --kubeconfig the hub works on the Kubernetes API server that the file points to.
 #[derive(Debug, clap::Args)]
@@ -150,8 +148,6 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             // The definitions are there before the kubeconfig is: who has read its path may use them.
             run::install(&client, &options).await.map_err(not_started)?;
             let endpoint = listen.open(&server, authority, "roundhouse", &clock).await?;
-            let agents =
-                agents::write_kubeconfigs(client.clone(), &endpoint, data_dir.join("agents"), stop.clone());
             // A disk that fails ends the hub like a signal does.
             let failed = OnceCell::new();
             let told = async {
@@ -161,7 +157,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
                     failure = store.failed() => drop(failed.set(failure)),
                 }
             };
-            let ((), ended) = tokio::join!(agents, until_terminated(client, options, &clock, &stop, told));
+            let ended = until_terminated(client, options, &clock, &stop, told).await;
             if let Some(failure) = failed.get() {
                 return Err(disk_failed(failure));
             }

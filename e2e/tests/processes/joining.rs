@@ -1,0 +1,276 @@
+//! A cluster's life: invited, accepted, delivered to, renewed, revoked, joined again, let go, forgotten.
+
+use crate::yard::Yard;
+use anyhow::{Context, Result};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::api::{
+    apps::v1::Deployment, certificates::v1::CertificateSigningRequest, coordination::v1::Lease,
+    core::v1::ServiceAccount,
+};
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use roundhouse_api::{
+    bundle::Bundle,
+    cluster::{Cluster, JOINED},
+    condition,
+    ledger::AppliedBundle,
+    names::JOIN_ACCOUNT,
+};
+use roundhouse_e2e::process::{Signal, client, soon};
+use serde_json::json;
+
+const NAME: &str = "east-1";
+
+async fn cluster(yard: &Yard, name: &str) -> Result<Cluster> {
+    Ok(Api::<Cluster>::all(yard.client.clone()).get(name).await?)
+}
+
+/// A request for a certificate by a new key.
+fn request(name: &str, user: &str, groups: &[&str]) -> Result<CertificateSigningRequest> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    for group in groups {
+        params.distinguished_name.push(DnType::OrganizationName, *group);
+    }
+    let pem = params.serialize_request(&KeyPair::generate()?)?.pem()?;
+    Ok(serde_json::from_value(
+        json!({"metadata": {"name": name}, "spec": {
+        "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client",
+        "usages": ["client auth", "digital signature"], "expirationSeconds": 600}}),
+    )?)
+}
+
+fn may_not<T>(answer: &kube::Result<T>) -> bool {
+    matches!(answer, Err(Error::Api(status)) if matches!(status.code, 401 | 403))
+}
+
+/// Whether whoever has this client may still do what an agent does.
+async fn may_list(client: &Client, name: &str) -> Result<bool> {
+    let bundles: Api<Bundle> = Api::namespaced(client.clone(), &format!("cluster-{name}"));
+    match bundles.list(&ListParams::default()).await {
+        Ok(_) => Ok(true),
+        refused if may_not(&refused) => Ok(false),
+        _ => anyhow::bail!("no answer of the hub"),
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_again() -> Result<()> {
+    let mut yard = Yard::of(&[]).await?;
+    yard.member(NAME).await?;
+    let printed = yard.invite(NAME, &["--label", "region=east"]).await?;
+    // Ten minutes are the shortest life of a certificate, of which it is renewed after seven to eight.
+    let mut agent = yard.start_invited(NAME, &printed, &["--certificate-lifetime", "600"])?;
+
+    // Invited only: it waits, the hub shows the key that asks, and the agent logs the same.
+    let key = soon("the waiting key", async || {
+        let status = cluster(&yard, NAME).await?.status.unwrap_or_default();
+        let key = status
+            .identity
+            .as_ref()
+            .and_then(|identity| identity.waiting_key.clone());
+        Ok(key.ok_or(status))
+    })
+    .await?;
+    let logged = agent
+        .stderr_line(|line| line.contains("roundhouse accept"))
+        .await?;
+    assert!(logged.contains(&key), "{logged} has not {key}");
+    let status = cluster(&yard, NAME).await?.status.unwrap_or_default();
+    assert!(!condition::is_true(&status.conditions, JOINED));
+    let other = format!("sha256:{}", "0".repeat(64));
+    let refused = yard.ends(3, &["accept", NAME, "--key", &other]).await?;
+    assert!(refused.contains(&key), "{refused}");
+    yard.ends(0, &["accept", NAME, "--key", &key]).await?;
+    yard.until_available(NAME).await?;
+
+    // The invitation went with its use, and its token with it.
+    let accounts: Api<ServiceAccount> = Api::namespaced(yard.client.clone(), &format!("cluster-{NAME}"));
+    soon("the end of the invitation", async || {
+        Ok(match accounts.get_opt(JOIN_ACCOUNT).await? {
+            None => Ok(()),
+            Some(account) => Err(account.name_any()),
+        })
+    })
+    .await?;
+    let word = printed.split_whitespace().last().context("an invitation")?;
+    let kubeconfig = yard.home.path().join("invitation.kubeconfig");
+    std::fs::write(&kubeconfig, STANDARD.decode(word)?)?;
+    let thief: Api<CertificateSigningRequest> = Api::all(client(&kubeconfig).await?);
+    let serial = cluster(&yard, NAME).await?.spec.serial;
+    let user = format!("roundhouse:agent:{NAME}:{serial}");
+    let asked = request(&format!("roundhouse-agent-{NAME}"), &user, &["roundhouse:agents"])?;
+    assert!(may_not(&thief.create(&PostParams::default(), &asked).await));
+
+    // Delivered to, as every other cluster is.
+    yard.deliver_seed()
+        .await
+        .context("with one cluster of two regions")?;
+    assert!(yard.web(NAME).await?.0 > 0);
+
+    // Revoked: what it has is worth nothing any more, and what it applied stays.
+    let old = client(&yard.agent_kubeconfig(NAME)?).await?;
+    assert!(may_list(&old, NAME).await?);
+    yard.ends(0, &["revoke", NAME]).await?;
+    assert!(!may_list(&old, NAME).await?);
+    assert!(yard.web(NAME).await?.0 > 0);
+    let leases: Api<Lease> = Api::namespaced(old.clone(), &format!("cluster-{NAME}"));
+    let held = Patch::Merge(json!({"spec": {"holderIdentity": "me"}}));
+    assert!(may_not(
+        &leases.patch("agent", &PatchParams::default(), &held).await
+    ));
+
+    // Joined again, with the agent still running: an invitation of a higher serial is taken at its next start.
+    let printed = yard.invite(NAME, &[]).await?;
+    agent.end(Signal::Terminate).await?;
+    let agent = yard.start_invited(NAME, &printed, &[])?;
+    soon("the new identity", async || {
+        let now = client(&yard.agent_kubeconfig(NAME)?).await?;
+        Ok(may_list(&now, NAME).await?.then_some(()).ok_or("not yet"))
+    })
+    .await?;
+    assert!(!may_list(&old, NAME).await?, "the old one stays ended");
+    yard.set_image("nginx:1.27").await?;
+    yard.delivered("web-v2").await?;
+    drop(agent);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Result<()> {
+    let yard = Yard::start().await?;
+    let (mine, theirs) = ("east-1", "west-1");
+    let me = client(&yard.agent_kubeconfig(mine)?).await?;
+    let serial = async |name: &str| Ok::<u32, anyhow::Error>(cluster(&yard, name).await?.spec.serial);
+    let own_name = format!("roundhouse-agent-{mine}");
+    let own = format!("roundhouse:agent:{mine}:{}", serial(mine).await?);
+    let other = format!("roundhouse:agent:{theirs}:{}", serial(theirs).await?);
+    let later = format!("roundhouse:agent:{mine}:{}", serial(mine).await? + 1);
+    let earlier = format!("roundhouse:agent:{mine}:{}", serial(mine).await? - 1);
+    let longer = format!("roundhouse:agent:{mine}0:{}", serial(mine).await?);
+    let agents = "roundhouse:agents";
+    let mut bodies = Vec::new();
+    for (why, name, user, groups) in [
+        (
+            "the name of a neighbour",
+            own_name.as_str(),
+            other.as_str(),
+            &[agents][..],
+        ),
+        (
+            "a neighbour's request",
+            &format!("roundhouse-agent-{theirs}"),
+            &other,
+            &[agents],
+        ),
+        ("a request of any name", "mine", &own, &[agents]),
+        ("a longer name", &own_name, &longer, &[agents]),
+        ("a serial to come", &own_name, &later, &[agents]),
+        ("a serial that was", &own_name, &earlier, &[agents]),
+        ("no organization", &own_name, &own, &[]),
+        ("another organization", &own_name, &own, &["system:masters"]),
+        (
+            "an organization more",
+            &own_name,
+            &own,
+            &[agents, "system:masters"],
+        ),
+        ("an administrator", &own_name, "roundhouse:admin", &[agents]),
+        (
+            "no serial",
+            &own_name,
+            &format!("roundhouse:agent:{mine}"),
+            &[agents],
+        ),
+    ] {
+        bodies.push((why, request(name, user, groups)?));
+    }
+    let requests: Api<CertificateSigningRequest> = Api::all(me.clone());
+    let all: Api<CertificateSigningRequest> = Api::all(yard.client.clone());
+    for (why, body) in bodies {
+        let name = body.name_any();
+        match requests.create(&Default::default(), &body).await {
+            refused if may_not(&refused) => continue,
+            Ok(_) => {}
+            Err(error) => anyhow::bail!("{why}: {error}"),
+        }
+        soon(&format!("the denial of {why}"), async || {
+            let status = all.get(&name).await?.status.unwrap_or_default();
+            let conditions = status.conditions.clone().unwrap_or_default();
+            assert!(conditions.iter().all(|c| c.type_ != "Approved"), "{why}");
+            Ok(conditions
+                .iter()
+                .any(|c| c.type_ == "Denied")
+                .then_some(())
+                .ok_or(status))
+        })
+        .await?;
+        all.delete(&name, &Default::default()).await?;
+    }
+    let audit = std::fs::read_to_string(yard.home.path().join("hub/audit.log"))?;
+    let user = cluster(&yard, mine)
+        .await?
+        .status
+        .and_then(|status| status.identity?.user)
+        .context("no user is bound")?;
+    let refused = audit
+        .lines()
+        .filter(|line| line.contains(&user) && line.contains("certificatesigningrequests"));
+    assert!(refused.count() > 3, "{audit}");
+    assert!(may_list(&client(&yard.agent_kubeconfig(theirs)?).await?, theirs).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn clusters_leave_with_or_without_what_they_have_or_are_forgotten() -> Result<()> {
+    let mut yard = Yard::of(&[("east-1", "east"), ("east-2", "east"), ("west-1", "west")]).await?;
+    yard.deliver_seed().await?;
+    let left = async |name: &str| -> Result<Option<Deployment>> {
+        Ok(yard.deployments(name).await?.get_opt("web").await?)
+    };
+    let before = left("east-1").await?.context("web in east-1")?;
+
+    // Left alone: its objects stay, and are nobody's.
+    let said = yard.ends(0, &["leave", "east-1", "--yes"]).await?;
+    assert!(said.contains("cluster east-1 has left"), "{said}");
+    let after = left("east-1").await?.context("web in east-1")?;
+    assert_eq!(after.uid(), before.uid());
+    assert_eq!(after.metadata.generation, before.metadata.generation);
+    let member = client(&yard.member_kubeconfig("east-1")).await?;
+    let ledgers = Api::<AppliedBundle>::all(member)
+        .list(&ListParams::default())
+        .await?;
+    assert!(ledgers.items.is_empty(), "{:?}", ledgers.items);
+
+    // Deleted: the agent removes what it applied.
+    yard.ends(0, &["leave", "east-2", "--delete-resources", "--yes"])
+        .await?;
+    assert!(left("east-2").await?.is_none());
+
+    // Never heard of again: it waits, until somebody says to forget it.
+    yard.agents.remove(2).end(Signal::Kill).await?;
+    let said = yard
+        .ends(2, &["leave", "west-1", "--yes", "--timeout", "5"])
+        .await?;
+    assert!(said.contains("the agent is to let go of 1 bundle"), "{said}");
+    let said = yard.ends(0, &["leave", "west-1", "--force", "--yes"]).await?;
+    assert!(said.contains("cluster west-1 has left"), "{said}");
+    assert!(left("west-1").await?.is_some(), "what it had stays");
+    let clusters = Api::<Cluster>::all(yard.client.clone())
+        .list(&ListParams::default())
+        .await?;
+    assert!(clusters.items.is_empty());
+
+    // And it comes back under its name: what it has is taken over again.
+    let printed = yard
+        .invite("west-1", &["--auto-accept", "--label", "region=west"])
+        .await?;
+    let agent = yard.start_invited("west-1", &printed, &[])?;
+    yard.until_available("west-1").await?;
+    drop(agent);
+    Ok(())
+}
