@@ -12,6 +12,7 @@
 //! | `drift` | differences that appear later: which, whether they are any, and who fights over them |
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
+//! | [`identity`] | who the agent is on its hub: invited, given a certificate, renewed |
 //! | `report` | the one status of a Bundle |
 //! | `restart` | a task that breaks is begun anew |
 //! | `secrecy` | what is left of a member's words about a Secret |
@@ -31,6 +32,7 @@ mod drift;
 mod error;
 mod executor;
 mod facts;
+pub mod identity;
 mod install;
 mod kinds;
 mod lease;
