@@ -2,11 +2,12 @@
 
 use clap::{ArgGroup, Parser};
 use kube::Client;
-use roundhouse_agent::Config;
 use roundhouse_agent::identity::{Invitation, Keeper, Place, Source};
+use roundhouse_agent::{Config, LabelError, Labels};
 use roundhouse_api::bundle::ApplyOnce;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::ClusterName;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +79,17 @@ pub(crate) struct Arguments {
     /// How often everything is looked at again behind the watches
     #[arg(long, env = "ROUNDHOUSE_RESYNC", value_name = "SECONDS", default_value = "300", value_parser = seconds)]
     resync: Duration,
+    /// Label that the agent proposes for its Cluster, below agent.roundhouse.dev/; may be given 16 times
+    #[arg(
+        long = "label",
+        env = "ROUNDHOUSE_LABELS",
+        value_name = "KEY=VALUE",
+        value_delimiter = ','
+    )]
+    labels: Vec<String>,
+    /// Where /healthz and /readyz are answered, such as 0.0.0.0:8081; without it nowhere
+    #[arg(long, env = "ROUNDHOUSE_HEALTH_LISTEN", value_name = "ADDRESS")]
+    pub(crate) health_listen: Option<SocketAddr>,
     /// Bundles that are worked on at a time
     #[arg(
         long,
@@ -93,8 +105,14 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// The configuration of the library.
-    pub(crate) fn config(&self) -> Config {
-        Config {
+    ///
+    /// # Errors
+    /// If a label cannot be proposed.
+    pub(crate) fn config(&self) -> Result<Config, LabelError> {
+        let secret = self.identity_secret.as_ref();
+        Ok(Config {
+            labels: Labels::parse(self.labels.iter().map(String::as_str))?,
+            identity_secret: secret.map(|secret| (secret.namespace.clone(), secret.name.clone())),
             identity: self.identity.clone(),
             apply_once: self.apply_once_only,
             resync: self.resync,
@@ -102,7 +120,7 @@ impl Arguments {
             lease_duration: self.lease_duration,
             concurrent_bundles: self.concurrent_bundles,
             ..Config::new(self.cluster.clone())
-        }
+        })
     }
 
     /// Who keeps the identity of the agent; `None` if a kubeconfig has it.
@@ -217,7 +235,7 @@ mod tests {
             ("force", ApplyOnce::Force),
         ] {
             let arguments = parse(&[&format!("--apply-once-only={word}")]).unwrap();
-            assert_eq!(arguments.config().apply_once, expected, "{word}");
+            assert_eq!(arguments.config().unwrap().apply_once, expected, "{word}");
         }
         let refused = parse(&["--apply-once-only=maybe"]).unwrap_err().to_string();
         assert!(refused.contains("use off, on or force"), "{refused}");
@@ -259,10 +277,27 @@ mod tests {
     }
 
     #[test]
+    fn labels_come_one_by_one_or_in_a_row() {
+        let config = parse(&["--label", "zone=a", "--label", "rack=1,row=2"])
+            .unwrap()
+            .config();
+        assert_eq!(
+            config.unwrap().labels,
+            Labels::parse(["row=2", "rack=1", "zone=a"]).unwrap()
+        );
+        let error = parse(&["--label", "region=x,example.com/zone=a"])
+            .unwrap()
+            .config()
+            .unwrap_err();
+        assert!(error.to_string().contains("example.com/zone"), "{error}");
+    }
+
+    #[test]
     fn a_lease_is_renewed_before_it_runs_out() {
         let config = parse(&["--lease-duration", "6", "--lease-interval", "30"])
             .unwrap()
-            .config();
+            .config()
+            .unwrap();
         assert_eq!(config.lease_interval, Duration::from_secs(3));
         assert!(parse(&["--resync", "0"]).is_err());
         assert!(

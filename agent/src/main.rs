@@ -6,6 +6,7 @@ use anyhow::Context;
 use arguments::Arguments;
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use roundhouse_agent::health;
 use roundhouse_agent::identity::Keeper;
 use roundhouse_api::clock::SystemClock;
 use std::io::IsTerminal;
@@ -53,7 +54,13 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
         .and_then(acting_as_itself)
         .and_then(client)
         .context("--member-kubeconfig")?;
-    let (config, clock) = (arguments.config(), Arc::new(SystemClock));
+    let (config, clock) = (arguments.config().context("--label")?, Arc::new(SystemClock));
+    if let Some(address) = arguments.health_listen {
+        let listener = tokio::net::TcpListener::bind(address)
+            .await
+            .with_context(|| format!("--health-listen {address}"))?;
+        tokio::spawn(health::serve(listener, config.clone(), shutdown.clone()));
+    }
     let keeper = arguments.keeper(&member, &config, clock.clone());
     if let Some(keeper) = &keeper {
         keeper.check().context(arguments.invited_by())?;
