@@ -83,11 +83,13 @@ pub async fn run(
         tracker: TaskTracker::new(),
     };
     let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &workers));
+    let listen = Box::pin(heartbeat.listen());
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(()),
         error = heartbeat.beat(&hub_id) => Err(error),
+        () = listen => Err(defect(&config, "lease")),
         () = facts => Err(defect(&config, "facts")),
         () = work => Err(defect(&config, "bundles")),
     };
@@ -162,6 +164,7 @@ where
 {
     let mut tries = 0_u32;
     loop {
+        config.health.tick();
         match attempt().await {
             Ok(Some(answer)) => return answer,
             Ok(None) => tracing::debug!(cluster = %config.cluster, what, "not there yet"),

@@ -1,6 +1,8 @@
 //! What an agent is started with.
 
 use crate::delay::{SeededJitter, SharedJitter};
+use crate::facts::Labels;
+use crate::health::Health;
 use roundhouse_api::bundle::ApplyOnce;
 use roundhouse_api::names::ClusterName;
 use std::sync::Arc;
@@ -37,6 +39,13 @@ pub struct Config {
     pub call_timeout: Duration,
     /// How long a stopping agent lets bundles finish. Default 10 s.
     pub drain: Duration,
+    /// Labels that the agent proposes for its Cluster, with their prefix. Default none.
+    pub labels: Labels,
+    /// Namespace and name of the Secret of the member that keeps the agent's identity, if one does: the agent says whether
+    /// it may write there.
+    pub identity_secret: Option<(String, String)>,
+    /// What [`health::serve`](crate::health::serve) tells; clones are the same.
+    pub health: Health,
     /// Where jitter comes from; by default a sequence seeded by the name of the cluster, so that agents differ and a
     /// run can be replayed.
     pub jitter: SharedJitter,
@@ -61,6 +70,9 @@ impl Config {
             concurrent_objects: 8,
             call_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
+            labels: Labels::default(),
+            identity_secret: None,
+            health: Health::default(),
             jitter,
         }
     }

@@ -1,34 +1,47 @@
 //! The agent's Lease: where it learns which hub it serves, and its sign of life.
+//!
+//! A second, separate sign is that the agent hears: each renewal says which version of the Lease its watch showed last. An
+//! agent whose requests arrive and whose watches are dead renews, and says the same version each time.
 
 use crate::config::Config;
 use crate::delay::spread;
 use crate::error::{AgentError, CallError};
 use crate::member::{found, within};
+use crate::watch::{Steady, steady};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Patch, PatchParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The part of the interval by which renewals are jittered.
 const JITTER: f64 = 0.1;
 
 /// The Lease of one cluster.
 pub(crate) struct Heartbeat<'a> {
+    client: Client,
     api: Api<Lease>,
     config: &'a Config,
     clock: SharedClock,
+    /// The resourceVersion that the watch showed last.
+    seen: Mutex<Option<String>>,
 }
 
 impl<'a> Heartbeat<'a> {
     pub(crate) fn new(hub: Client, config: &'a Config, clock: SharedClock) -> Self {
         Heartbeat {
-            api: Api::namespaced(hub, &config.cluster.namespace()),
+            api: Api::namespaced(hub.clone(), &config.cluster.namespace()),
+            client: hub,
             config,
             clock,
+            seen: Mutex::default(),
         }
     }
 
@@ -38,6 +51,27 @@ impl<'a> Heartbeat<'a> {
         Ok(lease.as_ref().and_then(hub_id).map(str::to_owned))
     }
 
+    /// Watches the Lease for ever, and nothing but it.
+    pub(crate) async fn listen(&self) {
+        let namespace = self.config.cluster.namespace();
+        let api: Api<PartialObjectMeta<Lease>> = Api::namespaced(self.client.clone(), &namespace);
+        let only = watcher::Config::default().fields(&format!("metadata.name={AGENT_LEASE}"));
+        let policy = Steady {
+            what: format!("Lease of {}", self.config.cluster),
+            min: self.config.retry_min,
+            max: self.config.retry_max.min(Duration::from_secs(30)),
+            jitter: self.config.jitter.clone(),
+        };
+        let begin = || watcher(api.clone(), only.clone());
+        steady(policy, begin, |event| {
+            // What a list shows proves nothing about watches.
+            if let watcher::Event::Apply(lease) = event {
+                *self.seen.lock() = lease.metadata.resource_version;
+            }
+        })
+        .await;
+    }
+
     /// Renews for ever: one write per interval. Ends only when the hub has become another one.
     pub(crate) async fn beat(&self, expected: &str) -> AgentError {
         let params = PatchParams {
@@ -45,7 +79,9 @@ impl<'a> Heartbeat<'a> {
             ..PatchParams::default()
         };
         loop {
-            let patch = Patch::Merge(renewal(self.config, self.clock.now()));
+            self.config.health.tick();
+            let seen = self.seen.lock().clone();
+            let patch = Patch::Merge(renewal(self.config, seen.as_deref(), self.clock.now()));
             match within(
                 self.config.call_timeout,
                 self.api.patch(AGENT_LEASE, &params, &patch),
@@ -53,6 +89,7 @@ impl<'a> Heartbeat<'a> {
             .await
             {
                 Ok(lease) => {
+                    self.config.health.renewed();
                     if let Some(found) = hub_id(&lease).filter(|found| *found != expected) {
                         return AgentError::HubChanged {
                             cluster: self.config.cluster.to_string(),
@@ -84,10 +121,14 @@ fn hub_id(lease: &Lease) -> Option<&str> {
         .filter(|id| !id.is_empty())
 }
 
-fn renewal(config: &Config, now: Timestamp) -> Value {
-    json!({"spec": {
+fn renewal(config: &Config, seen: Option<&str>, now: Timestamp) -> Value {
+    let mut patch = json!({"spec": {
         "holderIdentity": config.identity,
         "leaseDurationSeconds": config.lease_duration.as_secs(),
         "renewTime": MicroTime(now),
-    }})
+    }});
+    if let Some(seen) = seen {
+        patch["metadata"] = json!({"annotations": {annotation::SEEN: seen}});
+    }
+    patch
 }

@@ -12,8 +12,11 @@
 //! | `drift` | differences that appear later: which, whether they are any, and who fights over them |
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
+//! | [`health`] | whether the agent lives and works, for probes |
+//! | [`identity`] | who the agent is on its hub: invited, given a certificate, renewed |
 //! | `report` | the one status of a Bundle |
 //! | `restart` | a task that breaks is begun anew |
+//! | [`rights`] | what the agent asks of its member, and what for |
 //! | `secrecy` | what is left of a member's words about a Secret |
 //! | [`preview`] | what a pass would do, without doing it |
 //!
@@ -31,6 +34,8 @@ mod drift;
 mod error;
 mod executor;
 mod facts;
+pub mod health;
+pub mod identity;
 mod install;
 mod kinds;
 mod lease;
@@ -44,6 +49,7 @@ mod path;
 pub mod preview;
 mod report;
 mod restart;
+pub mod rights;
 mod secrecy;
 mod watch;
 mod worker;
@@ -52,3 +58,4 @@ pub use agent::run;
 pub use config::Config;
 pub use delay::{Jitter, SeededJitter, SharedJitter};
 pub use error::AgentError;
+pub use facts::{LabelError, Labels};

@@ -6,6 +6,8 @@ use anyhow::Context;
 use arguments::Arguments;
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use roundhouse_agent::health;
+use roundhouse_agent::identity::Keeper;
 use roundhouse_api::clock::SystemClock;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -40,16 +42,46 @@ fn main() -> anyhow::Result<()> {
 async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone())?);
-    let hub = access(Some(&arguments.hub_kubeconfig))
-        .await
-        .and_then(client)
-        .context("--hub-kubeconfig")?;
+    let ready = match &arguments.hub_kubeconfig {
+        Some(path) => {
+            let config = access(Some(path)).await;
+            Some(config.and_then(client).context("--hub-kubeconfig")?)
+        }
+        None => None,
+    };
     let member = access(arguments.member_kubeconfig.as_deref())
         .await
         .and_then(acting_as_itself)
         .and_then(client)
         .context("--member-kubeconfig")?;
-    roundhouse_agent::run(arguments.config(), hub, member, Arc::new(SystemClock), shutdown).await?;
+    let (config, clock) = (arguments.config().context("--label")?, Arc::new(SystemClock));
+    if let Some(address) = arguments.health_listen {
+        let listener = tokio::net::TcpListener::bind(address)
+            .await
+            .with_context(|| format!("--health-listen {address}"))?;
+        tokio::spawn(health::serve(listener, config.clone(), shutdown.clone()));
+    }
+    let keeper = arguments.keeper(&member, &config, clock.clone());
+    if let Some(keeper) = &keeper {
+        keeper.check().context(arguments.invited_by())?;
+    }
+    let Some(hub) = ready.or_else(|| keeper.as_ref().map(Keeper::client)) else {
+        anyhow::bail!(
+            "no way to the hub was given: use --identity-dir, --identity-secret or --hub-kubeconfig"
+        );
+    };
+    let keeping = async {
+        match keeper {
+            Some(keeper) => keeper.keep().await,
+            None => std::future::pending().await,
+        }
+    };
+    let run = Box::pin(roundhouse_agent::run(config, hub, member, clock, shutdown));
+    tokio::select! {
+        biased;
+        ended = run => ended?,
+        () = Box::pin(keeping) => anyhow::bail!("the keeper of the identity ended although it never should"),
+    }
     Ok(())
 }
 

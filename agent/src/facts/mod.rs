@@ -1,7 +1,10 @@
 //! Facts about the member, for its ClusterReport; written only when they changed.
 
+mod labels;
 mod quantity;
+mod rights;
 
+pub use labels::{LabelError, Labels};
 pub(crate) use quantity::same_quantity;
 
 use crate::config::Config;
@@ -50,6 +53,22 @@ pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
     }
 }
 
+/// Says once what is missing, when it changed.
+fn warn(config: &Config, spec: &ClusterReportSpec, before: Option<&ClusterReportSpec>) {
+    let cluster = config.cluster.as_str();
+    if before.is_some_and(|before| before.missing_rights == spec.missing_rights) {
+        return;
+    }
+    if !spec.missing_rights.is_empty() {
+        let missing = spec.missing_rights.join(", ");
+        tracing::warn!(
+            cluster,
+            missing,
+            "this agent lacks rights in its cluster; its chart gives them"
+        );
+    }
+}
+
 async fn once(api: &Api<ClusterReport>, member: &Client, config: &Config) -> Result<(), CallError> {
     let spec = gather(member, config).await?;
     let timeout = config.call_timeout;
@@ -58,7 +77,9 @@ async fn once(api: &Api<ClusterReport>, member: &Client, config: &Config) -> Res
         ..PostParams::default()
     };
     let name = config.cluster.as_str();
-    match found(within(timeout, api.get(name)).await)? {
+    let stored = found(within(timeout, api.get(name)).await)?;
+    warn(config, &spec, stored.as_ref().map(|report| &report.spec));
+    match stored {
         Some(report) if report.spec == spec => Ok(()),
         Some(mut report) => {
             report.spec = spec;
@@ -80,6 +101,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         Err(error) if matches!(error.fault(), Fault::Lasting(_)) || error.fault().is_404() => None,
         Err(error) => return Err(error),
     };
+    let known = rights::ask(member, config).await?;
     let (count, capacity, allocatable) = nodes.map_or_else(Default::default, |nodes| {
         (
             Some(nodes.count),
@@ -94,7 +116,9 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         nodes: count,
         capacity,
         allocatable,
-        ..ClusterReportSpec::default()
+        labels: config.labels.get().clone(),
+        missing_rights: known.missing,
+        rights_unknown: known.unknown,
     })
 }
 

@@ -17,6 +17,7 @@ mod drifting;
 mod executor;
 mod failing;
 mod fighting;
+mod hearing;
 mod interrupted;
 mod killing;
 mod ledger;

@@ -1,0 +1,214 @@
+//! One step of asking a hub for a credential.
+
+use super::Keeper;
+use crate::error::Fault;
+use crate::identity::certificate::{digest, new_request};
+use crate::identity::error::IdentityError;
+use crate::identity::request::{Seen, request, seen};
+use crate::identity::stored::{Credential, Identity, Pending, Stored, Voucher};
+use crate::member::{found, within};
+use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_ROLE, AgentName};
+use std::time::Duration;
+
+/// A call that takes longer has failed.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a step came to.
+pub(super) enum Progress {
+    /// The credential is there; it is not stored yet.
+    Given(Box<Identity>),
+    /// Something was cleared away: the next step is due.
+    Again,
+    /// The hub, or somebody there, has to act.
+    Waits { words: String, is_trouble: bool },
+}
+
+impl Keeper {
+    pub(super) async fn ask(
+        &self,
+        stored: &mut Stored,
+        voucher: Voucher<'_>,
+        now: Timestamp,
+    ) -> Result<Progress, IdentityError> {
+        let hub = (self.dial)(voucher.kubeconfig()?).await?;
+        if voucher.is_for_token() {
+            return self.token(&hub, voucher, now).await;
+        }
+        let pending = match &stored.pending {
+            Some(pending) if pending.serial == voucher.serial() => pending.clone(),
+            _ => self.new_key(stored, voucher).await?,
+        };
+        let name = AgentName::request(voucher.cluster());
+        let api: Api<CertificateSigningRequest> = Api::all(hub);
+        let live = found(within(TIMEOUT, api.get(&name)).await)
+            .map_err(|error| IdentityError::call("reading the request for a certificate", &error))?;
+        match seen(live.as_ref(), &pending, now) {
+            Seen::Missing => self.make_request(&api, &name, stored, &pending).await,
+            Seen::Waiting => waits(voucher, &pending),
+            Seen::Refused(why) => Ok(Progress::Waits {
+                words: format!(
+                    "the hub gives this agent no certificate, its request {name} says {why}; to ask again, delete the \
+                     CertificateSigningRequest {name} there, or run `roundhouse join {}`",
+                    self.cluster
+                ),
+                is_trouble: true,
+            }),
+            Seen::InTheWay(uid, why) => {
+                tracing::warn!(request = name, why, "the request for a certificate is made anew");
+                // A key that has a certificate already is not used again.
+                if live.is_some_and(|live| live.spec.request.0 == pending.request.as_bytes()) {
+                    self.forget_key(stored).await?;
+                }
+                clear(&api, &name, uid).await
+            }
+            Seen::Issued {
+                certificate,
+                from,
+                until,
+            } => Ok(Progress::Given(Box::new(Identity {
+                cluster: voucher.cluster().clone(),
+                serial: voucher.serial(),
+                hub: voucher.hub().clone(),
+                credential: Credential::Certificate {
+                    key: pending.key,
+                    certificate,
+                },
+                from,
+                until,
+            }))),
+        }
+    }
+
+    /// A new key, which is stored before anybody hears of it.
+    async fn new_key(&self, stored: &mut Stored, voucher: Voucher<'_>) -> Result<Pending, IdentityError> {
+        let serial = voucher.serial();
+        let (key, request) = new_request(&AgentName::new(voucher.cluster().clone(), serial))?;
+        let pending = Pending { serial, key, request };
+        let with_key = Stored {
+            identity: stored.identity.clone(),
+            pending: Some(pending.clone()),
+        };
+        self.place.store(&with_key).await?;
+        *stored = with_key;
+        Ok(pending)
+    }
+
+    async fn forget_key(&self, stored: &mut Stored) -> Result<(), IdentityError> {
+        let without = Stored {
+            identity: stored.identity.clone(),
+            pending: None,
+        };
+        self.place.store(&without).await?;
+        *stored = without;
+        Ok(())
+    }
+
+    async fn make_request(
+        &self,
+        api: &Api<CertificateSigningRequest>,
+        name: &str,
+        stored: &mut Stored,
+        pending: &Pending,
+    ) -> Result<Progress, IdentityError> {
+        let params = PostParams {
+            field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
+            ..PostParams::default()
+        };
+        let made = within(
+            TIMEOUT,
+            api.create(&params, &request(name, pending, self.lifetime)),
+        )
+        .await;
+        let Err(error) = made else {
+            return Ok(Progress::Again);
+        };
+        match error.fault() {
+            // The one before ours, or ours whose answer was lost: the next look tells.
+            Fault::Conflict => return Ok(Progress::Again),
+            // It may be the key that the hub does not take.
+            Fault::Lasting("Invalid") => self.forget_key(stored).await?,
+            _ => {}
+        }
+        Err(IdentityError::call("asking the hub for a certificate", &error))
+    }
+
+    async fn token(
+        &self,
+        hub: &Client,
+        voucher: Voucher<'_>,
+        now: Timestamp,
+    ) -> Result<Progress, IdentityError> {
+        const WHAT: &str = "asking the hub for a token";
+        let cluster = voucher.cluster();
+        let api: Api<ServiceAccount> = Api::namespaced(hub.clone(), &cluster.namespace());
+        let asked = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: i64::try_from(self.lifetime.as_secs()).ok(),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let given = within(
+            TIMEOUT,
+            api.create_token_request(AGENT_ROLE, &PostParams::default(), &asked),
+        )
+        .await
+        .map_err(|error| IdentityError::call(WHAT, &error))?;
+        let status = given.status.unwrap_or_default();
+        let until = status.expiration_timestamp.map(|until| until.0);
+        let (Some(token), Some(until)) = (status.token, until.filter(|until| *until > now)) else {
+            return Err(IdentityError::Call {
+                what: WHAT,
+                why: format!("the answer has no token that is good after {now}"),
+                unknown_caller: false,
+            });
+        };
+        Ok(Progress::Given(Box::new(Identity {
+            cluster: cluster.clone(),
+            serial: voucher.serial(),
+            hub: voucher.hub().clone(),
+            credential: Credential::Token(token),
+            from: now,
+            until,
+        })))
+    }
+}
+
+fn waits(voucher: Voucher<'_>, pending: &Pending) -> Result<Progress, IdentityError> {
+    let cluster = voucher.cluster();
+    let words = match voucher {
+        Voucher::Invitation(_) => {
+            let key = digest(&pending.key)?;
+            format!("this agent waits to be let in: run `roundhouse accept {cluster} --key {key}` on the hub")
+        }
+        Voucher::Identity(_) => "this agent waits for its renewed certificate".to_owned(),
+    };
+    Ok(Progress::Waits {
+        words,
+        is_trouble: false,
+    })
+}
+
+/// Takes away the request of this uid and no later one.
+async fn clear(
+    api: &Api<CertificateSigningRequest>,
+    name: &str,
+    uid: String,
+) -> Result<Progress, IdentityError> {
+    let params = DeleteParams::default().preconditions(Preconditions {
+        uid: Some(uid),
+        resource_version: None,
+    });
+    match within(TIMEOUT, api.delete(name, &params)).await {
+        Err(error) if !matches!(error.fault(), Fault::NotFound | Fault::Conflict) => Err(
+            IdentityError::call("taking the old request for a certificate away", &error),
+        ),
+        _ => Ok(Progress::Again),
+    }
+}

@@ -1,0 +1,343 @@
+//! Joining, renewing and joining again against a hub that is as slow, deaf or unwilling as it may be.
+
+use super::fake::{Fake, Fate, REQUEST};
+use super::*;
+use crate::delay::SeededJitter;
+use crate::identity::invitation::Method;
+use crate::identity::invitation::tests::{invitation, kubeconfig};
+use crate::identity::stored::{Credential, Pending};
+use crate::identity::{certificate, request};
+use std::path::Path;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+const LIFETIME: Duration = Duration::from_secs(10_000);
+const DEADLINE: Duration = Duration::from_secs(100_000);
+const CREATE: &str = "POST /apis/certificates.k8s.io/v1/certificatesigningrequests";
+const TOKEN: &str = "POST /api/v1/namespaces/cluster-c1/serviceaccounts/roundhouse-agent/token";
+
+fn cluster() -> ClusterName {
+    ClusterName::new("c1").unwrap()
+}
+
+fn keeper(fake: &Fake, home: &Path, source: Source) -> Keeper {
+    let place = Place::Directory(home.to_owned());
+    let (clock, jitter) = (Arc::clone(&fake.clock), Arc::new(SeededJitter::new(7)));
+    let mut keeper = Keeper::new(cluster(), place, source, clock, jitter);
+    (keeper.dial, keeper.lifetime) = (fake.dial(), LIFETIME);
+    keeper
+}
+
+fn given(serial: u32, method: Method) -> Source {
+    Source::Given(Box::new(invitation(serial, method)))
+}
+
+/// A keeper that runs until it is killed.
+fn run(keeper: Keeper) -> (Client, JoinHandle<()>) {
+    (keeper.client(), tokio::spawn(keeper.keep()))
+}
+
+async fn stored(home: &Path) -> Stored {
+    Place::Directory(home.to_owned()).load(&cluster()).await.unwrap()
+}
+
+async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+}
+
+async fn identity_of(home: &Path, serial: u32) -> Identity {
+    until("an identity is stored", async || {
+        stored(home)
+            .await
+            .identity
+            .filter(|identity| identity.serial == serial)
+    })
+    .await
+}
+
+/// As whom the hub sees requests of this client.
+async fn seen_as(client: &Client) -> Result<String, String> {
+    let version = client
+        .apiserver_version()
+        .await
+        .map_err(|error| error.to_string())?;
+    Ok(version.git_version)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_joins_when_it_is_let_in_and_stores_before_it_tells() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (client, _task) = run(keeper(&fake, home.path(), given(3, Method::Certificate)));
+    let error = seen_as(&client).await.unwrap_err();
+    assert!(error.contains("not joined"), "{error}");
+    let live = until("a request", async || fake.hub.lock().request.clone()).await;
+    let pending = stored(home.path()).await.pending.unwrap();
+    assert_eq!(
+        live["spec"]["request"],
+        serde_json::json!(k8s_openapi::ByteString(pending.request.into_bytes()))
+    );
+    assert_eq!(live["spec"]["signerName"], "kubernetes.io/kube-apiserver-client");
+    assert_eq!(
+        live["spec"]["usages"],
+        serde_json::json!(["digital signature", "client auth"])
+    );
+    assert_eq!(live["spec"]["expirationSeconds"], 10_000);
+    // Nobody lets it in for an hour: it asks on, ever less often.
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(stored(home.path()).await.identity.is_none());
+    let looks = fake.hub.lock().asked_for(&format!("GET {REQUEST}")).len();
+    assert!((100..200).contains(&looks), "{looks}");
+    fake.hub.lock().sign(fake.clock.now());
+    let identity = identity_of(home.path(), 3).await;
+    assert!(matches!(identity.credential, Credential::Certificate { .. }));
+    assert!(stored(home.path()).await.pending.is_none());
+    until("the credential is used", async || {
+        seen_as(&client)
+            .await
+            .ok()?
+            .starts_with("certificate")
+            .then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_is_renewed_with_a_new_key_and_without_a_restart() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    fake.hub.lock().signs = true;
+    let (client, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
+    let mut last = identity_of(home.path(), 1).await;
+    let mut keys = Vec::new();
+    for _ in 0..4 {
+        let next = until("a renewal", async || {
+            let identity = stored(home.path()).await.identity.unwrap();
+            (identity.from != last.from).then_some(identity)
+        })
+        .await;
+        let part = next.from.duration_since(last.from).as_secs_f64() / LIFETIME.as_secs_f64();
+        assert!((0.7..0.81).contains(&part), "renewed at {part} of its life");
+        let Credential::Certificate { key, .. } = &next.credential else {
+            panic!("no certificate");
+        };
+        keys.push(key.clone());
+        assert!(seen_as(&client).await.unwrap().starts_with("certificate"));
+        last = next;
+    }
+    keys.dedup();
+    assert_eq!(keys.len(), 4);
+    let made = fake.hub.lock().asked_for(CREATE);
+    let by_certificate = made
+        .iter()
+        .filter(|(_, caller)| caller.starts_with("certificate"))
+        .count();
+    assert_eq!((made.len(), by_certificate), (5, 4), "the invitation asks once");
+}
+
+/// Crashes before or after each request of joining and of the first renewal, and starts again.
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_point_is_recovered_from() {
+    for fate in [Fate::Lost, Fate::Unanswered] {
+        let mut crashes = 0;
+        for number in 0.. {
+            let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+            fake.hub.lock().signs = true;
+            fake.hub.lock().fate = Some((number, fate));
+            let starts = || {
+                let mut keeper = keeper(&fake, home.path(), given(1, Method::Certificate));
+                keeper.lifetime = Duration::from_secs(600);
+                run(keeper)
+            };
+            let (_, task) = starts();
+            let renewed = async || {
+                let made = fake.hub.lock().asked_for(CREATE);
+                let (asked, _) = made.into_iter().find(|(_, by)| by.starts_with("certificate"))?;
+                let identity = stored(home.path()).await.identity?;
+                (identity.from >= asked).then_some(())
+            };
+            let struck = async || (fake.hub.lock().asked.len() > number).then_some(());
+            until("the fate strikes or all is done", async || {
+                struck().await.or(renewed().await)
+            })
+            .await;
+            if struck().await.is_none() {
+                break;
+            }
+            crashes += 1;
+            task.abort();
+            let _ = task.await;
+            let left = stored(home.path()).await;
+            let (client, _again) = starts();
+            let identity = identity_of(home.path(), 1).await;
+            if let (None, Some(pending), Credential::Certificate { key, .. }) =
+                (left.identity, left.pending, &identity.credential)
+            {
+                assert_eq!(
+                    pending.key, *key,
+                    "the key that was stored goes on, {fate:?} {number}"
+                );
+            }
+            until("renewed after a crash", renewed).await;
+            until("the hub answers", async || seen_as(&client).await.ok()).await;
+        }
+        // A look, the request, a look; the same for the renewal, whose old request goes first.
+        assert!(crashes >= 7, "{crashes} crashes, {fate:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_denied_is_waited_with_until_it_is_gone() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (_, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
+    until("a request", async || fake.hub.lock().request.clone()).await;
+    let condition =
+        serde_json::json!([{"type": "Denied", "status": "True", "reason": "Why", "message": "no"}]);
+    fake.hub.lock().request.as_mut().unwrap()["status"] = serde_json::json!({"conditions": condition});
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(fake.hub.lock().asked_for(CREATE).len(), 1);
+    assert!(fake.hub.lock().asked_for("DELETE").is_empty());
+    {
+        let mut hub = fake.hub.lock();
+        hub.request = None;
+        hub.signs = true;
+    }
+    identity_of(home.path(), 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_of_another_key_makes_room() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (key, text) = certificate::new_request(&certificate::tests::name(1)).unwrap();
+    let foreign = Pending {
+        serial: 1,
+        key,
+        request: text,
+    };
+    let foreign = serde_json::to_value(request::request("roundhouse-agent-c1", &foreign, LIFETIME)).unwrap();
+    fake.hub.lock().put(foreign);
+    fake.hub.lock().signs = true;
+    let (_, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
+    identity_of(home.path(), 1).await;
+    assert_eq!(fake.hub.lock().asked_for(&format!("DELETE {REQUEST}")).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_renewed_in_time_and_never_more_than_once_a_minute() {
+    for (seconds, least, most) in [(3600, 2500, 2900), (40, 60, 61)] {
+        let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+        fake.hub.lock().token_seconds = seconds;
+        let (client, _task) = run(keeper(&fake, home.path(), given(1, Method::Token)));
+        until("tokens", async || {
+            (fake.hub.lock().asked_for(TOKEN).len() >= 4).then_some(())
+        })
+        .await;
+        let asked = fake.hub.lock().asked_for(TOKEN);
+        for pair in asked.windows(2) {
+            let apart = pair[1].0.duration_since(pair[0].0).as_secs();
+            assert!(
+                (least..=most).contains(&apart),
+                "{apart} s for tokens of {seconds} s"
+            );
+        }
+        assert_eq!(asked[0].1, "join-1");
+        if seconds > 60 {
+            assert_eq!(asked[2].1, "agent-2");
+            assert!(seen_as(&client).await.unwrap().starts_with("agent-"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_that_expired_waits_for_an_invitation_and_takes_it() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    fake.hub.lock().signs = true;
+    let expired = Identity {
+        until: fake.clock.now(),
+        ..crate::identity::tests::identity()
+    };
+    Place::Directory(home.path().join("d"))
+        .store(&Stored::with(expired))
+        .await
+        .unwrap();
+    let file = home.path().join("invitation");
+    let (client, task) = run(keeper(&fake, &home.path().join("d"), Source::File(file.clone())));
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!task.is_finished());
+    assert!(fake.hub.lock().asked.is_empty());
+    // Torn, or of somebody else: it goes on waiting.
+    std::fs::write(&file, "apiVer").unwrap();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    std::fs::write(&file, kubeconfig("c2", 9, "certificate").to_string()).unwrap();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(fake.hub.lock().asked.is_empty());
+    std::fs::write(&file, kubeconfig("c1", 2, "certificate").to_string()).unwrap();
+    identity_of(&home.path().join("d"), 2).await;
+    until("the hub answers", async || seen_as(&client).await.ok()).await;
+    // Joined again while the identity is good.
+    std::fs::write(&file, kubeconfig("c1", 3, "certificate").to_string()).unwrap();
+    let before = fake.clock.now();
+    let identity = identity_of(&home.path().join("d"), 3).await;
+    assert!(identity.from.duration_since(before).as_secs() < 120);
+    assert_eq!(fake.hub.lock().asked_for(CREATE).last().unwrap().1, "join-3");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invitation_that_ended_does_not_keep_a_good_identity_from_its_renewal() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    fake.hub.lock().signs = true;
+    fake.hub.lock().ended.insert("join-2".to_owned());
+    let (from, until_) = (
+        fake.clock.now(),
+        fake.clock.now() + jiff::SignedDuration::from_secs(1000),
+    );
+    let (key, request) = certificate::new_request(&certificate::tests::name(1)).unwrap();
+    let held = Identity {
+        credential: Credential::Certificate {
+            certificate: certificate::tests::sign(&request, from, until_),
+            key,
+        },
+        from,
+        until: until_,
+        ..crate::identity::tests::identity()
+    };
+    Place::Directory(home.path().to_owned())
+        .store(&Stored::with(held))
+        .await
+        .unwrap();
+    let (client, _task) = run(keeper(&fake, home.path(), given(2, Method::Certificate)));
+    until("a renewal", async || {
+        stored(home.path())
+            .await
+            .identity
+            .filter(|identity| identity.serial == 1 && identity.from > from)
+    })
+    .await;
+    assert!(fake.clock.now().duration_since(from).as_secs() < 1000);
+    assert!(seen_as(&client).await.unwrap().starts_with("certificate"));
+    assert!(
+        fake.hub
+            .lock()
+            .asked_for("GET")
+            .iter()
+            .any(|(_, by)| by == "join-2")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_cannot_be_stored_is_not_told() {
+    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    fake.hub.lock().signs = true;
+    let blocked = home.path().join("blocked");
+    std::fs::write(&blocked, "a file where a directory should be").unwrap();
+    let (_, _task) = run(keeper(&fake, &blocked.join("d"), given(1, Method::Certificate)));
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(fake.hub.lock().asked_for(CREATE).is_empty());
+    std::fs::remove_file(&blocked).unwrap();
+    identity_of(&blocked.join("d"), 1).await;
+}

@@ -1,0 +1,59 @@
+//! The sign of life says whether the agent hears, too.
+
+use crate::world::{HUB_ID, NAMESPACE, Pass, Side, World, eventually_with, pass_time};
+use serde_json::{Value, json};
+
+fn lease() -> Value {
+    json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "agent", "namespace": NAMESPACE}})
+}
+
+async fn seen(world: &World) -> Option<String> {
+    let live = world.live(Side::Hub, &lease()).await.unwrap();
+    assert_eq!(live["metadata"]["annotations"]["roundhouse.dev/hub-id"], HUB_ID);
+    let seen = &live["metadata"]["annotations"]["roundhouse.dev/seen"];
+    seen.as_str().map(str::to_owned)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_renewal_says_what_the_watch_showed_last() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let mut before = eventually_with("the watch shows a renewal", || seen(&world), Option::is_some).await;
+    for _ in 0..5 {
+        pass_time(12).await;
+        let now = seen(&world).await;
+        assert_ne!(now, before, "the watch shows each renewal");
+        before = now;
+    }
+    // One write for a renewal, and what it says is in it.
+    let writes = world
+        .hub
+        .counter()
+        .stored_of("leases.coordination.k8s.io", NAMESPACE, "agent");
+    pass_time(110).await;
+    let written = world
+        .hub
+        .counter()
+        .stored_of("leases.coordination.k8s.io", NAMESPACE, "agent")
+        - writes;
+    assert!((9..=13).contains(&written), "{written} writes in 110 s");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_whose_watches_are_dead_says_the_same_with_each_renewal() {
+    let world = World::embedded().await;
+    let renewed = async || world.live(Side::Hub, &lease()).await.unwrap()["spec"]["renewTime"].clone();
+    // Lists and writes go through, and watches are never answered.
+    let hub = world.gated(Side::Hub, |method, path| match *method {
+        http::Method::GET if path.ends_with("/leases") => Pass::Swallowed,
+        _ => Pass::Through,
+    });
+    let agent = world.agent_between(World::config(), hub, world.member_client.clone());
+    pass_time(60).await;
+    let (time, said) = (renewed().await, seen(&world).await);
+    pass_time(60).await;
+    assert_ne!(renewed().await, time, "it renews");
+    assert_eq!(seen(&world).await, said);
+    agent.stop().await;
+}
