@@ -83,6 +83,7 @@ async fn write(client: &Client, cluster: &Cluster, how: Leave) -> Result<(), Fai
             false => "kubectl auth can-i patch,delete clusters with the same kubeconfig",
         })
     };
+    // What was looked at is what is changed; a heartbeat that is noted after that is no reason to ask again.
     let mut version = cluster.resource_version();
     if cluster.spec.leave != Some(how) {
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"leave": how}});
@@ -91,7 +92,8 @@ async fn write(client: &Client, cluster: &Cluster, how: Leave) -> Result<(), Fai
             ..PatchParams::default()
         };
         let patched = clusters.patch(&name, &params, &Patch::Merge(patch)).await;
-        version = patched.map_err(refused)?.resource_version();
+        patched.map_err(refused)?;
+        version = None;
     }
     if cluster.metadata.deletion_timestamp.is_some() {
         return Ok(());

@@ -100,7 +100,13 @@ pub fn impact(
             later::follow(snapshot, proposal, foreseen, &taints, now, &mut moments)
         })
     });
-    let after: Vec<Result<Outcome, String>> = after.collect();
+    let mut after: Vec<Result<Outcome, String>> = after.collect();
+    if changed.metadata.deletion_timestamp.is_some() {
+        // What becomes of its Bundles is said by whoever lets it leave, and waits for no budget.
+        for outcome in after.iter_mut().flatten() {
+            outcome.surplus.remove(&name);
+        }
+    }
     let mut impact = Impact {
         asked: applications.len(),
         later: later::in_order(moments, now),
