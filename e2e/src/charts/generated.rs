@@ -23,7 +23,11 @@ pub fn file(path: &Path, expected: &str) -> Result<()> {
     if updating() {
         return fs::write(path, expected).with_context(|| path.display().to_string());
     }
-    let same = there.lines().zip(expected.lines()).take_while(|(a, b)| a == b).count();
+    let same = there
+        .lines()
+        .zip(expected.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
     let line = |text: &str| text.lines().nth(same).unwrap_or("the end").to_owned();
     ensure!(
         false,
@@ -50,7 +54,8 @@ fn replaced(text: &str, name: &str, content: &str) -> Result<String> {
     let parts = text
         .split_once(&begin)
         .and_then(|(before, rest)| Some((before, rest.split_once(&end)?)));
-    let (before, (_, after)) = parts.with_context(|| format!("the markers {begin:?} and {end:?} are missing"))?;
+    let (before, (_, after)) =
+        parts.with_context(|| format!("the markers {begin:?} and {end:?} are missing"))?;
     Ok(format!("{before}{begin}{content}{end}{after}"))
 }
 

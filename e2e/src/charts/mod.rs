@@ -105,7 +105,10 @@ fn read(path: &Path) -> Result<String> {
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 impl Chart {
@@ -195,7 +198,10 @@ impl Chart {
 /// There is none.
 pub fn object<'a>(objects: &'a [Value], kind: &str, name: &str) -> Result<&'a Value> {
     let is = |object: &&Value| {
-        object["kind"] == kind && object["metadata"]["name"].as_str().is_some_and(|own| own.ends_with(name))
+        object["kind"] == kind
+            && object["metadata"]["name"]
+                .as_str()
+                .is_some_and(|own| own.ends_with(name))
     };
     objects
         .iter()

@@ -92,7 +92,11 @@ pub fn table(rights: &[Right]) -> String {
             names => format!(", only `{}`", names.join("`, `")),
         };
         let (resource, verbs) = (right.resource, right.verbs.join(", "));
-        let _ = writeln!(out, "| {scope} | `{resource}`{group}{names} | {verbs} | {} |", right.why);
+        let _ = writeln!(
+            out,
+            "| {scope} | `{resource}`{group}{names} | {verbs} | {} |",
+            right.why
+        );
     }
     out
 }
@@ -135,8 +139,14 @@ mod tests {
     #[test]
     fn rights_of_each_scope_become_a_role_and_its_binding() {
         let objects = rendered(TABLE);
-        let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);
+        let kinds: Vec<_> = objects
+            .iter()
+            .map(|object| object["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            kinds,
+            ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
+        );
         for (object, scope) in [(&objects[0], Scope::Cluster), (&objects[2], Scope::Own)] {
             let rules = serde_json::to_value(rights::rules(TABLE, scope)).unwrap();
             assert_eq!(object["rules"], rules);
@@ -150,7 +160,9 @@ mod tests {
     #[test]
     fn the_table_for_people_says_where_what_and_why() {
         let text = table(TABLE);
-        assert!(text.contains("| its own namespace | `secrets`, only `identity` | get, patch | who it is |\n"));
+        assert!(
+            text.contains("| its own namespace | `secrets`, only `identity` | get, patch | who it is |\n")
+        );
         assert!(text.contains("| everywhere | `deployments/status` (apps) | * | how far: they are |\n"));
     }
 }

@@ -82,11 +82,17 @@ fn check(schema: &Value, value: &Value, path: &str, out: &mut Vec<String>) {
             }
             "additionalProperties" => {
                 let known = |key: &str| schema["properties"].get(key).is_some();
-                let others = value.as_object().into_iter().flatten().filter(|(key, _)| !known(key));
+                let others = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(key, _)| !known(key));
                 for (key, of) in others {
                     match wanted {
                         Value::Bool(true) => {}
-                        Value::Bool(false) => out.push(format!("{}: there is no such value", join(path, key))),
+                        Value::Bool(false) => {
+                            out.push(format!("{}: there is no such value", join(path, key)))
+                        }
                         schema => check(schema, of, &join(path, key), out),
                     }
                 }
@@ -145,7 +151,10 @@ mod tests {
             },
         });
         for (value, expected) in [
-            (json!({"n": 1, "s": "aa", "e": true, "l": [true], "m": {"x": "y"}, "r": {"z": []}}), ""),
+            (
+                json!({"n": 1, "s": "aa", "e": true, "l": [true], "m": {"x": "y"}, "r": {"z": []}}),
+                "",
+            ),
             (json!({"n": 5, "s": 1.5}), ""),
             (json!({}), ": {} is not of required [\"n\"]"),
             (json!({"n": 0}), "n: 0 is not of minimum 1"),
@@ -155,16 +164,28 @@ mod tests {
             (json!({"n": 1, "x": 1}), "x: there is no such value"),
             (json!({"n": 1, "s": "ab"}), "s: \"ab\" is not of pattern \"^a+$\""),
             (json!({"n": 1, "s": "a"}), "s: \"a\" is not of minLength 2"),
-            (json!({"n": 1, "e": "off"}), "e: \"off\" is not of enum [\"on\",true]"),
-            (json!({"n": 1, "l": [true, 1]}), "l[1]: 1 is not of type \"boolean\""),
-            (json!({"n": 1, "l": [true, true, true]}), "l: [true,true,true] is not of maxItems 2"),
+            (
+                json!({"n": 1, "e": "off"}),
+                "e: \"off\" is not of enum [\"on\",true]",
+            ),
+            (
+                json!({"n": 1, "l": [true, 1]}),
+                "l[1]: 1 is not of type \"boolean\"",
+            ),
+            (
+                json!({"n": 1, "l": [true, true, true]}),
+                "l: [true,true,true] is not of maxItems 2",
+            ),
             (json!({"n": 1, "m": {"x": 1}}), "m.x: 1 is not of type \"string\""),
             (json!([]), ": [] is not of type \"object\""),
         ] {
             assert_eq!(problems(&schema, &value).join("; "), expected, "{value}");
         }
         let unknown = json!({"multipleOf": 2});
-        assert_eq!(problems(&unknown, &json!(4)), [": the keyword \"multipleOf\" is not known here"]);
+        assert_eq!(
+            problems(&unknown, &json!(4)),
+            [": the keyword \"multipleOf\" is not known here"]
+        );
     }
 
     #[test]

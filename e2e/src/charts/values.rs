@@ -45,7 +45,9 @@ fn block(fields: &Map<String, Value>) -> String {
         };
         let text = to_yaml(value);
         match value {
-            Value::Object(fields) if !fields.is_empty() => format!("{key}:\n  {}", text.replace('\n', "\n  ")),
+            Value::Object(fields) if !fields.is_empty() => {
+                format!("{key}:\n  {}", text.replace('\n', "\n  "))
+            }
             Value::Array(items) if !items.is_empty() => format!("{key}:\n{text}"),
             _ => format!("{key}: {text}"),
         }
@@ -138,20 +140,33 @@ mod tests {
             "on": "off", "1": [], "a b": {}, "n": 2_592_000, "x": null,
             "list": [[1, [2]], {"a": {"b": ["c: d", "- e", "#"]}, "z": "line\nbreak"}],
         });
-        assert_eq!(crate::charts::yaml(&to_yaml(&value)).unwrap(), value, "{}", to_yaml(&value));
+        assert_eq!(
+            crate::charts::yaml(&to_yaml(&value)).unwrap(),
+            value,
+            "{}",
+            to_yaml(&value)
+        );
     }
 
     #[test]
     fn comments_belong_to_the_key_below() {
         let text = "# One,\n# two.\na: 1\nb:\n  # Of c.\n  c:\n    d: x\n  e: 2\n\n# Of f: all.\nf: [g]\n";
         let found = described(text);
-        let found: Vec<_> = found.iter().map(|d| (d.path.as_str(), d.comment.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|d| (d.path.as_str(), d.comment.as_str()))
+            .collect();
         assert_eq!(found, [("a", "One, two."), ("b.c", "Of c."), ("f", "Of f: all.")]);
     }
 
     #[test]
     fn a_path_is_within_itself_and_what_is_above_it() {
-        for (path, above, expected) in [("a.b", "a", true), ("a", "a", true), ("ab", "a", false), ("a", "a.b", false)] {
+        for (path, above, expected) in [
+            ("a.b", "a", true),
+            ("a", "a", true),
+            ("ab", "a", false),
+            ("a", "a.b", false),
+        ] {
             assert_eq!(is_within(path, above), expected, "{path} {above}");
         }
     }

@@ -26,15 +26,21 @@ fn printed() -> Result<BTreeMap<String, String>> {
 #[test]
 fn definitions_are_byte_by_byte_those_that_the_binary_prints() -> Result<()> {
     let printed = printed()?;
-    let names = |definitions: Vec<_>| -> Vec<String> { definitions.iter().map(ResourceExt::name_any).collect() };
+    let names =
+        |definitions: Vec<_>| -> Vec<String> { definitions.iter().map(ResourceExt::name_any).collect() };
     for ((chart, _), expected) in charts()?.iter().zip([names(crds::hub()), names(crds::member())]) {
         let directory = chart.directory.join("crds");
         for name in &expected {
-            let text = printed.get(name).with_context(|| format!("{name} is not printed"))?;
+            let text = printed
+                .get(name)
+                .with_context(|| format!("{name} is not printed"))?;
             generated::file(&directory.join(format!("{name}.yaml")), text)?;
         }
         let there = files(&directory)?;
-        let there: Vec<_> = there.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
+        let there: Vec<_> = there
+            .iter()
+            .filter_map(|path| path.file_stem()?.to_str())
+            .collect();
         let mut sorted = expected.clone();
         sorted.sort();
         assert_eq!(there, sorted, "{}", directory.display());

@@ -35,7 +35,11 @@ fn told(binary: &PathBuf, arguments: &[&str]) -> Result<Result<(), String>> {
         .env("NO_COLOR", "1")
         .output()?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ok(if output.status.success() { Ok(()) } else { Err(stderr) })
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(stderr)
+    })
 }
 
 fn flag(argument: &str) -> &str {
@@ -48,8 +52,9 @@ fn the_binaries_know_every_argument_and_take_its_value() -> Result<()> {
         let binary = binary(&case)?;
         let arguments = strings(&container(&case.objects)?["args"]);
         ensure!(arguments.len() > 5, "{}: {arguments:?}", case.name);
-        let (coming, known): (Vec<&str>, Vec<&str>) =
-            arguments.into_iter().partition(|argument| COMING.contains(&flag(argument)));
+        let (coming, known): (Vec<&str>, Vec<&str>) = arguments
+            .into_iter()
+            .partition(|argument| COMING.contains(&flag(argument)));
         if let Err(refusal) = told(&binary, &known)? {
             bail!("{}: {known:?}: {refusal}", case.name);
         }
@@ -89,17 +94,20 @@ fn probes_and_services_ask_the_port_that_is_listened_on() -> Result<()> {
         let arguments = strings(&container["args"]);
         let listen = arguments.iter().find_map(|argument| {
             let (flag, address) = argument.split_once('=')?;
-            ["--metrics-listen", "--health-listen"].contains(&flag).then_some(address)
+            ["--metrics-listen", "--health-listen"]
+                .contains(&flag)
+                .then_some(address)
         });
         let address: std::net::SocketAddr = listen.with_context(|| format!("{name}: no port"))?.parse()?;
         let port = &container["ports"][0];
         assert_eq!(port["containerPort"], address.port(), "{name}");
-        for (probe, path) in [
-            ("livenessProbe", "/healthz"),
-            ("readinessProbe", "/readyz"),
-        ] {
+        for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
             let get = &container[probe]["httpGet"];
-            assert_eq!((get["path"].as_str(), &get["port"]), (Some(path), &port["name"]), "{name}");
+            assert_eq!(
+                (get["path"].as_str(), &get["port"]),
+                (Some(path), &port["name"]),
+                "{name}"
+            );
         }
         for service in crate::of_kind(&objects, "Service") {
             assert_eq!(service["spec"]["ports"][0]["targetPort"], port["name"], "{name}");

@@ -18,10 +18,19 @@ fn objects_have_names_labels_and_the_namespace_of_the_release() -> Result<()> {
         for object in &objects {
             let metadata = &object["metadata"];
             let id = format!("{} {}", object["kind"], metadata["name"]);
-            ensure!(object["apiVersion"].is_string() && metadata["name"].is_string(), "{name}: {id}");
-            assert_eq!(metadata["labels"]["app.kubernetes.io/managed-by"], "Helm", "{name}: {id}");
+            ensure!(
+                object["apiVersion"].is_string() && metadata["name"].is_string(),
+                "{name}: {id}"
+            );
+            assert_eq!(
+                metadata["labels"]["app.kubernetes.io/managed-by"], "Helm",
+                "{name}: {id}"
+            );
             let namespace = metadata.get("namespace");
-            ensure!(namespace.is_none_or(|own| own == NAMESPACE), "{name}: {id} is in {namespace:?}");
+            ensure!(
+                namespace.is_none_or(|own| own == NAMESPACE),
+                "{name}: {id} is in {namespace:?}"
+            );
             ensure!(!seen.contains(&id), "{name}: {id} is there twice");
             seen.push(id);
         }
@@ -45,9 +54,17 @@ fn everything_that_selects_pods_selects_those_of_the_deployment() -> Result<()> 
             }
         }
         let constraints = pod["spec"]["topologySpreadConstraints"].as_array();
-        selectors.extend(constraints.into_iter().flatten().map(|of| &of["labelSelector"]["matchLabels"]));
+        selectors.extend(
+            constraints
+                .into_iter()
+                .flatten()
+                .map(|of| &of["labelSelector"]["matchLabels"]),
+        );
         for selector in selectors {
-            ensure!(selects(selector, labels), "{name}: {selector} does not select {labels}");
+            ensure!(
+                selects(selector, labels),
+                "{name}: {selector} does not select {labels}"
+            );
             // A selector never changes, whatever the version is.
             ensure!(selector.get("helm.sh/chart").is_none(), "{name}: {selector}");
         }
@@ -56,7 +73,10 @@ fn everything_that_selects_pods_selects_those_of_the_deployment() -> Result<()> 
             let endpoint = &monitor["spec"]["endpoints"][0];
             assert_eq!(endpoint["port"], service["spec"]["ports"][0]["name"], "{name}");
             let selector = &monitor["spec"]["selector"]["matchLabels"];
-            ensure!(selects(selector, &service["metadata"]["labels"]), "{name}: {selector}");
+            ensure!(
+                selects(selector, &service["metadata"]["labels"]),
+                "{name}: {selector}"
+            );
         }
     }
     Ok(())
@@ -68,16 +88,21 @@ fn bindings_bind_roles_that_are_there_to_the_account_of_the_pods() -> Result<()>
         let deployment = of_kind(&objects, "Deployment").next().context("no Deployment")?;
         let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
         object(&objects, "ServiceAccount", account.as_str().unwrap_or_default())?;
-        let bindings = objects
-            .iter()
-            .filter(|object| object["kind"].as_str().is_some_and(|kind| kind.ends_with("RoleBinding")));
+        let bindings = objects.iter().filter(|object| {
+            object["kind"]
+                .as_str()
+                .is_some_and(|kind| kind.ends_with("RoleBinding"))
+        });
         let mut count = 0;
         for binding in bindings {
             count += 1;
             let role = &binding["roleRef"];
             let is_there = of_kind(&objects, role["kind"].as_str().unwrap_or_default())
                 .any(|object| object["metadata"]["name"] == role["name"]);
-            ensure!(is_there || role["name"] == "cluster-admin", "{name}: {role} is not there");
+            ensure!(
+                is_there || role["name"] == "cluster-admin",
+                "{name}: {role} is not there"
+            );
             let subject = json!([{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]);
             assert_eq!(binding["subjects"], subject, "{name}");
         }
@@ -99,7 +124,10 @@ fn an_invitation_is_mounted_as_the_kubeconfig_that_it_is() -> Result<()> {
     };
     assert_eq!(volume(&objects)?["secretName"], secret["metadata"]["name"]);
     let named = chart.objects(release, &chart.ci["minimal"])?;
-    assert_eq!(volume(&named)?, json!({"secretName": "invitation", "optional": true}));
+    assert_eq!(
+        volume(&named)?,
+        json!({"secretName": "invitation", "optional": true})
+    );
     assert!(object(&named, "Secret", "invitation").is_err());
     // The agent's own Secret is made empty: an upgrade leaves alone what it keeps there.
     let own = object(&named, "Secret", "roundhouse-agent-identity")?;
@@ -110,7 +138,10 @@ fn an_invitation_is_mounted_as_the_kubeconfig_that_it_is() -> Result<()> {
 #[test]
 fn a_cluster_is_named_by_its_value_or_else_by_the_release() -> Result<()> {
     let (chart, release) = &charts()?[1];
-    for (values, expected) in [(json!({}), "--cluster=east-1"), (json!({"cluster": "west"}), "--cluster=west")] {
+    for (values, expected) in [
+        (json!({}), "--cluster=east-1"),
+        (json!({"cluster": "west"}), "--cluster=west"),
+    ] {
         let objects = chart.objects(release, &values)?;
         let arguments = crate::strings(&crate::container(&objects)?["args"]);
         assert!(arguments.contains(&expected), "{arguments:?}");

@@ -4,6 +4,7 @@
 mod admitted;
 mod definitions;
 mod flags;
+mod helm;
 mod images;
 mod linked;
 mod policy;
@@ -37,9 +38,7 @@ fn cases() -> Result<Vec<Case>> {
     for (chart, release) in charts()? {
         for (name, values) in chart.cases() {
             let name = format!("{} with {name} values", chart.metadata.name);
-            let objects = chart
-                .objects(release, &values)
-                .with_context(|| name.clone())?;
+            let objects = chart.objects(release, &values).with_context(|| name.clone())?;
             cases.push(Case { name, objects });
         }
     }

@@ -37,7 +37,9 @@ fn judge(policy: &Value, user: &str, groups: &[&str], signer: &str, name: &str) 
     let spec = &policy["spec"];
     let variable = &spec["variables"][0];
     let variable = format!("variables.{}", variable["name"].as_str().context("no variable")?);
-    let meant = spec["variables"][0]["expression"].as_str().context("no expression")?;
+    let meant = spec["variables"][0]["expression"]
+        .as_str()
+        .context("no expression")?;
     let holds = |list: &Value| -> Result<bool> {
         let expressions = list.as_array().context("no list")?.iter().map(|of| {
             let text = of["expression"].as_str().unwrap_or_default();
@@ -65,7 +67,10 @@ fn agents_and_invitations_ask_for_certificates_of_their_own_cluster_only() -> Re
     let agent = AgentName::new(east.clone(), 3).to_string();
     let invited = format!("system:serviceaccount:{}:{JOIN_ACCOUNT}", east.namespace());
     let own = AgentName::request(&east);
-    let (agents, accounts) = (&[AGENTS, "system:authenticated"][..], &["system:serviceaccounts"][..]);
+    let (agents, accounts) = (
+        &[AGENTS, "system:authenticated"][..],
+        &["system:serviceaccounts"][..],
+    );
     let kubelet = "kubernetes.io/kube-apiserver-client-kubelet";
     use Verdict::{Allowed, NotAsked, Refused};
     for (user, groups, signer, name, expected) in [
@@ -75,7 +80,13 @@ fn agents_and_invitations_ask_for_certificates_of_their_own_cluster_only() -> Re
         (&agent, agents, CLIENT_SIGNER, "roundhouse-agent-east-2", Refused),
         (&agent, agents, CLIENT_SIGNER, "roundhouse-agent-east-10", Refused),
         (&agent, agents, CLIENT_SIGNER, "roundhouse-agent-east", Refused),
-        (&invited, accounts, CLIENT_SIGNER, "roundhouse-agent-east-2", Refused),
+        (
+            &invited,
+            accounts,
+            CLIENT_SIGNER,
+            "roundhouse-agent-east-2",
+            Refused,
+        ),
         (&invited, accounts, CLIENT_SIGNER, "x", Refused),
         // Other signers.
         (&agent, agents, kubelet, &own, Refused),
@@ -85,11 +96,29 @@ fn agents_and_invitations_ask_for_certificates_of_their_own_cluster_only() -> Re
         ("x:y:east-1", agents, CLIENT_SIGNER, &own, Refused),
         ("roundhouse:agent:east-1", &[], CLIENT_SIGNER, &own, Refused),
         ("roundhouse:agent:east-1:0", agents, CLIENT_SIGNER, &own, Refused),
-        ("roundhouse:agent:east-1:3:4", agents, CLIENT_SIGNER, &own, Refused),
+        (
+            "roundhouse:agent:east-1:3:4",
+            agents,
+            CLIENT_SIGNER,
+            &own,
+            Refused,
+        ),
         // Nobody of ours.
         ("jane", &["system:masters"], kubelet, "anything", NotAsked),
-        ("system:serviceaccount:default:roundhouse-join", accounts, kubelet, "anything", NotAsked),
-        ("system:serviceaccount:cluster-east-1:default", accounts, kubelet, "anything", NotAsked),
+        (
+            "system:serviceaccount:default:roundhouse-join",
+            accounts,
+            kubelet,
+            "anything",
+            NotAsked,
+        ),
+        (
+            "system:serviceaccount:cluster-east-1:default",
+            accounts,
+            kubelet,
+            "anything",
+            NotAsked,
+        ),
     ] {
         let verdict = judge(&policy, user, groups, signer, name)?;
         assert_eq!(verdict, expected, "{user} {groups:?} asks {signer} as {name}");

@@ -54,9 +54,13 @@ fn what_the_readme_sets_exists() -> Result<()> {
     let mut count = 0;
     for words in text.split("--set ").skip(1) {
         let setting = words.split_whitespace().next().unwrap_or_default();
-        let (path, _) = setting.split_once('=').with_context(|| format!("--set {setting}"))?;
+        let (path, _) = setting
+            .split_once('=')
+            .with_context(|| format!("--set {setting}"))?;
         let pointer = format!("/{}", path.replace('.', "/"));
-        let known = charts.iter().any(|(chart, _)| chart.values.pointer(&pointer).is_some());
+        let known = charts
+            .iter()
+            .any(|(chart, _)| chart.values.pointer(&pointer).is_some());
         ensure!(known, "no chart has the value {path}");
         count += 1;
     }

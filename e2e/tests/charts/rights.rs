@@ -48,7 +48,10 @@ fn the_rendered_roles_give_exactly_the_rights_of_the_tables() -> Result<()> {
             assert_eq!(rules, expected, "{constant}, {kind} {name}");
         }
         let elsewhere = table.iter().find(|right| right.scope == Scope::OfCluster);
-        assert_eq!(elsewhere, None, "{constant}: no chart makes Roles in namespaces of clusters");
+        assert_eq!(
+            elsewhere, None,
+            "{constant}: no chart makes Roles in namespaces of clusters"
+        );
     }
     Ok(())
 }
@@ -91,7 +94,11 @@ fn nothing_is_given_by_a_wildcard() -> Result<()> {
         for object in chart.objects(release, &json!({}))? {
             let rules = object["rules"].as_array();
             for rule in rules.into_iter().flatten() {
-                assert!(!rule.to_string().contains("\"*\""), "{}: {rule}", object["metadata"]["name"]);
+                assert!(
+                    !rule.to_string().contains("\"*\""),
+                    "{}: {rule}",
+                    object["metadata"]["name"]
+                );
             }
         }
     }
@@ -99,7 +106,12 @@ fn nothing_is_given_by_a_wildcard() -> Result<()> {
     let objects = chart.objects(release, &json!({"rights": {"executors": ["deployer"]}}))?;
     let rules = object(&objects, "ClusterRole", "-carried")?["rules"].clone();
     let impersonates = |rule: &&Value| crate::strings(&rule["verbs"]).contains(&"impersonate");
-    let rules: Vec<&Value> = rules.as_array().into_iter().flatten().filter(impersonates).collect();
+    let rules: Vec<&Value> = rules
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(impersonates)
+        .collect();
     assert_eq!(rules.len(), 1);
     assert_eq!(rules[0]["resourceNames"], json!(["deployer"]));
     Ok(())

@@ -11,7 +11,10 @@ fn pods_keep_to_the_restricted_pod_security_standard() -> Result<()> {
         let deployment = of_kind(&objects, "Deployment").next().context("no Deployment")?;
         let pod = &deployment["spec"]["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
-        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+        assert_eq!(
+            pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault",
+            "{name}"
+        );
         let expected = json!({
             "allowPrivilegeEscalation": false,
             "readOnlyRootFilesystem": true,
@@ -42,8 +45,14 @@ fn people_who_edit_cannot_write_bundles_or_clusters_and_people_who_view_read_no_
             ensure!(!reads_only || reads, "{suffix}: {rule}");
             for resource in resources {
                 let name = resource.split('/').next().unwrap_or_default();
-                ensure!(!["*", "bundles", "clusterreports"].contains(&name), "{suffix}: {rule}");
-                ensure!(reads || !["clusters", "decisions", "applicationrevisions"].contains(&name), "{rule}");
+                ensure!(
+                    !["*", "bundles", "clusterreports"].contains(&name),
+                    "{suffix}: {rule}"
+                );
+                ensure!(
+                    reads || !["clusters", "decisions", "applicationrevisions"].contains(&name),
+                    "{rule}"
+                );
             }
         }
     }
@@ -54,9 +63,14 @@ fn people_who_edit_cannot_write_bundles_or_clusters_and_people_who_view_read_no_
 #[test]
 fn an_agent_is_no_administrator_unless_it_is_told_so() -> Result<()> {
     let (chart, release) = &charts()?[1];
-    for (values, admin) in chart.cases().values().map(|values| (values, values["rights"]["admin"] == true)) {
+    for (values, admin) in chart
+        .cases()
+        .values()
+        .map(|values| (values, values["rights"]["admin"] == true))
+    {
         let objects = chart.objects(release, values)?;
-        let bound = of_kind(&objects, "ClusterRoleBinding").any(|binding| binding["roleRef"]["name"] == "cluster-admin");
+        let bound = of_kind(&objects, "ClusterRoleBinding")
+            .any(|binding| binding["roleRef"]["name"] == "cluster-admin");
         assert_eq!(bound, admin, "{values}");
     }
     // Nothing at all is a Role without rules, too.

@@ -30,8 +30,14 @@ fn every_value_has_a_comment_and_the_schema_says_the_same() -> Result<()> {
         let name = &chart.metadata.name;
         let described = values::described(&chart.values_text);
         for one in &described {
-            let schema = schema_of(&chart.schema, &one.path).with_context(|| format!("{name}: {}", one.path))?;
-            assert_eq!(schema["description"], one.comment.as_str(), "{name}: {}", one.path);
+            let schema =
+                schema_of(&chart.schema, &one.path).with_context(|| format!("{name}: {}", one.path))?;
+            assert_eq!(
+                schema["description"],
+                one.comment.as_str(),
+                "{name}: {}",
+                one.path
+            );
         }
         for path in values::leaves(&chart.values).keys() {
             let has = described.iter().any(|one| values::is_within(path, &one.path));
@@ -46,7 +52,10 @@ fn every_value_has_a_comment_and_the_schema_says_the_same() -> Result<()> {
 fn schemas_are_closed_and_describe_everything() -> Result<()> {
     for (chart, _) in charts()? {
         let name = &chart.metadata.name;
-        assert_eq!(chart.schema["$schema"], "http://json-schema.org/draft-07/schema#", "{name}");
+        assert_eq!(
+            chart.schema["$schema"], "http://json-schema.org/draft-07/schema#",
+            "{name}"
+        );
         for (path, schema) in schema::all(&chart.schema) {
             if schema["type"] == "object" {
                 let open = AS_IN_KUBERNETES.contains(&path.as_str());
@@ -56,7 +65,9 @@ fn schemas_are_closed_and_describe_everything() -> Result<()> {
                 ensure!(others != true || open, "{name}: {path} takes anything");
             }
             let is_part = path.ends_with("[]") || path.ends_with(".*") || path == "*";
-            let described = schema["description"].as_str().is_some_and(|text| text.ends_with('.'));
+            let described = schema["description"]
+                .as_str()
+                .is_some_and(|text| text.ends_with('.'));
             ensure!(described || is_part, "{name}: {path:?} is not described");
             if let Some(pattern) = schema["pattern"].as_str() {
                 regex::Regex::new(pattern).with_context(|| format!("{name}: {path}"))?;
@@ -77,7 +88,10 @@ fn every_value_is_used_and_every_value_that_is_used_is_there() -> Result<()> {
         }
         for path in used {
             let pointer = format!("/{}", path.replace('.', "/"));
-            ensure!(chart.values.pointer(&pointer).is_some(), "{name}: values.yaml has no {path}");
+            ensure!(
+                chart.values.pointer(&pointer).is_some(),
+                "{name}: values.yaml has no {path}"
+            );
         }
     }
     Ok(())
@@ -114,18 +128,54 @@ fn values_that_cannot_work_are_refused_by_name() -> Result<()> {
         (0, json!({"replicas": "2"}), "replicas: \"2\" is not of type"),
         (0, json!({"tenancy": "opne"}), "tenancy: \"opne\" is not of enum"),
         (0, json!({"image": {"repository": "a:b"}}), "image.repository"),
-        (0, json!({"metrics": {"port": 70_000}}), "metrics.port: 70000 is not of maximum"),
+        (
+            0,
+            json!({"metrics": {"port": 70_000}}),
+            "metrics.port: 70000 is not of maximum",
+        ),
         (0, json!({"metrics": {"address": "::"}}), "metrics.address"),
         (0, json!({"egressAllow": ["a\" b"]}), "egressAllow[0]"),
-        (0, json!({"podSecurityContext": {"runAsUser": 0}}), "podSecurityContext.runAsUser: 0 is not of minimum"),
-        (0, json!({"nodeSelector": {"a": 1}}), "nodeSelector.a: 1 is not of type"),
-        (1, json!({"cluster": "East"}), "cluster: \"East\" is not of pattern"),
-        (1, json!({"applyOnceOnly": "maybe"}), "applyOnceOnly: \"maybe\" is not of enum"),
+        (
+            0,
+            json!({"podSecurityContext": {"runAsUser": 0}}),
+            "podSecurityContext.runAsUser: 0 is not of minimum",
+        ),
+        (
+            0,
+            json!({"nodeSelector": {"a": 1}}),
+            "nodeSelector.a: 1 is not of type",
+        ),
+        (
+            1,
+            json!({"cluster": "East"}),
+            "cluster: \"East\" is not of pattern",
+        ),
+        (
+            1,
+            json!({"applyOnceOnly": "maybe"}),
+            "applyOnceOnly: \"maybe\" is not of enum",
+        ),
         (1, json!({"invitation": "apiVersion: v1"}), "invitation"),
-        (1, json!({"certificateLifetime": 60}), "certificateLifetime: 60 is not of minimum 600"),
-        (1, json!({"labels": ["region"]}), "labels[0]: \"region\" is not of pattern"),
-        (1, json!({"rights": {"rules": [{"apiGroups": [""]}]}}), "rights.rules[0]"),
-        (1, json!({"rights": {"mode": "admin"}}), "rights.mode: there is no such value"),
+        (
+            1,
+            json!({"certificateLifetime": 60}),
+            "certificateLifetime: 60 is not of minimum 600",
+        ),
+        (
+            1,
+            json!({"labels": ["region"]}),
+            "labels[0]: \"region\" is not of pattern",
+        ),
+        (
+            1,
+            json!({"rights": {"rules": [{"apiGroups": [""]}]}}),
+            "rights.rules[0]",
+        ),
+        (
+            1,
+            json!({"rights": {"mode": "admin"}}),
+            "rights.mode: there is no such value",
+        ),
     ] {
         let (chart, release) = &charts[index];
         let error = chart.render(release, &values).expect_err(&values.to_string());
@@ -157,16 +207,29 @@ fn the_charts_are_of_the_version_of_the_workspace() -> Result<()> {
     for (chart, release) in charts()? {
         let metadata = &chart.metadata;
         assert_eq!(metadata.app_version, env!("CARGO_PKG_VERSION"));
-        assert_eq!((metadata.api_version.as_str(), metadata.kube_version.as_str()), ("v2", ">=1.28.0-0"));
+        assert_eq!(
+            (metadata.api_version.as_str(), metadata.kube_version.as_str()),
+            ("v2", ">=1.28.0-0")
+        );
         for (case, values) in chart.cases() {
             let files = chart.render(release, &values)?;
             let notes = files.iter().find(|(file, _)| file.ends_with("NOTES.txt"));
             let (_, notes) = notes.context("no NOTES.txt")?;
             let upgrade = "kubectl apply --server-side --force-conflicts -f charts/";
-            assert!(notes.contains(upgrade) && notes.contains("roundhouse"), "{case}: {notes}");
+            assert!(
+                notes.contains(upgrade) && notes.contains("roundhouse"),
+                "{case}: {notes}"
+            );
             let image = crate::container(&chart.objects(release, &values)?)?["image"].clone();
-            let tag = values["image"]["tag"].as_str().unwrap_or(env!("CARGO_PKG_VERSION"));
-            assert!(image.as_str().is_some_and(|image| image.ends_with(&format!(":{tag}"))), "{image}");
+            let tag = values["image"]["tag"]
+                .as_str()
+                .unwrap_or(env!("CARGO_PKG_VERSION"));
+            assert!(
+                image
+                    .as_str()
+                    .is_some_and(|image| image.ends_with(&format!(":{tag}"))),
+                "{image}"
+            );
         }
     }
     Ok(())

@@ -91,7 +91,10 @@ impl Evaluation<'_> {
                 let mut at = dot;
                 for key in path {
                     let Value::Object(fields) = at else {
-                        bail!("{place}: .{}: there is nothing that could have {key}", path.join("."));
+                        bail!(
+                            "{place}: .{}: there is nothing that could have {key}",
+                            path.join(".")
+                        );
                     };
                     at = fields.get(key).unwrap_or(&Value::Null);
                 }

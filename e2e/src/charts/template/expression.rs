@@ -129,11 +129,7 @@ fn until(
     }
 }
 
-fn operand(
-    place: &Place,
-    word: Word,
-    words: &mut Peekable<impl Iterator<Item = Word>>,
-) -> Result<Operand> {
+fn operand(place: &Place, word: Word, words: &mut Peekable<impl Iterator<Item = Word>>) -> Result<Operand> {
     Ok(match word {
         Word::Field(path) => Operand::Field(path),
         Word::Literal(value) => Operand::Literal(value),
@@ -168,7 +164,10 @@ fn words(place: &Place, text: &str) -> Result<Vec<Word>> {
                 // The strings of Go that charts have are those of JSON.
                 let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
                 let value = values.next().transpose();
-                let value = value.ok().flatten().with_context(|| format!("{place}: a string does not end"))?;
+                let value = value
+                    .ok()
+                    .flatten()
+                    .with_context(|| format!("{place}: a string does not end"))?;
                 words.push(Word::Literal(value));
                 values.byte_offset()
             }

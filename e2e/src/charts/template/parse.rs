@@ -80,7 +80,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<File> {
                 open.push((place, Open::Definition(name), before));
             }
             ("else", _) => {
-                ensure!(rest.trim().is_empty(), "{place}: else takes nothing; nest a block in it");
+                ensure!(
+                    rest.trim().is_empty(),
+                    "{place}: else takes nothing; nest a block in it"
+                );
                 match open.last_mut() {
                     Some((_, Open::Block(_, _, body @ None), _)) => *body = Some(std::mem::take(&mut nodes)),
                     _ => bail!("{place}: else belongs to no if, with or range"),

@@ -15,7 +15,10 @@ fn root() -> Value {
 
 fn render(text: &str) -> Result<String> {
     let mut templates = Templates::default();
-    templates.add("_defined", "{{- define \"own.name\" -}}\n{{ .Chart.Name }}\n{{- end }}")?;
+    templates.add(
+        "_defined",
+        "{{- define \"own.name\" -}}\n{{ .Chart.Name }}\n{{- end }}",
+    )?;
     templates.add("file", text)?;
     let mut files = templates.render(&root())?;
     assert_eq!(files.len(), 1, "files that only define are not rendered");
@@ -36,9 +39,15 @@ fn templates_of_the_subset_print_what_helm_prints() {
         ("{{ \"}} \\\" {{\" | quote }}", "\"}} \\\" {{\""),
         ("{{ toYaml .Values.seconds }}", "2592000"),
         ("{{ if .Values.no }}yes{{ else }}no{{ end }}", "no"),
-        ("{{ if .Values.missing }}yes{{ else }}{{ if .Values.count }}3{{ end }}{{ end }}", "3"),
+        (
+            "{{ if .Values.missing }}yes{{ else }}{{ if .Values.count }}3{{ end }}{{ end }}",
+            "3",
+        ),
         ("{{ with .Values.map }}{{ .a }}{{ else }}-{{ end }}", "x: y"),
-        ("{{ with .Values.none }}x{{ else }}{{ .Values.name }}{{ end }}", "web"),
+        (
+            "{{ with .Values.none }}x{{ else }}{{ .Values.name }}{{ end }}",
+            "web",
+        ),
         ("{{- range .Values.list }}\n- {{ . }}\n{{- end }}", "\n- a\n- b"),
         ("{{ range .Values.items }}{{ .key }}{{ end }}", "xy"),
         ("{{ range .Values.none }}x{{ else }}none{{ end }}", "none"),
@@ -57,28 +66,52 @@ fn templates_of_the_subset_print_what_helm_prints() {
 #[test]
 fn what_is_not_of_the_subset_is_refused_with_its_place() {
     for (template, expected) in [
-        ("\n\n{{ .Values.name | upper }}", "file:3: upper is not of the subset"),
+        (
+            "\n\n{{ .Values.name | upper }}",
+            "file:3: upper is not of the subset",
+        ),
         ("{{ $x := 1 }}", "file:1: '$' is not of the subset"),
-        ("{{ if eq .Values.name \"web\" }}{{ end }}", "file:1: eq is not of the subset"),
+        (
+            "{{ if eq .Values.name \"web\" }}{{ end }}",
+            "file:1: eq is not of the subset",
+        ),
         ("{{ lookup \"v1\" \"Secret\" }}", "lookup is not of the subset"),
-        ("{{ range $k, $v := .Values.map }}{{ end }}", "'$' is not of the subset"),
+        (
+            "{{ range $k, $v := .Values.map }}{{ end }}",
+            "'$' is not of the subset",
+        ),
         ("{{ .Values.name", "file:1: the action does not end"),
         ("{{ /* no end }}", "file:1: the action does not end"),
         ("\n{{ if .Values.name }}", "file:2: what begins here does not end"),
         ("{{ end }}", "file:1: end ends nothing"),
         ("{{ else }}", "else belongs to no if"),
-        ("{{ if .Values.no }}{{ else if .Values.name }}{{ end }}", "else takes nothing"),
-        ("{{ if .Values.no }}{{ define \"x\" }}{{ end }}{{ end }}", "define stands outside"),
+        (
+            "{{ if .Values.no }}{{ else if .Values.name }}{{ end }}",
+            "else takes nothing",
+        ),
+        (
+            "{{ if .Values.no }}{{ define \"x\" }}{{ end }}{{ end }}",
+            "define stands outside",
+        ),
         ("{{ (.Values.name }}", "a parenthesis is not closed"),
         ("{{ .Values.name | }}", "a value or a function is missing"),
-        ("{{ .Values.name | .Release.Name }}", "what stands behind a pipe is a function"),
+        (
+            "{{ .Values.name | .Release.Name }}",
+            "what stands behind a pipe is a function",
+        ),
         ("{{ .Values..name }}", "is no path"),
         ("{{ }}", "a value or a function is missing"),
         ("{{ include \"own.nane\" . }}", "\"own.nane\" is not defined"),
         ("{{ define \"own.name\" }}{{ end }}", "is defined twice"),
         ("{{ .Values.missing }}", "file:1: Helm prints <no value>"),
-        ("{{ .Values.missing.more }}", "file:1: .Values.missing.more: there is nothing that could have more"),
-        ("{{ with .Values.map }}{{ .Values.name }}{{ end }}", "nothing that could have name"),
+        (
+            "{{ .Values.missing.more }}",
+            "file:1: .Values.missing.more: there is nothing that could have more",
+        ),
+        (
+            "{{ with .Values.map }}{{ .Values.name }}{{ end }}",
+            "nothing that could have name",
+        ),
         ("{{ .Values.map }}", "printed by toYaml"),
         ("{{ .Values.seconds }}", "Helm prints 2592000 with an exponent"),
         ("{{ .Values.seconds | quote }}", "with an exponent"),
@@ -96,5 +129,8 @@ fn the_values_that_are_used_are_known() {
     let mut templates = Templates::default();
     let text = "{{ if (.Values.a.b | default .Chart.Name) }}{{ include \"x\" (default .Values.c .Values.d) }}{{ end }}";
     templates.add("file", text).unwrap();
-    assert_eq!(templates.values().into_iter().collect::<Vec<_>>(), ["a.b", "c", "d"]);
+    assert_eq!(
+        templates.values().into_iter().collect::<Vec<_>>(),
+        ["a.b", "c", "d"]
+    );
 }
