@@ -3,7 +3,7 @@
 use super::Place;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use std::iter::Peekable;
+use std::vec::IntoIter;
 
 /// The functions of the subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,10 +72,7 @@ enum Word {
 /// # Errors
 /// What is not of the subset, with its place.
 pub(super) fn pipeline(place: &Place, text: &str) -> Result<Pipeline> {
-    let words = words(place, text)?;
-    let mut words = words.into_iter().peekable();
-    let pipeline = until(place, &mut words, None)?;
-    Ok(pipeline)
+    until(place, &mut words(place, text)?.into_iter(), None)
 }
 
 /// A string literal and nothing else: the name of a definition.
@@ -86,14 +83,11 @@ pub(super) fn name(place: &Place, text: &str) -> Result<String> {
     }
 }
 
-fn until(
-    place: &Place,
-    words: &mut Peekable<impl Iterator<Item = Word>>,
-    end: Option<Word>,
-) -> Result<Pipeline> {
+/// The pipeline up to `end`: a parenthesis, or nothing more.
+fn until(place: &Place, words: &mut IntoIter<Word>, end: Option<&Word>) -> Result<Pipeline> {
     let mut commands = Vec::new();
     loop {
-        let first = words.next().filter(|word| Some(word) != end.as_ref());
+        let first = words.next().filter(|word| Some(word) != end);
         let first = first.with_context(|| format!("{place}: a value or a function is missing"))?;
         let function = match first {
             Word::Name(name) => Some(Function::of(&name).with_context(|| {
@@ -110,7 +104,7 @@ fn until(
         let mut arguments = Vec::new();
         let piped = loop {
             match words.next() {
-                word if word == end => break false,
+                word if word.as_ref() == end => break false,
                 Some(Word::Pipe) => break true,
                 Some(word) => arguments.push(operand(place, word, words)?),
                 None => bail!("{place}: a parenthesis is not closed"),
@@ -129,21 +123,14 @@ fn until(
     }
 }
 
-fn operand(place: &Place, word: Word, words: &mut Peekable<impl Iterator<Item = Word>>) -> Result<Operand> {
+fn operand(place: &Place, word: Word, words: &mut IntoIter<Word>) -> Result<Operand> {
     Ok(match word {
         Word::Field(path) => Operand::Field(path),
         Word::Literal(value) => Operand::Literal(value),
-        Word::Open => Operand::Nested(Box::new(nested(place, words)?)),
+        Word::Open => Operand::Nested(Box::new(until(place, words, Some(&Word::Close))?)),
         Word::Name(name) => bail!("{place}: {name} is no argument; calls are in parentheses"),
         Word::Pipe | Word::Close => bail!("{place}: a value is missing"),
     })
-}
-
-/// Boxed iterators end the recursion of types.
-fn nested(place: &Place, words: &mut Peekable<impl Iterator<Item = Word>>) -> Result<Pipeline> {
-    let mut words: Peekable<Box<dyn Iterator<Item = Word> + '_>> =
-        (Box::new(words) as Box<dyn Iterator<Item = Word> + '_>).peekable();
-    until(place, &mut words, Some(Word::Close))
 }
 
 fn words(place: &Place, text: &str) -> Result<Vec<Word>> {
