@@ -43,7 +43,7 @@ pub fn file(path: &Path, expected: &str) -> Result<()> {
 /// Compares what stands between the markers `<!-- NAME -->` and `<!-- end of NAME -->` of a file with `expected`, or writes it.
 ///
 /// # Errors
-/// As [`file`], or the markers are missing.
+/// As [`file()`], or the markers are missing.
 pub fn section(path: &Path, name: &str, expected: &str) -> Result<()> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     file(path, &replaced(&text, name, expected)?)

@@ -1,6 +1,6 @@
 //! An API server takes what the charts make.
 
-use crate::{Case, cases, of_kind};
+use crate::{Case, cases, charts, of_kind};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -9,23 +9,30 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use roundhouse_apiserver::Server;
-use roundhouse_e2e::charts::{self, NAMESPACE, documents};
+use roundhouse_e2e::charts::{Chart, NAMESPACE, documents, files};
 use serde_json::{Value, json};
 use std::fs;
 
 /// Kinds that Kubernetes does not serve by itself; what a ServiceMonitor refers to is checked with the links.
-const ELSEWHERE: [&str; 1] = ["ServiceMonitor"];
+pub(crate) const ELSEWHERE: [&str; 1] = ["ServiceMonitor"];
+
+/// Makes the namespace of the release.
+pub(crate) async fn prepare(client: &Client) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    Ok(())
+}
 
 /// A server with the namespace of the release.
 async fn server() -> Result<Client> {
     let client = Client::new(Server::builder().seed(1).build().service(), "default");
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}}))?;
-    namespaces.create(&PostParams::default(), &namespace).await?;
+    prepare(&client).await?;
     Ok(client)
 }
 
-async fn apply(client: &Client, object: &Value, params: PatchParams) -> Result<()> {
+/// Applies an object, server-side.
+pub(crate) async fn apply(client: &Client, object: &Value, params: PatchParams) -> Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (group, version) = version.split_once('/').unwrap_or(("", &version));
@@ -42,6 +49,20 @@ async fn apply(client: &Client, object: &Value, params: PatchParams) -> Result<(
 /// As `helm install --dry-run=server` would send it, and stricter.
 fn dry() -> PatchParams {
     PatchParams::apply("helm").dry_run().validation_strict()
+}
+
+/// Applies the definitions of a chart, and counts them.
+pub(crate) async fn define(client: &Client, chart: &Chart) -> Result<usize> {
+    let mut count = 0;
+    for path in files(&chart.directory.join("crds"))? {
+        for definition in documents(&fs::read_to_string(&path)?)? {
+            let params = PatchParams::apply("kubectl").validation_strict();
+            let applied = apply(client, &definition, params).await;
+            applied.with_context(|| path.display().to_string())?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,16 +122,8 @@ async fn a_misspelt_field_is_not_accepted() -> Result<()> {
 async fn the_definitions_are_accepted_and_not_by_a_dry_run_only() -> Result<()> {
     let client = server().await?;
     let mut count = 0;
-    for chart in ["hub", "agent"] {
-        for path in charts::files(&charts::directory().join(chart).join("crds"))? {
-            for definition in documents(&fs::read_to_string(&path)?)? {
-                let params = PatchParams::apply("kubectl").validation_strict();
-                apply(&client, &definition, params)
-                    .await
-                    .with_context(|| path.display().to_string())?;
-                count += 1;
-            }
-        }
+    for (chart, _) in charts()? {
+        count += define(&client, &chart).await?;
     }
     assert_eq!(count, roundhouse_api::crds::all().len());
     Ok(())

@@ -11,6 +11,7 @@ mod policy;
 mod readme;
 mod rights;
 mod secure;
+mod sufficient;
 mod tables;
 mod values;
 
