@@ -46,8 +46,9 @@ pub struct ClusterSpec {
     /// Whether an administrator of the hub lets this cluster in.
     #[serde(default)]
     pub accepted: bool,
-    /// Number of the identity that the agent of this cluster has, or is invited to ask for: it counts from 1, and whoever
-    /// raises it ends every earlier identity. 0 is a cluster that nobody was invited from.
+    /// Number of the identity that the agent of this cluster has, or is invited to ask for; whoever raises it ends every
+    /// earlier identity. `roundhouse join` takes the seconds since 1970 by the API server's clock, so that a Cluster that is
+    /// made again after it left lets no old certificate in. 0 is a cluster that nobody was invited from.
     #[serde(default)]
     #[schemars(range(min = 0), extend("x-kubernetes-validations" = [{
         "rule": "self >= oldSelf",
@@ -87,19 +88,35 @@ pub enum Leave {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentIdentity {
+    /// What the identity is proved by.
+    #[serde(default)]
+    pub method: IdentityMethod,
     /// The user that the RoleBinding of the cluster's namespace names: no other has the rights of this cluster's agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The serial of the last certificate or account that was given.
+    /// The serial whose invitation was used; a later one is still open.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub serial: u32,
+    /// Digest of the key that the first certificate of this serial was given to, `sha256:<hex>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// When the invitation of this serial was used, by the hub's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
     /// Digest of the key that asks for a certificate and waits to be accepted, `sha256:<hex>`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_key: Option<String>,
-    /// Until when the last certificate that the hub saw is good.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires: Option<Time>,
+}
+
+/// What the identity of an agent is proved by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum IdentityMethod {
+    /// A client certificate of signer `kubernetes.io/kube-apiserver-client`, renewed by the agent.
+    #[default]
+    Certificate,
+    /// Tokens of a ServiceAccount on the hub, renewed by the agent: where that signer signs nothing.
+    Token,
 }
 
 /// What the hub knows of a cluster.

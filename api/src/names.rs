@@ -103,6 +103,10 @@ pub mod annotation {
     /// On the Lease of a cluster, written by its agent with each renewal: the resourceVersion of the Lease that its watch
     /// showed last. One that does not change from renewal to renewal is of an agent that sends and does not receive.
     pub const SEEN: &str = "roundhouse.dev/seen";
+    /// On the ServiceAccounts that the hub makes for the agent of a cluster: the serial that they are for.
+    pub const SERIAL: &str = "roundhouse.dev/serial";
+    /// On the ServiceAccount that invites an agent: `certificate` or `token`, what the hub gives it.
+    pub const IDENTITY: &str = "roundhouse.dev/identity";
     /// When the run that delivered an ApplicationRevision last succeeded, written by the hub on the revision.
     pub const DELIVERED: &str = "roundhouse.dev/delivered";
     /// On a Namespace of the hub: kinds that Applications in it may contain beyond the rules of tenancy, separated by commas:

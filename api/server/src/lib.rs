@@ -49,6 +49,7 @@ pub use auth::{
 pub use body::ApiBody;
 pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
+pub use csr::CertificateRequest;
 pub use error::{ApiError, Cause, Details};
 pub use selector::{LabelSelector, Labels, SelectorError};
 pub use serve::{ServeOptions, serve, serve_with};

@@ -219,6 +219,11 @@ impl Writer<'_> {
 
     /// Takes these removals one step further, each as far as it goes without an answer of its agent.
     pub(super) async fn remove(self, due: Vec<(Observed, Deletion)>) -> Written {
+        let fleet = self.cache.fleet();
+        // Of a cluster that leaves the cluster controller takes the Bundles away, as its user said.
+        let due = due
+            .into_iter()
+            .filter(|(bundle, _)| !fleet.is_leaving(&bundle.cluster));
         let mut removals = stream::iter(due)
             .map(|(bundle, deletion)| self.step(bundle, deletion))
             .buffer_unordered(CONCURRENT_WRITES);

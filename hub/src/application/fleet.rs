@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) region: String,
     /// Why nothing can be known of it now.
     pub(super) unreachable: Option<String>,
+    /// Whether it leaves the fleet: what becomes of its Bundles is the cluster controller's to say.
+    pub(super) leaving: bool,
 }
 
 impl Member {
@@ -52,6 +54,7 @@ impl Member {
                 allocatable: status.allocatable,
             }),
             unreachable,
+            leaving: cluster.metadata.deletion_timestamp.is_some(),
         }
     }
 }
@@ -106,6 +109,11 @@ impl Fleet {
             Some(member) => member.unreachable.as_deref(),
             None => Some("the cluster is not registered"),
         }
+    }
+
+    /// Whether a cluster is there and leaves.
+    pub(super) fn is_leaving(&self, cluster: &str) -> bool {
+        self.members.get(cluster).is_some_and(|member| member.leaving)
     }
 
     /// Takes a cluster in; `None` if nothing changed that deliveries depend on.

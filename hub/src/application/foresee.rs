@@ -271,6 +271,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
             &plan,
             &observed,
             &bundles_of_steps,
+            &cache.fleet(),
             &delivery.content.revision,
             now,
         )

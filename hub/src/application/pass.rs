@@ -361,8 +361,18 @@ impl Hub {
             let ended = engine.workflow.as_ref().is_some_and(|run| run.finished);
             let rests = collects && ended && of(&engine.workflow) == of(&status.workflow);
             let revision = &delivery.spec.revision;
-            let judged = (collects && view.decided)
-                .then(|| removing::judge(&app, &view.plan, &view.observed, &view.objects, revision, now));
+            let judged = (collects && view.decided).then(|| {
+                let fleet = self.cache.fleet();
+                removing::judge(
+                    &app,
+                    &view.plan,
+                    &view.observed,
+                    &view.objects,
+                    &fleet,
+                    revision,
+                    now,
+                )
+            });
             match &judged {
                 Some(judged) if view.settled => {
                     status.removals.clone_from(&judged.removals);

@@ -46,11 +46,14 @@ pub(super) fn judge(
     plan: &Plan,
     observed: &BTreeMap<String, Vec<Observed>>,
     objects: &Objects,
+    fleet: &Fleet,
     revision: &str,
     now: Timestamp,
 ) -> Judged {
     let going: BTreeSet<&(String, String)> = plan.surplus.iter().chain(&objects.surplus).collect();
     let all = observed.values().flatten().chain(objects.bundles());
+    // A cluster that leaves keeps, or loses, what the one who lets it leave says.
+    let all = all.filter(|b| !fleet.is_leaving(&b.cluster));
     let (surplus, staying): (Vec<&Observed>, Vec<&Observed>) =
         all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));

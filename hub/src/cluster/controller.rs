@@ -1,24 +1,24 @@
 //! The shell around [`judge()`](super::judge()): watches, provisions, and writes the statuses that differ.
 
 use super::{
-    ClusterError, Home, Mirror, Observed,
+    ClusterError, Mirror,
     heartbeat::Heartbeats,
-    judge,
-    provision::{self, Provision},
-    same_but_last_seen,
+    join::{self, Requested, rights::Rights},
+    pass::{self, Outcome, Pass, after},
 };
 use futures::{Stream, StreamExt, stream::BoxStream};
-use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
+};
 use kube::{
     Api, Client, ResourceExt,
-    api::PostParams,
     runtime::watcher::{self, Event, watcher},
 };
 use roundhouse_api::{
     clock::SharedClock,
-    cluster::{Cluster, ClusterReport},
-    names::{self, AGENT_LEASE, ClusterName, HUB_FIELD_MANAGER, label},
+    cluster::{Cluster, ClusterReport, IdentityMethod},
+    names::{self, AGENT_LEASE, CLIENT_SIGNER, label},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -29,20 +29,28 @@ const CONCURRENT_PASSES: usize = 16;
 const PASS_TIMEOUT: Duration = Duration::from_secs(30);
 /// First and longest pause after a failed pass.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
-/// How often a cluster whose namespace is not ours, or is being deleted, is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long rights that were found as they should be are taken to be so: whoever changes them by hand is undone by then.
+const RIGHTS_HOLD: Duration = Duration::from_secs(600);
+/// Most requests of agents without a Cluster that are remembered; the API server keeps those that are over for an hour.
+const MOST_STRAYS: usize = 1_000;
 
 /// Settings of the cluster controller.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
     /// How long a Lease may stay unchanged before its cluster is not available.
     pub lease_duration: Duration,
+    /// What agents prove themselves by.
+    pub identity: IdentityMethod,
+    /// The longest life that an agent may ask for its certificate.
+    pub longest_certificate: Duration,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
         ClusterOptions {
             lease_duration: Duration::from_secs(40),
+            identity: IdentityMethod::Certificate,
+            longest_certificate: Duration::from_secs(90 * 86_400),
         }
     }
 }
@@ -75,6 +83,8 @@ pub async fn run(client: Client, options: ClusterOptions, clock: SharedClock, sh
         heartbeats: Heartbeats::default(),
         due: BTreeMap::new(),
         failures: BTreeMap::new(),
+        settled: BTreeMap::new(),
+        strays: BTreeMap::new(),
     };
     let mut sightings = sightings(&client);
     loop {
@@ -117,6 +127,7 @@ enum Sighting {
     Lease(Event<Lease>),
     Report(Event<ClusterReport>),
     Namespace(Event<Namespace>),
+    Request(Event<CertificateSigningRequest>),
 }
 
 fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
@@ -144,6 +155,12 @@ fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
         .boxed(),
         watch(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
         watch(Api::all(client.clone()), all(), Sighting::Report).boxed(),
+        watch(
+            Api::all(client.clone()),
+            all().fields(&format!("spec.signerName={CLIENT_SIGNER}")),
+            Sighting::Request,
+        )
+        .boxed(),
         watch(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
     ])
     .boxed()
@@ -155,6 +172,7 @@ struct Seen {
     leases: Mirror<Lease>,
     reports: Mirror<ClusterReport>,
     namespaces: Mirror<Namespace>,
+    requests: Mirror<CertificateSigningRequest>,
 }
 
 struct Controller {
@@ -168,6 +186,10 @@ struct Controller {
     due: BTreeMap<String, Timestamp>,
     /// Cluster -> failed passes in a row.
     failures: BTreeMap<String, u32>,
+    /// Cluster -> the rights that were found as they should be, and until when that is taken for granted.
+    settled: BTreeMap<String, (Rights, Timestamp)>,
+    /// Requests of agents that are called after no Cluster -> when they are to be looked at.
+    strays: BTreeMap<String, Timestamp>,
 }
 
 impl Controller {
@@ -178,6 +200,13 @@ impl Controller {
             Sighting::Cluster(event) => names(self.seen.clusters.feed(event), |(_, name)| Some(name)),
             Sighting::Report(event) => names(self.seen.reports.feed(event), |(ns, _)| cluster_of(&ns)),
             Sighting::Namespace(event) => names(self.seen.namespaces.feed(event), |(_, ns)| cluster_of(&ns)),
+            Sighting::Request(event) => {
+                let touched = names(self.seen.requests.feed(event), |(_, name)| Some(name));
+                touched
+                    .into_iter()
+                    .filter_map(|request| self.take_request(request, now))
+                    .collect()
+            }
             Sighting::Lease(event) => {
                 let mut touched = names(self.seen.leases.feed(event), |(ns, _)| cluster_of(&ns));
                 touched.retain(|cluster| self.take_heartbeat(cluster, now));
@@ -196,7 +225,13 @@ impl Controller {
             return true;
         };
         let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-        let changed = self.heartbeats.observe(cluster, renewed.map(|time| time.0), now);
+        let echo = lease
+            .annotations()
+            .get(names::annotation::SEEN)
+            .map(String::as_str);
+        let changed = self
+            .heartbeats
+            .observe(cluster, renewed.map(|time| time.0), echo, now);
         changed || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
     }
 
@@ -207,11 +242,12 @@ impl Controller {
         if !(seen.clusters.listed()
             && seen.leases.listed()
             && seen.reports.listed()
-            && seen.namespaces.listed())
+            && seen.namespaces.listed()
+            && seen.requests.listed())
         {
             return LONG;
         }
-        let Some(first) = self.due.values().min() else {
+        let Some(first) = self.due.values().chain(self.strays.values()).min() else {
             return LONG;
         };
         let pause = first.duration_since(self.clock.now());
@@ -232,6 +268,7 @@ impl Controller {
                 None => {
                     self.heartbeats.forget(&name);
                     self.failures.remove(&name);
+                    self.settled.remove(&name);
                 }
             }
         }
@@ -253,10 +290,64 @@ impl Controller {
         for (name, outcome) in outcomes {
             self.settle(name, outcome);
         }
+        self.answer_strays(now).await;
+    }
+
+    /// The cluster that a request is for, or `None`: then it is remembered if it is of an agent.
+    fn take_request(&mut self, name: String, now: Timestamp) -> Option<String> {
+        let Some(request) = self.seen.requests.get("", &name) else {
+            self.strays.remove(&name);
+            return None;
+        };
+        let requested = Requested::of(request)?;
+        if let Some(cluster) = requested.cluster(|cluster| self.seen.clusters.get("", cluster).is_some()) {
+            return Some(cluster);
+        }
+        if self.strays.len() < MOST_STRAYS {
+            self.strays.insert(name, now);
+        }
+        None
+    }
+
+    /// Denies what is asked for under a name that is no cluster's: nothing but an answer is owed, and no cluster waits for it.
+    async fn answer_strays(&mut self, now: Timestamp) {
+        let due: Vec<String> = (self.strays.iter())
+            .filter(|(_, at)| **at <= now)
+            .map(|(name, _)| name.clone())
+            .collect();
+        let answers = due.into_iter().filter_map(|name| {
+            self.strays.remove(&name);
+            let request = self.seen.requests.get("", &name)?.clone();
+            let verdict = {
+                let requested = Requested::of(&request)?;
+                let cluster = requested.cluster(|cluster| self.seen.clusters.get("", cluster).is_some());
+                // Its Cluster has come meanwhile, whose passes see to it.
+                if let Some(cluster) = cluster {
+                    self.due.insert(cluster, now);
+                    return None;
+                }
+                join::decide(&requested, None, self.options.longest_certificate, now)
+            };
+            Some((name, request, verdict))
+        });
+        let answers: Vec<_> = answers.collect();
+        let client = &self.client;
+        let answered =
+            futures::stream::iter(answers.into_iter().map(|(name, request, verdict)| async move {
+                let answered = pass::answer(client, &request, &verdict, now);
+                let answered = tokio::time::timeout(PASS_TIMEOUT, answered).await;
+                (name, matches!(answered, Ok(Ok(()))))
+            }));
+        let answered: Vec<_> = answered.buffer_unordered(CONCURRENT_PASSES).collect().await;
+        for (name, _) in answered.into_iter().filter(|(_, answered)| !answered) {
+            self.strays.insert(name, after(now, BACKOFF.1));
+        }
     }
 
     fn pass(&self, cluster: Arc<Cluster>) -> Pass {
         let name = cluster.name_any();
+        let now = self.clock.now();
+        let settled = self.settled.get(&name).filter(|(_, until)| now < *until);
         let namespace = format!("cluster-{name}");
         Pass {
             client: self.client.clone(),
@@ -265,18 +356,36 @@ impl Controller {
             hub_id: self.hub_id.clone(),
             namespace: self.seen.namespaces.get("", &namespace).cloned(),
             lease: self.seen.leases.get(&namespace, AGENT_LEASE).cloned(),
-            report: self.seen.reports.first_in(&namespace).cloned(),
+            report: self.seen.reports.get(&namespace, &name).cloned(),
+            request: {
+                let request = roundhouse_api::names::ClusterName::new(name.as_str())
+                    .ok()
+                    .map(|cluster| names::AgentName::request(&cluster));
+                request.and_then(|request| self.seen.requests.get("", &request).cloned())
+            },
+            settled: settled.map(|(rights, _)| rights.clone()),
             heartbeat: self.heartbeats.get(&name),
             cluster,
         }
     }
 
-    fn settle(&mut self, name: String, outcome: Result<Option<Timestamp>, ClusterError>) {
+    fn settle(&mut self, name: String, outcome: Result<Outcome, ClusterError>) {
         let now = self.clock.now();
         let next = match outcome {
-            Ok(recheck_at) => {
+            Ok(outcome) => {
                 self.failures.remove(&name);
-                recheck_at
+                let known = outcome.settled.map(|rights| {
+                    let known = self.settled.get(&name);
+                    let until = known.filter(|(before, until)| *before == rights && now < *until);
+                    let until = until.map_or_else(|| after(now, RIGHTS_HOLD), |(_, until)| *until);
+                    (rights, until)
+                });
+                let look = known.as_ref().map(|(_, until)| *until);
+                match known {
+                    Some(known) => drop(self.settled.insert(name.clone(), known)),
+                    None => drop(self.settled.remove(&name)),
+                }
+                [outcome.again, look].into_iter().flatten().min()
             }
             Err(error) => {
                 let failures = self.failures.entry(name.clone()).or_default();
@@ -299,101 +408,4 @@ fn names(keys: Vec<super::mirror::Key>, cluster: fn(super::mirror::Key) -> Optio
 
 fn cluster_of(namespace: &str) -> Option<String> {
     namespace.strip_prefix("cluster-").map(str::to_owned)
-}
-
-fn after(now: Timestamp, pause: Duration) -> Timestamp {
-    let pause = SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
-    now.checked_add(pause).unwrap_or(Timestamp::MAX)
-}
-
-/// One pass over one cluster, with all that was seen of it.
-struct Pass {
-    client: Client,
-    options: ClusterOptions,
-    clock: SharedClock,
-    hub_id: String,
-    cluster: Arc<Cluster>,
-    namespace: Option<Arc<Namespace>>,
-    lease: Option<Arc<Lease>>,
-    report: Option<Arc<ClusterReport>>,
-    heartbeat: Option<super::Heartbeat>,
-}
-
-impl Pass {
-    /// Provisions, judges, and writes the status if it differs. Returns when to look again.
-    async fn run(self) -> Result<Option<Timestamp>, ClusterError> {
-        let home = self.home().await?;
-        let settled = matches!(home, Home::Ready | Home::NotAccepted | Home::InvalidName(_));
-        let now = self.clock.now();
-        let judgement = judge(
-            &Observed {
-                cluster: &self.cluster,
-                home,
-                heartbeat: self.heartbeat,
-                report: self.report.as_deref().map(|report| &report.spec),
-            },
-            self.options.lease_duration,
-            now,
-        );
-        let present = self.cluster.status.clone().unwrap_or_default();
-        if !same_but_last_seen(&present, &judgement.status) {
-            self.write(judgement.status).await?;
-        }
-        let look_again = (!settled).then(|| after(now, LOOK_AGAIN));
-        Ok(judgement.recheck_at.into_iter().chain(look_again).min())
-    }
-
-    async fn home(&self) -> Result<Home, ClusterError> {
-        let name = match ClusterName::new(self.cluster.name_any()) {
-            Ok(name) => name,
-            Err(error) => return Ok(Home::InvalidName(error.to_string())),
-        };
-        if !self.cluster.spec.accepted {
-            return Ok(Home::NotAccepted);
-        }
-        let provision = Provision {
-            client: &self.client,
-            cluster: &name,
-        };
-        let found;
-        let namespace = match self.namespace.as_deref() {
-            Some(namespace) => namespace,
-            None => {
-                found = provision.namespace().await?;
-                &found
-            }
-        };
-        if !provision::is_ours(namespace, &name) {
-            return Ok(Home::Foreign);
-        }
-        if namespace.metadata.deletion_timestamp.is_some() {
-            return Ok(Home::Terminating);
-        }
-        provision
-            .lease(self.lease.as_deref(), &self.hub_id, self.options.lease_duration)
-            .await?;
-        Ok(Home::Ready)
-    }
-
-    async fn write(&self, status: roundhouse_api::cluster::ClusterStatus) -> Result<(), ClusterError> {
-        let mut cluster = Cluster::clone(&self.cluster);
-        cluster.metadata.managed_fields = None;
-        cluster.status = Some(status);
-        let name = cluster.name_any();
-        let params = PostParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..Default::default()
-        };
-        let api: Api<Cluster> = Api::all(self.client.clone());
-        match api.replace_status(&name, &params, &cluster).await {
-            Ok(_) => Ok(()),
-            // Someone else wrote: the watch brings the newer object and with it the next pass.
-            Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
-            Err(source) => Err(ClusterError::Api {
-                cluster: name,
-                action: "writing its status",
-                source: Box::new(source),
-            }),
-        }
-    }
 }

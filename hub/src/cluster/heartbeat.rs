@@ -12,43 +12,70 @@ pub struct Heartbeat {
     pub changed: Option<Timestamp>,
     /// Whether the Lease was ever renewed, by this hub's knowledge or before.
     pub renewed: bool,
+    /// Since when, by this hub's clock, the agent says the same of what it received last (annotation `roundhouse.dev/seen`,
+    /// which changes with each renewal that arrives at its watch); absent where it says nothing of it.
+    pub echo: Option<Timestamp>,
 }
 
 /// The heartbeats of the fleet. Lost at a restart on purpose: a new hub judges by what it sees itself.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
-    seen: BTreeMap<String, (Heartbeat, Option<Timestamp>)>,
+    seen: BTreeMap<String, Beat>,
+}
+
+#[derive(Debug)]
+struct Beat {
+    heartbeat: Heartbeat,
+    renewed_at: Option<Timestamp>,
+    echo: Option<String>,
 }
 
 impl Heartbeats {
-    /// Takes note of a Lease whose `renewTime` is `renewed_at`. True if that is another one than before.
+    /// Takes note of a Lease whose `renewTime` is `renewed_at` and whose agent echoes `echo`. True if the former is another
+    /// one than before.
     ///
-    /// `renewed_at` is the agent's clock: it is compared for equality only.
-    pub fn observe(&mut self, cluster: &str, renewed_at: Option<Timestamp>, now: Timestamp) -> bool {
-        let Some((heartbeat, last)) = self.seen.get_mut(cluster) else {
+    /// `renewed_at` is the agent's clock, and `echo` a resourceVersion: both are compared for equality only.
+    pub fn observe(
+        &mut self,
+        cluster: &str,
+        renewed_at: Option<Timestamp>,
+        echo: Option<&str>,
+        now: Timestamp,
+    ) -> bool {
+        let Some(beat) = self.seen.get_mut(cluster) else {
             let heartbeat = Heartbeat {
                 first_seen: now,
                 changed: None,
                 renewed: renewed_at.is_some(),
+                echo: echo.map(|_| now),
             };
-            self.seen.insert(cluster.to_owned(), (heartbeat, renewed_at));
+            let beat = Beat {
+                heartbeat,
+                renewed_at,
+                echo: echo.map(str::to_owned),
+            };
+            self.seen.insert(cluster.to_owned(), beat);
             return true;
         };
-        if *last == renewed_at {
+        if beat.echo.as_deref() != echo {
+            beat.echo = echo.map(str::to_owned);
+            beat.heartbeat.echo = echo.map(|_| now);
+        }
+        if beat.renewed_at == renewed_at {
             return false;
         }
-        *last = renewed_at;
+        beat.renewed_at = renewed_at;
         // A Lease made anew has no renewTime yet: that is no sign of life.
         if renewed_at.is_some() {
-            heartbeat.changed = Some(now);
-            heartbeat.renewed = true;
+            beat.heartbeat.changed = Some(now);
+            beat.heartbeat.renewed = true;
         }
         true
     }
 
     /// What is known of a cluster's Lease.
     pub fn get(&self, cluster: &str) -> Option<Heartbeat> {
-        self.seen.get(cluster).map(|(heartbeat, _)| *heartbeat)
+        self.seen.get(cluster).map(|beat| beat.heartbeat)
     }
 
     /// Forgets a cluster that is gone.
@@ -69,24 +96,38 @@ mod tests {
     fn only_a_change_seen_by_this_hub_is_a_sign_of_life() {
         let mut beats = Heartbeats::default();
         // An old Lease found at the start proves that the agent once lived, not that it does.
-        assert!(beats.observe("c1", Some(at(5)), at(100)));
+        assert!(beats.observe("c1", Some(at(5)), None, at(100)));
         let found = Heartbeat {
             first_seen: at(100),
             changed: None,
             renewed: true,
+            echo: None,
         };
         assert_eq!(beats.get("c1"), Some(found));
-        assert!(!beats.observe("c1", Some(at(5)), at(110)));
+        assert!(!beats.observe("c1", Some(at(5)), None, at(110)));
         assert_eq!(beats.get("c1"), Some(found));
         // The agent's clock may run backwards: another time is a change.
-        assert!(beats.observe("c1", Some(at(4)), at(120)));
+        assert!(beats.observe("c1", Some(at(4)), None, at(120)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
         // A Lease made anew changes nothing until it is renewed.
-        assert!(beats.observe("c1", None, at(130)));
+        assert!(beats.observe("c1", None, None, at(130)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(120)));
-        assert!(beats.observe("c1", Some(at(4)), at(140)));
+        assert!(beats.observe("c1", Some(at(4)), None, at(140)));
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(140)));
         beats.forget("c1");
         assert_eq!(beats.get("c1"), None);
+    }
+
+    #[test]
+    fn an_echo_counts_from_when_it_became_what_it_is() {
+        let mut beats = Heartbeats::default();
+        beats.observe("c1", Some(at(1)), None, at(100));
+        assert_eq!(beats.get("c1").unwrap().echo, None);
+        beats.observe("c1", Some(at(2)), Some("7"), at(110));
+        assert_eq!(beats.get("c1").unwrap().echo, Some(at(110)));
+        beats.observe("c1", Some(at(3)), Some("7"), at(120));
+        assert_eq!(beats.get("c1").unwrap().echo, Some(at(110)));
+        beats.observe("c1", Some(at(4)), Some("9"), at(130));
+        assert_eq!(beats.get("c1").unwrap().echo, Some(at(130)));
     }
 }

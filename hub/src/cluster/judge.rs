@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use roundhouse_api::{
     cluster::{
-        AVAILABLE, Cluster, ClusterReportSpec, ClusterStatus, JOINED, TAINT_UNAVAILABLE, TAINT_UNREACHABLE,
+        AVAILABLE, AgentIdentity, Cluster, ClusterReportSpec, ClusterStatus, DEAF, JOINED, TAINT_UNAVAILABLE,
+        TAINT_UNREACHABLE,
     },
     condition::{self, Status, Verdict},
     placement::{Taint, TaintEffect},
@@ -23,6 +24,8 @@ pub struct Observed<'a> {
     pub heartbeat: Option<Heartbeat>,
     /// What its agent reported.
     pub report: Option<&'a ClusterReportSpec>,
+    /// Who its agent is, if it was invited.
+    pub identity: Option<AgentIdentity>,
 }
 
 /// Where the namespace of a cluster stands.
@@ -62,6 +65,9 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
     let previous = observed.cluster.status.clone().unwrap_or_default();
     let generation = observed.cluster.metadata.generation;
     let mut status = previous.clone();
+    if observed.identity.is_some() {
+        status.identity.clone_from(&observed.identity);
+    }
     let refused = match observed.report {
         Some(report) => {
             let facts = facts::checked(report);
@@ -69,6 +75,7 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
             status.agent_version = facts.agent_version;
             status.capacity = facts.capacity;
             status.allocatable = facts.allocatable;
+            status.nodes = report.nodes;
             facts.refused
         }
         None => Vec::new(),
@@ -95,15 +102,31 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
         );
         (waiting, None)
     };
-    let is_available = available.status == Status::True;
+    let (deaf, deaf_from) = deaf(observed.heartbeat, lease_duration, now);
+    let is_deaf = deaf.as_ref().is_some_and(|deaf| deaf.status == Status::True);
+    let available = match (&deaf, available.status) {
+        (Some(deaf), Status::True) if is_deaf => {
+            verdict(AVAILABLE, Status::False, "Deaf", deaf.message.clone())
+        }
+        _ => available,
+    };
+    let recheck_at = match available.status {
+        Status::True => [recheck_at, deaf_from].into_iter().flatten().min(),
+        Status::False | Status::Unknown => recheck_at,
+    };
+    let taint = match (is_joined, available.status) {
+        (false, _) | (true, Status::False) => Some(TAINT_UNAVAILABLE),
+        (true, Status::Unknown) => Some(TAINT_UNREACHABLE),
+        (true, Status::True) => None,
+    };
     condition::set(&mut status.conditions, joined, generation, now);
     condition::set(&mut status.conditions, available, generation, now);
+    match deaf {
+        Some(deaf) => condition::set(&mut status.conditions, deaf, generation, now),
+        // An agent that echoes nothing: what one before it said is not known of it.
+        None => status.conditions.retain(|condition| condition.type_ != DEAF),
+    }
 
-    let taint = match (is_joined, is_available) {
-        (false, _) => Some(TAINT_UNAVAILABLE),
-        (true, false) => Some(TAINT_UNREACHABLE),
-        (true, true) => None,
-    };
     let added = |key: &str| previous.taints.iter().find(|t| t.key == key).cloned();
     status.taints = taint
         .into_iter()
@@ -224,6 +247,30 @@ fn available(
         Some(until) if now < until => (fresh(), Some(until)),
         _ => (silent(), None),
     }
+}
+
+/// Whether what the hub sends arrives at an agent that renews its Lease, and from when on it would be taken not to. Nothing is
+/// known of an agent that does not echo.
+fn deaf(
+    heartbeat: Option<Heartbeat>,
+    lease_duration: Duration,
+    now: Timestamp,
+) -> (Option<Verdict>, Option<Timestamp>) {
+    let Some((heartbeat, echo)) = heartbeat.and_then(|heartbeat| Some((heartbeat, heartbeat.echo?))) else {
+        return (None, None);
+    };
+    let duration = SignedDuration::try_from(lease_duration).unwrap_or(SignedDuration::MAX);
+    let until = echo.checked_add(duration).unwrap_or(Timestamp::MAX);
+    let renewed_since = heartbeat.changed.is_some_and(|changed| changed > echo);
+    if now >= until && renewed_since {
+        let message = format!(
+            "the agent renews its Lease, and for {} s nothing that the hub sent has arrived there: check what stands between them and cuts long-lived responses",
+            lease_duration.as_secs()
+        );
+        return (Some(verdict(DEAF, Status::True, "NothingArrives", message)), None);
+    }
+    let hears = "what the hub sends arrives at the agent".to_owned();
+    (Some(verdict(DEAF, Status::False, "Hears", hears)), Some(until))
 }
 
 #[cfg(test)]

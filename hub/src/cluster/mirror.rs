@@ -75,13 +75,6 @@ impl<K: ResourceExt> Mirror<K> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
         self.objects.values().map(Arc::as_ref)
     }
-
-    /// The first object of a namespace, by name.
-    pub(crate) fn first_in(&self, namespace: &str) -> Option<&Arc<K>> {
-        let from = (namespace.to_owned(), String::new());
-        let (key, object) = self.objects.range(from..).next()?;
-        (key.0 == namespace).then_some(object)
-    }
 }
 
 pub(crate) fn key_of<K: ResourceExt>(object: &K) -> Key {
@@ -122,9 +115,6 @@ mod tests {
         assert!(mirror.get("ns", "a").is_some());
         assert_eq!(mirror.feed(Event::InitDone), [key("a"), key("b")]);
         assert!(mirror.get("ns", "a").is_none());
-        assert!(mirror.first_in("ns").is_some_and(|o| o.name_any() == "b"));
-        assert!(mirror.first_in("m").is_none());
         assert_eq!(mirror.feed(Event::Delete(config_map("b"))), [key("b")]);
-        assert!(mirror.first_in("ns").is_none());
     }
 }

@@ -10,8 +10,13 @@
 mod controller;
 mod facts;
 mod heartbeat;
+mod join;
 mod judge;
+mod labels;
+mod leave;
 mod mirror;
+mod objects;
+mod pass;
 mod provision;
 #[cfg(test)]
 mod tests;
@@ -34,6 +39,26 @@ pub enum ClusterError {
         action: &'static str,
         /// What the server said.
         source: Box<kube::Error>,
+    },
+    /// An object that the hub needs is somebody else's.
+    #[error(
+        "cluster {cluster}: {what} {name:?} exists and was not made by this hub for it: remove it, or label it as the hub does"
+    )]
+    Foreign {
+        /// Cluster name.
+        cluster: String,
+        /// What it would be.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// An object changed while it was written.
+    #[error("cluster {cluster}: {what} changed meanwhile; it is looked at again")]
+    Changed {
+        /// Cluster name.
+        cluster: String,
+        /// What it is.
+        what: &'static str,
     },
     /// A pass took too long.
     #[error("cluster {cluster}: no answer from the hub's API server for {seconds} s; it is tried again")]

@@ -1,6 +1,6 @@
 //! The namespace of a cluster on the hub, and the Lease that its agent renews.
 
-use super::ClusterError;
+use super::{ClusterError, objects::params};
 use k8s_openapi::{
     api::{
         coordination::v1::{Lease, LeaseSpec},
@@ -10,7 +10,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{Patch, PatchParams},
 };
 use roundhouse_api::names::{AGENT_LEASE, ClusterName, HUB_FIELD_MANAGER, annotation, label};
 use serde_json::json;
@@ -129,13 +129,6 @@ impl Provision<'_> {
             action,
             source: Box::new(source),
         }
-    }
-}
-
-fn params() -> PostParams {
-    PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..Default::default()
     }
 }
 

@@ -148,7 +148,7 @@ async fn an_accepted_cluster_gets_a_home_and_joins() {
     );
 
     let report = ClusterReport::new(
-        "agent",
+        "c1",
         ClusterReportSpec {
             kubernetes_version: Some("v1.36.0".into()),
             agent_version: "0.1.0".into(),

@@ -1,9 +1,10 @@
-//! What an agent may keep on the hub: objects of its own names, and of a size that fits what they are for.
+//! What an agent, or who is invited to become one, may keep on the hub: objects of its own names, and of a size that fits
+//! what they are for.
 
 use serde_json::Value;
 
 use crate::{
-    auth::{Action, Attributes, denied},
+    auth::{Action, Attributes, cluster_of_invitation, denied, request_name},
     error::ApiError,
     kinds::Resource,
     object::{self, meta},
@@ -31,16 +32,20 @@ pub(crate) fn check_agent(
     new: &Value,
     author: Option<&Author>,
 ) -> Result<(), ApiError> {
-    let Some(author) = author.filter(|author| author.identity.agent_of().is_some()) else {
+    let Some(author) = author else { return Ok(()) };
+    if let Some(cluster) = cluster_of_invitation(&author.identity.user) {
+        return check_invited(cluster, resource, new);
+    }
+    if author.identity.agent_of().is_none() {
         return Ok(());
-    };
+    }
     let limit = match (&*resource.group, &*resource.kind) {
         ("coordination.k8s.io", "Lease") => LEASE,
         ("roundhouse.dev", "ClusterReport") => REPORT,
         ("certificates.k8s.io", _) => REQUEST,
         _ => return Ok(()),
     };
-    if old.is_none() && resource.namespaced {
+    if old.is_none() {
         let attributes = Attributes {
             verb: "create",
             group: &resource.group,
@@ -58,6 +63,23 @@ pub(crate) fn check_agent(
     }
     if object::encode(new).len() > limit {
         return Err(ApiError::too_large(limit));
+    }
+    Ok(())
+}
+
+/// Who is invited asks for the certificate of the one agent, under the one name, and bounded: a name that belongs to another
+/// cluster would stand in the way of that one's requests. Other servers have this as a ValidatingAdmissionPolicy.
+fn check_invited(cluster: &str, resource: &Resource, new: &Value) -> Result<(), ApiError> {
+    if &*resource.table != crate::csr::TABLE {
+        return Ok(());
+    }
+    let (name, own) = (meta(new, "name"), request_name(cluster));
+    if name != own {
+        let why = format!("the request of the agent of cluster {cluster:?} is named {own:?}");
+        return Err(resource.forbidden(name, &why));
+    }
+    if object::encode(new).len() > REQUEST {
+        return Err(ApiError::too_large(REQUEST));
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! What an agent may: a rule of the server, not of stored roles.
+//! What an agent may at most: a rule of the server, beside the stored roles.
 //!
-//! Architecture invariant: no Role, ClusterRole or binding widens or narrows it. An agent's certificate is all that a
-//! member cluster holds of the hub, so its reach must not depend on what somebody binds to `system:authenticated` or,
-//! by a slip, to the agent itself.
+//! Architecture invariant: no Role, ClusterRole or binding widens it. An agent's certificate is all that a member cluster
+//! holds of the hub, so its reach must not depend on what somebody binds to `system:authenticated` or, by a slip, to the
+//! agent itself. What of it an agent has is said by bindings, as on any other server: the one in its namespace names the
+//! present agent, and an agent of an earlier serial has nothing.
 
 use super::{Attributes, Identity, PolicyRule};
 
@@ -12,18 +13,25 @@ const CSRS: &str = "certificatesigningrequests";
 /// The name of every agent's Lease; its ClusterReport has the name of the cluster.
 const LEASE: &str = "agent";
 
-/// Whether the agent of `cluster` may do this: in namespace `cluster-<cluster>` and nowhere else, get, list and watch
+/// The name of the one request for a certificate that the agent of a cluster has.
+pub(crate) fn request_name(cluster: &str) -> String {
+    format!("roundhouse-agent-{cluster}")
+}
+
+/// Whether an agent of `cluster` may do this at all: in namespace `cluster-<cluster>` and nowhere else, get, list and watch
 /// bundles, write their status, and keep its Lease and its ClusterReport, which have names of their own; beside that ask
-/// for a certificate of its own (whose subject the signer checks) and see what became of that, and ask who it is and what it
-/// may. Names are compared whole, never by prefix.
+/// for a certificate, by the one name that its requests have, and ask who it is and what it may. Names are compared whole,
+/// never by prefix.
 pub(crate) fn agent_may(cluster: &str, a: &Attributes<'_>) -> bool {
     if cluster.is_empty() {
         return false;
     }
     if a.namespace.is_empty() {
         return match (a.group, a.resource, a.subresource) {
-            // Which of them it sees is told by what they say: those of others are left out of what it gets.
-            ("certificates.k8s.io", CSRS, "") => may_create(a, a.name) || READ.contains(&a.verb),
+            ("certificates.k8s.io", CSRS, "") => {
+                let own = request_name(cluster);
+                may_create(a, &own) || (a.name == own && matches!(a.verb, "get" | "delete"))
+            }
             ("authentication.k8s.io", "selfsubjectreviews", "")
             | ("authorization.k8s.io", "selfsubjectaccessreviews" | "selfsubjectrulesreviews", "") => {
                 may_create(a, "")
@@ -62,7 +70,7 @@ pub(crate) fn agent_may_path(verb: &str, path: &str) -> bool {
     verb == "get" && (path == "/version" || ["/api", "/apis", "/openapi"].iter().any(|root| below(root)))
 }
 
-/// The same rule as a list, for those who ask for it: the rules in `namespace`.
+/// The same rule as a list: the rules in `namespace`.
 pub(crate) fn agent_rules(identity: &Identity, namespace: &str) -> Vec<PolicyRule> {
     let Some(cluster) = identity.agent_of().filter(|cluster| !cluster.is_empty()) else {
         return vec![];
@@ -80,11 +88,11 @@ pub(crate) fn agent_rules(identity: &Identity, namespace: &str) -> Vec<PolicyRul
                 "/version",
             ],
         ),
-        PolicyRule::resources(
-            &["create", "get", "list", "watch"],
-            "certificates.k8s.io",
-            &[CSRS],
-        ),
+        PolicyRule::resources(&["create"], "certificates.k8s.io", &[CSRS]),
+        PolicyRule {
+            resource_names: vec![request_name(cluster)],
+            ..PolicyRule::resources(&["delete", "get"], "certificates.k8s.io", &[CSRS])
+        },
         PolicyRule::resources(&["create"], "authentication.k8s.io", &["selfsubjectreviews"]),
         PolicyRule::resources(
             &["create"],
@@ -93,31 +101,30 @@ pub(crate) fn agent_rules(identity: &Identity, namespace: &str) -> Vec<PolicyRul
         ),
     ];
     if namespace.strip_prefix("cluster-") == Some(cluster) {
-        rules.extend(in_its_namespace(Some(cluster)));
+        rules.extend(in_its_namespace(cluster));
     }
     rules
 }
 
-/// What the agent of a cluster may in its own namespace; without a cluster, what all agents may in theirs, in which a
-/// ClusterReport may have any name: one role for all of them cannot tell which.
-pub(crate) fn in_its_namespace(cluster: Option<&str>) -> Vec<PolicyRule> {
-    let own = |group: &str, resource: &str, name: Option<&str>| {
-        let mut rule =
-            PolicyRule::resources(&["get", "list", "patch", "update", "watch"], group, &[resource]);
-        rule.resource_names = name.map(str::to_owned).into_iter().collect();
-        // The right to create cannot be confined to a name: a create has none yet.
-        [rule, PolicyRule::resources(&["create"], group, &[resource])]
+/// What an agent of a cluster may in its own namespace.
+fn in_its_namespace(cluster: &str) -> Vec<PolicyRule> {
+    let own = |group: &str, resource: &str, name: &str, verbs: &[&str]| PolicyRule {
+        resource_names: vec![name.to_owned()],
+        ..PolicyRule::resources(verbs, group, &[resource])
     };
-    let status = &["get", "patch", "update"];
-    let mut rules = vec![
-        PolicyRule::resources(&READ, "roundhouse.dev", &["bundles"]),
-        PolicyRule::resources(status, "roundhouse.dev", &["bundles/status"]),
-        PolicyRule {
-            resource_names: cluster.map(str::to_owned).into_iter().collect(),
-            ..PolicyRule::resources(status, "roundhouse.dev", &["clusterreports/status"])
-        },
-    ];
-    rules.extend(own("roundhouse.dev", "clusterreports", cluster));
-    rules.extend(own("coordination.k8s.io", "leases", Some(LEASE)));
-    rules
+    let (keeps, status) = (
+        &["get", "list", "patch", "update", "watch"],
+        &["get", "patch", "update"],
+    );
+    let (ours, leases) = ("roundhouse.dev", "coordination.k8s.io");
+    vec![
+        PolicyRule::resources(&READ, ours, &["bundles"]),
+        PolicyRule::resources(status, ours, &["bundles/status"]),
+        own(ours, "clusterreports/status", cluster, status),
+        own(ours, "clusterreports", cluster, keeps),
+        // The right to create cannot be confined to a name: a create has none yet.
+        PolicyRule::resources(&["create"], ours, &["clusterreports"]),
+        own(leases, "leases", LEASE, keeps),
+        PolicyRule::resources(&["create"], leases, &["leases"]),
+    ]
 }

@@ -16,7 +16,7 @@ use rustls::{
 };
 
 use super::Identity;
-use crate::csr::Request;
+use crate::csr::CertificateRequest;
 
 const CA_NAME: &str = "roundhouse-ca";
 const CA_YEARS: i16 = 10;
@@ -232,7 +232,7 @@ impl Authority {
     /// If the request has not one common name, or more than one organization, or more than that in its subject.
     pub(crate) fn sign_request(
         &self,
-        request: &Request,
+        request: &CertificateRequest,
         usages: &[&str],
         serial: [u64; 2],
         lifetime: Duration,

@@ -125,7 +125,7 @@ fn because(reason: &str) -> String {
 
 /// Everybody may do everything, except agents: each of them is confined to its own namespace.
 ///
-/// `roundhouse:agent:<cluster>` may, in namespace `cluster-<cluster>` and nowhere else, get, list and watch bundles,
+/// `roundhouse:agent:<cluster>:<serial>` may, in namespace `cluster-<cluster>` and nowhere else, get, list and watch bundles,
 /// write their status, and keep its Lease and its ClusterReport. Names are compared whole, never by prefix.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllowAuthenticated;
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn agents_are_confined() {
-        let east = "roundhouse:agent:east";
+        let east = "roundhouse:agent:east:1";
         for verb in ["get", "list", "watch"] {
             assert!(may(east, verb, "roundhouse.dev|bundles||cluster-east"));
             assert!(!may(east, verb, "roundhouse.dev|bundles||cluster-east-2"));

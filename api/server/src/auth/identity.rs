@@ -14,10 +14,14 @@ pub(crate) const MASTERS: &str = "system:masters";
 pub(crate) const AGENTS: &str = "roundhouse:agents";
 /// What stands before the cluster in the user name of an agent.
 const AGENT: &str = "roundhouse:agent:";
+/// The ServiceAccount in a cluster's namespace whose tokens invite an agent.
+const JOIN_ACCOUNT: &str = "roundhouse-join";
+/// Longest name of a cluster.
+const MAX_CLUSTER: usize = 55;
 
 use serde_json::{Value, json};
 
-use crate::object::set;
+use crate::{names, object::set};
 
 /// An authenticated user: of a client certificate the common name and organizations.
 ///
@@ -34,9 +38,24 @@ pub struct Identity {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The cluster in the user name of an agent.
+/// The cluster in the user name of an agent, `roundhouse:agent:<cluster>:<serial>`; empty if it begins like one and is none.
 pub(crate) fn cluster_of_agent(user: &str) -> Option<&str> {
-    user.strip_prefix(AGENT)
+    let rest = user.strip_prefix(AGENT)?;
+    let Some((cluster, serial)) = rest.split_once(':') else {
+        return Some("");
+    };
+    let counts = serial
+        .parse::<u32>()
+        .is_ok_and(|n| n > 0 && n.to_string() == serial);
+    let named = cluster.len() <= MAX_CLUSTER && names::dns_label(cluster).is_empty();
+    Some(if counts && named { cluster } else { "" })
+}
+
+/// The cluster that a ServiceAccount invites an agent of: `system:serviceaccount:cluster-<cluster>:roundhouse-join`.
+pub(crate) fn cluster_of_invitation(user: &str) -> Option<&str> {
+    let (namespace, account) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let cluster = namespace.strip_prefix("cluster-")?;
+    (account == JOIN_ACCOUNT && !cluster.is_empty()).then_some(cluster)
 }
 
 impl Identity {
@@ -55,9 +74,9 @@ impl Identity {
         Self::new("roundhouse:admin", [MASTERS])
     }
 
-    /// The agent of a cluster.
+    /// The first agent of a cluster, `roundhouse:agent:<cluster>:1`.
     pub fn agent(cluster: &str) -> Self {
-        Self::new(format!("{AGENT}{cluster}"), [AGENTS])
+        Self::new(format!("{AGENT}{cluster}:1"), [AGENTS])
     }
 
     /// Kubernetes' `UserInfo`, as reviews and audit events show it.

@@ -14,6 +14,7 @@ mod revoked;
 mod subject;
 mod token;
 
+pub(crate) use agent::request_name;
 pub use authority::{Authority, AuthorityError, ClientCertificate};
 pub use authorize::{Action, AllowAuthenticated, Attributes, Authorizer, Decision};
 pub(crate) use authorize::{denied, path_denied};
@@ -21,7 +22,7 @@ use bearer::bearer;
 pub(crate) use caller::Caller;
 pub(crate) use grant::{Grant, Rights};
 pub use identity::Identity;
-pub(crate) use identity::{AGENTS, MASTERS, cluster_of_agent};
+pub(crate) use identity::{MASTERS, cluster_of_agent, cluster_of_invitation};
 pub(crate) use impersonate::{asked_to_act_as, effective};
 pub use kubeconfig::{Kubeconfig, write_private};
 pub(crate) use rbac::{

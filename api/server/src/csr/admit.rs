@@ -2,26 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    AGENT_SIGNER, CLIENT_SIGNER, Request, condition, conditions, keys::check_key, request_of, signer,
-};
+use super::{CLIENT_SIGNER, condition, conditions, keys::check_key, request_of, signer};
 use crate::{
-    auth::{AGENTS, Action, Attributes, Identity, MASTERS, cluster_of_agent},
+    auth::{Action, Attributes, Identity, MASTERS},
     clock::rfc3339,
     error::ApiError,
     kinds::Resource,
-    names,
     object::{self, meta, set, text},
     server::Core,
-    store::Record,
     verbs::{Author, Part},
 };
-
-/// Most requests of one agent that are kept at a time.
-const OF_ONE_AGENT: usize = 16;
-
-/// Longest name of a cluster.
-const MAX_CLUSTER: usize = 55;
 
 /// Notes who asks, and refuses what this one may not ask for.
 pub(crate) fn admit(
@@ -47,99 +37,19 @@ pub(crate) fn admit(
         }
     }
     let forbidden = |why: &str| resource.forbidden(meta(value, "name"), why);
-    let signer = signer(value);
-    // What is no request is told by the checks of the object.
-    let request = request_of(value).ok();
-    if who.agent_of().is_some() && signer != AGENT_SIGNER {
-        return Err(forbidden(&format!(
-            "an agent may only use signer {AGENT_SIGNER:?}"
-        )));
-    }
-    match (signer, &request) {
-        (CLIENT_SIGNER, Some(request)) => user_may_be(request).map_err(|why| forbidden(&why))?,
-        (AGENT_SIGNER, Some(request)) => {
-            agent_may_be(request, who).map_err(|why| forbidden(&why))?;
-        }
-        _ => return Ok(()),
-    }
-    if let Some(request) = &request {
-        check_key(core, request, value).map_err(forbidden)?;
-    }
-    if who.agent_of().is_some() {
-        few_of(core, resource, who)?;
-    }
-    Ok(())
-}
-
-/// Nobody becomes a member of `system:masters`, or an agent, as a user.
-fn user_may_be(request: &Request) -> Result<(), String> {
-    if request.groups.iter().any(|g| g == MASTERS) {
-        return Err(format!(
-            "use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
-        ));
-    }
-    let agent = request.users.iter().any(|user| cluster_of_agent(user).is_some());
-    if agent || request.groups.iter().any(|g| g == AGENTS) {
-        return Err(format!(
-            "certificates of agents are signed by {AGENT_SIGNER:?} only"
-        ));
-    }
-    Ok(())
-}
-
-/// The subject of an agent's certificate is exact, and an agent's own.
-fn agent_may_be(request: &Request, who: &Identity) -> Result<(), String> {
-    let [user] = request.users.as_slice() else {
-        return Err("the subject must have one common name, roundhouse:agent:<cluster>".to_owned());
-    };
-    let named = |cluster: &&str| cluster.len() <= MAX_CLUSTER && names::dns_label(cluster).is_empty();
-    if cluster_of_agent(user).filter(named).is_none() {
-        return Err(format!(
-            "the common name must be roundhouse:agent:<cluster>, not {user:?}"
-        ));
-    }
-    if request.groups != [AGENTS] {
-        return Err(format!("the organization must be {AGENTS:?} and no other"));
-    }
-    if request.more_subject || request.alternative_names {
-        return Err("the request may have a common name and an organization, and nothing else".to_owned());
-    }
-    if who.agent_of().is_some() && who.user != *user {
-        return Err(format!(
-            "{:?} may not ask for a certificate of {user:?}",
-            who.user
-        ));
-    }
-    Ok(())
-}
-
-/// Refuses an agent more requests than it has reason to make: they are kept for an hour.
-fn few_of(core: &Core, resource: &Resource, who: &Identity) -> Result<(), ApiError> {
-    let records = core.records(&resource.table, None);
-    let own = |record: &Record| {
-        text(&object::decode(&record.bytes), &["spec", "username"]) == Some(who.user.as_str())
-    };
-    if records.iter().filter(|(_, record)| own(record)).count() < OF_ONE_AGENT {
+    if signer(value) != CLIENT_SIGNER {
         return Ok(());
     }
-    let message = format!(
-        "{OF_ONE_AGENT} certificate requests of {:?} are kept already; each goes an hour after it was decided, please try again later",
-        who.user
-    );
-    Err(ApiError::new(429, "TooManyRequests", message))
-}
-
-/// Approves what an agent asks for itself.
-pub(crate) fn approve_renewal(core: &Core, value: &mut Value, author: Option<&Author>) {
-    let own = author.is_some_and(|author| author.identity.agent_of().is_some());
-    if !own || signer(value) != AGENT_SIGNER {
-        return;
+    // What is no request is told by the checks of the object.
+    let Ok(request) = request_of(value) else {
+        return Ok(());
+    };
+    if request.groups.iter().any(|g| g == MASTERS) {
+        return Err(forbidden(&format!(
+            "use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
+        )));
     }
-    let now = rfc3339((core.clock)());
-    let approved = json!({"type": "Approved", "status": "True", "reason": "AutoApproved",
-        "message": "Auto approving the certificate of an agent that renews its own.",
-        "lastUpdateTime": now, "lastTransitionTime": now});
-    set(value, "status", Some(json!({"conditions": [approved]})));
+    check_key(core, &request, value).map_err(forbidden)
 }
 
 /// Keeps what this part of a request may not change, fills in times, and refuses a decision of somebody who may not make it.

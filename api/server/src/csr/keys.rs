@@ -5,19 +5,18 @@
 //! of that no longer, and one that is encoded anew has another text, so the key itself is remembered: the SHA-256 of its
 //! SubjectPublicKeyInfo, in the store, so that it outlives a restart and goes into backups.
 //!
-//! `roundhouse.dev/agent` signs a key once. Kubernetes would sign it again for the same identity; here renewal is what bounds
-//! the worth of a stolen key, and it would not if the key lived on. A kubelet makes a new key each time, too. For
-//! `kubernetes.io/kube-apiserver-client` it is as in Kubernetes as long as it is the same requester and the same subject.
+//! For the same requester and the same subject a key is signed again, as in Kubernetes; an agent's is signed once. Kubernetes
+//! would sign it again; here renewal is what bounds the worth of a stolen key, and it would not if the key lived on. A kubelet
+//! makes a new key each time, too.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rcgen::PublicKeyData;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use super::{AGENT_SIGNER, Request, request_of, signer};
+use super::{CertificateRequest, request_of, signer};
 use crate::{
+    auth::cluster_of_agent,
     error::ApiError,
     object::{self, at, meta, text},
     server::Core,
@@ -36,14 +35,12 @@ const PART: usize = 16;
 const USED: &str =
     "a certificate was issued for the key of this request before; make a new key, and a request with it";
 
-fn place(request: &Request) -> Key {
-    let digest = Sha256::digest(request.key.subject_public_key_info());
-    let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Key::new(&TABLE.into(), "", &name)
+fn place(request: &CertificateRequest) -> Key {
+    Key::new(&TABLE.into(), "", &request.key_digits())
 }
 
 /// For whom a key is signed.
-fn owner(request: &Request, value: &Value) -> Value {
+fn owner(request: &CertificateRequest, value: &Value) -> Value {
     json!({
         "users": request.users, "groups": request.groups, "signer": signer(value),
         "requester": text(value, &["spec", "username"]).unwrap_or_default(),
@@ -54,16 +51,25 @@ fn owner(request: &Request, value: &Value) -> Value {
 ///
 /// # Errors
 /// What to do about it.
-pub(super) fn check_key(core: &Core, request: &Request, value: &Value) -> Result<(), &'static str> {
+pub(super) fn check_key(
+    core: &Core,
+    request: &CertificateRequest,
+    value: &Value,
+) -> Result<(), &'static str> {
     check_record(core.store.get(&place(request)).as_ref(), request, value)
 }
 
-fn check_record(record: Option<&Record>, request: &Request, value: &Value) -> Result<(), &'static str> {
+fn check_record(
+    record: Option<&Record>,
+    request: &CertificateRequest,
+    value: &Value,
+) -> Result<(), &'static str> {
     let Some(record) = record else { return Ok(()) };
     let issued = object::decode(&record.bytes);
     let uid = meta(value, "uid");
     let again = !uid.is_empty() && text(&issued, &["request"]) == Some(uid);
-    let renewed = signer(value) != AGENT_SIGNER && at(&issued, &["owner"]) == Some(&owner(request, value));
+    let once = request.users.iter().any(|user| cluster_of_agent(user).is_some());
+    let renewed = !once && at(&issued, &["owner"]) == Some(&owner(request, value));
     if again || renewed { Ok(()) } else { Err(USED) }
 }
 
@@ -73,7 +79,7 @@ fn check_record(record: Option<&Record>, request: &Request, value: &Value) -> Re
 /// 409 if it has been signed meanwhile, 503 if the store takes no writes: then there is no certificate.
 pub(super) fn remember_key(
     core: &Core,
-    request: &Request,
+    request: &CertificateRequest,
     value: &Value,
     lifetime: Duration,
 ) -> Result<(), ApiError> {
@@ -165,9 +171,12 @@ mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
 
     use super::*;
-    use crate::{Server, csr::parse};
+    use crate::{
+        Server,
+        csr::{CLIENT_SIGNER, parse},
+    };
 
-    fn request(key: &KeyPair, user: &str) -> Request {
+    fn request(key: &KeyPair, user: &str) -> CertificateRequest {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, user);
@@ -193,7 +202,7 @@ mod tests {
             core.store.write(&key, Expect::Absent, put).unwrap();
         }
         let key = KeyPair::generate().unwrap();
-        let value = json!({"metadata": {"uid": "u"}, "spec": {"signerName": AGENT_SIGNER}});
+        let value = json!({"metadata": {"uid": "u"}, "spec": {"signerName": CLIENT_SIGNER}});
         let request = request(&key, "a");
         remember_key(core, &request, &value, Duration::from_secs(600)).unwrap();
         let has = |name: String| core.store.get(&Key::new(&TABLE.into(), "", &name)).is_some();
@@ -202,7 +211,7 @@ mod tests {
         assert!(core.store.get(&place(&request)).is_some());
         // Its own request may be signed again, another one may not.
         assert_eq!(check_key(core, &request, &value), Ok(()));
-        let other = json!({"metadata": {"uid": "v"}, "spec": {"signerName": AGENT_SIGNER}});
+        let other = json!({"metadata": {"uid": "v"}, "spec": {"signerName": CLIENT_SIGNER}});
         assert_eq!(check_key(core, &request, &other), Err(USED));
         forget_key(core, &other);
         assert_eq!(check_key(core, &request, &other), Err(USED));

@@ -1,10 +1,9 @@
 //! CertificateSigningRequests: what may be asked for, who approves it, and what is signed.
 //!
-//! Two signers are served. `kubernetes.io/kube-apiserver-client` signs certificates of users as in Kubernetes.
-//! `roundhouse.dev/agent` signs certificates of agents and nothing else: of exactly `roundhouse:agent:<cluster>` in the group
-//! `roundhouse:agents`. An agent may ask for itself only, and gets its renewal at once, as a kubelet does in Kubernetes;
-//! whatever else is asked for waits for somebody who may `approve` for that signer. Signing is part of the write that
-//! approves: the server has no tasks of its own.
+//! One signer is served: `kubernetes.io/kube-apiserver-client` signs certificates of users, agents among them, as in
+//! Kubernetes. What is asked for waits for somebody who may `approve` for that signer; who may become the agent of a cluster
+//! is the hub's to say, here as on any other server. Signing is part of the write that approves: the server has no tasks of its
+//! own.
 
 mod admit;
 mod check;
@@ -12,10 +11,10 @@ mod keys;
 mod request;
 mod sign;
 
-pub(crate) use admit::{admit, approve_renewal, decide};
+pub(crate) use admit::{admit, decide};
 pub(crate) use check::{check_conditions_update, check_request};
 pub(crate) use keys::forget_key;
-pub(crate) use request::Request;
+pub use request::CertificateRequest;
 #[cfg(test)]
 pub(crate) use request::parse;
 pub(crate) use sign::sign_if_approved;
@@ -27,9 +26,7 @@ use crate::object::{at, text};
 
 /// Where requests are stored.
 pub(crate) const TABLE: &str = "certificatesigningrequests.certificates.k8s.io";
-/// The signer of agents.
-pub(crate) const AGENT_SIGNER: &str = "roundhouse.dev/agent";
-/// The signer of users.
+/// The signer of clients of the API server.
 pub(crate) const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
 fn signer(value: &Value) -> &str {
@@ -37,7 +34,7 @@ fn signer(value: &Value) -> &str {
 }
 
 /// The request in an object.
-fn request_of(value: &Value) -> Result<Request, &'static str> {
+fn request_of(value: &Value) -> Result<CertificateRequest, &'static str> {
     let encoded = text(value, &["spec", "request"]).unwrap_or_default();
     let pem = STANDARD.decode(encoded).map_err(|_| "illegal base64 data")?;
     request::parse(&pem)

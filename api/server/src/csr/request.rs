@@ -1,24 +1,46 @@
 //! A PKCS#10 certificate request (RFC 2986): whose certificate is asked for, with which key.
 
+use rcgen::PublicKeyData;
 use ring::signature::{self, UnparsedPublicKey, VerificationAlgorithm};
 use rustls::pki_types::{CertificateSigningRequestDer, pem::PemObject};
+use sha2::{Digest, Sha256};
 use yasna::{ASN1Result, BERReader, Tag, models::ObjectIdentifier};
 
 /// Longest request that is read, in bytes of PEM.
 const MAX_REQUEST: usize = 32 << 10;
 
-/// A request that has been read, and signed by the key it is for.
+/// A PKCS#10 request that has been read, and signed by the key it is for.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct CertificateRequest {
     /// The common names, of which a certificate has one.
-    pub(crate) users: Vec<String>,
+    pub users: Vec<String>,
     /// The organizations.
-    pub(crate) groups: Vec<String>,
+    pub groups: Vec<String>,
     /// Whether the subject has anything else.
-    pub(crate) more_subject: bool,
+    pub more_subject: bool,
     /// Whether it asks for alternative names. What else it asks for beside the subject is left unheard.
-    pub(crate) alternative_names: bool,
+    pub alternative_names: bool,
     pub(crate) key: PublicKey,
+}
+
+impl CertificateRequest {
+    /// Reads the PEM of a request, at most 32 KiB of it, and checks its signature.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(pem: &[u8]) -> Result<Self, &'static str> {
+        parse(pem)
+    }
+
+    /// Digest of the public key (DER, SubjectPublicKeyInfo): `sha256:` and 64 hexadecimal digits.
+    pub fn key_digest(&self) -> String {
+        format!("sha256:{}", self.key_digits())
+    }
+
+    pub(super) fn key_digits(&self) -> String {
+        let digest = Sha256::digest(self.key.subject_public_key_info());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// The key of a request.
@@ -42,7 +64,7 @@ impl rcgen::PublicKeyData for PublicKey {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn parse(pem: &[u8]) -> Result<Request, &'static str> {
+pub(crate) fn parse(pem: &[u8]) -> Result<CertificateRequest, &'static str> {
     if pem.len() > MAX_REQUEST {
         return Err("the request is longer than 32 KiB");
     }
@@ -78,7 +100,7 @@ struct Kind {
     curve: Option<ObjectIdentifier>,
 }
 
-fn content(reader: BERReader<'_, '_>) -> ASN1Result<(Request, Kind)> {
+fn content(reader: BERReader<'_, '_>) -> ASN1Result<(CertificateRequest, Kind)> {
     reader.read_sequence(|reader| {
         reader.next().read_u8()?;
         let (mut users, mut groups, mut more_subject) = (vec![], vec![], false);
@@ -115,7 +137,7 @@ fn content(reader: BERReader<'_, '_>) -> ASN1Result<(Request, Kind)> {
                 Ok(())
             })
         })?;
-        let request = Request {
+        let request = CertificateRequest {
             users,
             groups,
             more_subject,

@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{
-    AGENT_SIGNER, CLIENT_SIGNER, condition, conditions,
+    CLIENT_SIGNER, condition, conditions,
     keys::{check_key, remember_key},
     request_of, signer,
 };
@@ -30,7 +30,7 @@ pub(crate) fn sign_if_approved(core: &Core, value: &mut Value) -> Result<(), Api
     let Some(authority) = &core.signer else {
         return Ok(());
     };
-    if !matches!(signer(value), CLIENT_SIGNER | AGENT_SIGNER)
+    if signer(value) != CLIENT_SIGNER
         || condition(value, "Approved").is_none()
         || ["Denied", "Failed"]
             .iter()

@@ -50,17 +50,6 @@ impl FieldSelector {
         Ok(Self(terms))
     }
 
-    /// The same, confined to objects whose field has this value.
-    #[must_use]
-    pub(crate) fn and(mut self, path: &[&str], value: &str) -> Self {
-        self.0.push(Term {
-            path: path.iter().map(|key| (*key).to_owned()).collect(),
-            value: value.to_owned(),
-            equal: true,
-        });
-        self
-    }
-
     /// The one name that a selector of any kind is confined to (`metadata.name=x`): whoever asks for it asks for that
     /// object. What is no selector confines to nothing.
     pub(crate) fn exact_name(text: &str) -> Option<String> {

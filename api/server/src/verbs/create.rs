@@ -110,7 +110,6 @@ fn try_store(
         crd::establish(&mut value, conflict.as_deref(), &rfc3339(now));
     }
     if asks && !intent.dry_run {
-        csr::approve_renewal(core, &mut value, intent.author.as_ref());
         csr::sign_if_approved(core, &mut value)?;
     }
     let generation = next_generation(resource, None, &value);

@@ -5,7 +5,6 @@ use serde_json::json;
 
 use super::{Call, decode_stored, list, put_stored, stored::Stored, type_prefix};
 use crate::{
-    auth::{Attributes, denied},
     error::ApiError,
     object,
     output::metadata_only,
@@ -20,16 +19,6 @@ use crate::{
 pub(super) fn get(core: &Core, call: &Call) -> Result<Reply, ApiError> {
     list::check_reached(core, list::parse_version(&call.query.resource_version)?)?;
     let record = core.store.get(&call.key());
-    if let Some(user) = call.sees_requests_of() {
-        let made_by = |record: &Record| {
-            let request = object::decode(&record.bytes);
-            object::text(&request, &["spec", "username"]) == Some(user)
-        };
-        // Whether there is one of this name is not told either.
-        if !record.as_ref().is_some_and(made_by) {
-            return Err(denied_to_read(call));
-        }
-    }
     let record = record.ok_or_else(|| call.resource.not_found(call.name()))?;
     Ok(match call.output.format {
         Format::Object | Format::Discovery if !call.output.yaml => copied(call, 200, &record),
@@ -51,18 +40,6 @@ fn copied(call: &Call, code: u16, record: &Record) -> Reply {
     let mut out = BytesMut::with_capacity(prefix.len() + record.bytes.len());
     put_stored(&mut out, &call.resource, &prefix, record.revision, &record.bytes);
     Reply::json(code, out.freeze())
-}
-
-fn denied_to_read(call: &Call) -> ApiError {
-    let attributes = Attributes {
-        verb: call.verb,
-        group: &call.resource.group,
-        resource: &call.resource.plural,
-        subresource: call.path.subresource.as_deref().unwrap_or_default(),
-        namespace: call.namespace(),
-        name: call.name(),
-    };
-    denied(&call.identity, &attributes, "it was made by somebody else")
 }
 
 /// An object in the shape asked for.

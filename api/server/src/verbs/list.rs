@@ -26,15 +26,10 @@ pub(super) struct Selected {
     remaining: Option<usize>,
 }
 
-/// What the fields of an object must be for this request to see it. An agent sees the certificate requests that it made
-/// itself.
+/// What the fields of an object must be for this request to see it.
 pub(super) fn fields(call: &Call) -> Result<FieldSelector, ApiError> {
-    let fields = FieldSelector::parse(&call.query.field_selector, &call.resource)
-        .map_err(|e| ApiError::bad_request(e.to_string()))?;
-    Ok(match call.sees_requests_of() {
-        Some(user) => fields.and(&["spec", "username"], user),
-        None => fields,
-    })
+    FieldSelector::parse(&call.query.field_selector, &call.resource)
+        .map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
 /// Selects what a list (or a deletecollection) asks for.

@@ -104,12 +104,6 @@ impl Call {
         self.path.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Whose certificate requests alone the sender sees, if that is an agent and this is about them.
-    pub(crate) fn sees_requests_of(&self) -> Option<&str> {
-        let confined = &*self.resource.table == crate::csr::TABLE && self.identity.agent_of().is_some();
-        confined.then_some(self.identity.user.as_str())
-    }
-
     /// Name of the path; empty if there is none.
     pub(crate) fn name(&self) -> &str {
         self.path.name.as_deref().unwrap_or_default()

@@ -26,6 +26,7 @@ fn beat(first_seen: i64, changed: Option<i64>, renewed: bool) -> Option<Heartbea
         first_seen: at(first_seen),
         changed: changed.map(at),
         renewed,
+        echo: None,
     })
 }
 
@@ -217,6 +218,7 @@ fn what_is_seen_decides() {
             home,
             heartbeat,
             report: None,
+            identity: None,
         };
         let judgement = judge(&observed, LEASE, at(now));
         let taints: Vec<&str> = Some(taint).filter(|t| !t.is_empty()).into_iter().collect();
@@ -258,6 +260,7 @@ fn a_report_joins_and_its_facts_are_copied() {
         home: Home::Ready,
         heartbeat: beat(0, None, false),
         report: Some(&report),
+        identity: None,
     };
     let status = judge(&observed, LEASE, at(1)).status;
     assert_eq!(status.kubernetes_version.as_deref(), Some("v1.36.0"));
@@ -281,6 +284,7 @@ fn heartbeats_alone_are_no_reason_to_write() {
             home: Home::Ready,
             heartbeat: beat(0, Some(1), true),
             report: None,
+            identity: None,
         };
         judge(&observed, LEASE, at(2)).status
     };
@@ -290,6 +294,7 @@ fn heartbeats_alone_are_no_reason_to_write() {
         home: Home::Ready,
         heartbeat: beat(0, Some(11), true),
         report: None,
+        identity: None,
     };
     let next = judge(&observed, LEASE, at(12)).status;
     assert_ne!(next.last_seen, before.last_seen);
@@ -316,6 +321,7 @@ fn taints_that_evict_are_noted_when_they_are_first_seen() {
             home: Home::Ready,
             heartbeat: beat(0, Some(1), true),
             report: None,
+            identity: None,
         };
         judge(&observed, LEASE, at(now)).status
     };

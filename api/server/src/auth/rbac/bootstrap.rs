@@ -1,10 +1,9 @@
 //! The roles and bindings every server with RBAC starts with: those of Kubernetes
-//! (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`) that make sense without nodes and controllers of its own, and one
-//! ClusterRole with the rights of an agent.
+//! (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`) that make sense without nodes and controllers of its own.
 
 use serde_json::{Value, json};
 
-use crate::{auth::agent::in_its_namespace, verbs::VERBS};
+use crate::verbs::VERBS;
 
 const RW: &[&str] = &VERBS;
 const W: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
@@ -286,9 +285,6 @@ pub(crate) fn defaults() -> Vec<Value> {
                 create("authorization.k8s.io", &["subjectaccessreviews"]),
             ]),
         ),
-        // Nobody is bound to it here: the agents of this server have these rights without. It tells what they are, and is
-        // what a RoleBinding in each namespace of a cluster names where the hub lives in a cluster of its own.
-        role("roundhouse:agent", &json!(in_its_namespace(None))),
     ];
     for (name, whole) in AGGREGATES {
         let selectors = json!([{"matchLabels": {format!("{AGGREGATE}{name}"): "true"}}]);

@@ -13,6 +13,7 @@ pub(crate) use rule::{described, missing, quoted};
 
 use index::Index;
 use parking_lot::RwLock;
+use rule::covered;
 use serde_json::Value;
 
 use super::{
@@ -23,8 +24,8 @@ use super::{
 
 /// An authorizer that obeys the stored RBAC objects: what no binding allows is denied.
 ///
-/// Members of `system:masters` may do everything, as in Kubernetes. Agents may exactly what the server's own rule says:
-/// no role binds to them, whatever it names.
+/// Members of `system:masters` may do everything, as in Kubernetes. Agents may what is bound to them as far as the server's
+/// own rule goes: no role widens that, whatever it names, and what nobody has bound to an agent it may not.
 #[derive(Debug, Default)]
 pub struct Rbac {
     index: RwLock<Index>,
@@ -48,12 +49,6 @@ impl Rbac {
 
     /// What a user may by bindings in `namespace` (empty: across all).
     pub(crate) fn rules_of(&self, identity: &Identity, namespace: &str) -> Rules {
-        if identity.agent_of().is_some() {
-            return Rules {
-                rules: agent_rules(identity, namespace),
-                errors: vec![],
-            };
-        }
         let mut out = Rules::default();
         self.index.read().visit(identity, namespace, |granted| {
             match granted.rules {
@@ -62,6 +57,9 @@ impl Rbac {
             }
             false
         });
+        if identity.agent_of().is_some() {
+            out.rules = covered(&out.rules, &agent_rules(identity, namespace));
+        }
         out
     }
 
@@ -77,7 +75,7 @@ impl Rbac {
     }
 
     fn ask(&self, identity: &Identity, namespace: &str, allows: impl Fn(&PolicyRule) -> bool) -> Decision {
-        if identity.in_group(MASTERS) {
+        if identity.in_group(MASTERS) && identity.agent_of().is_none() {
             return Decision {
                 allowed: true,
                 reason: String::new(),
@@ -118,14 +116,13 @@ impl Authorizer for Rbac {
 
     fn decide(&self, identity: &Identity, action: &Action<'_>) -> Decision {
         if let Some(cluster) = identity.agent_of() {
-            let allowed = match action {
+            let possible = match action {
                 Action::Resource(attributes) => agent_may(cluster, attributes),
                 Action::Path { verb, path } => agent_may_path(verb, path),
             };
-            return Decision {
-                allowed,
-                reason: String::new(),
-            };
+            if !possible {
+                return Decision::default();
+            }
         }
         match action {
             Action::Resource(a) => self.ask(identity, a.namespace, |rule| rule.allows(a)),

@@ -183,6 +183,16 @@ pub(crate) fn missing(have: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyR
         .collect()
 }
 
+/// What of `wanted` the rules of `have` cover.
+pub(super) fn covered(have: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
+    let atoms = wanted.iter().flat_map(PolicyRule::atoms);
+    joined(
+        atoms
+            .filter(|atom| have.iter().any(|rule| rule.covers(atom)))
+            .collect(),
+    )
+}
+
 /// Puts the verbs on one thing back together.
 pub(crate) fn joined(atoms: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut out: Vec<PolicyRule> = vec![];

@@ -1,0 +1,75 @@
+//! Who becomes the agent of a cluster: invitations, requests for certificates, and the rights that follow.
+//!
+//! Double opt-in: somebody who may write Clusters invites (`roundhouse join`), which gives out a token of a ServiceAccount
+//! that may ask for one certificate and nothing else; and somebody accepts (`roundhouse accept`), at once or when the agent
+//! has asked. What is asked for is judged by [`decide()`], pure; what the agent may is a Role and a RoleBinding that name its
+//! present user exactly, so that a serial that is raised ends whatever was before. The same on every API server.
+//!
+//! Architecture Invariant: an identity is claimed in the status of its Cluster before it is approved. Of two requests by one
+//! invitation one is approved, whenever the hub is killed.
+
+mod decide;
+pub(super) mod rights;
+#[cfg(test)]
+mod tests;
+
+pub(super) use decide::{Requested, Verdict, decide};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use roundhouse_api::cluster::{AgentIdentity, Cluster};
+
+/// How long an invitation that was used stays for its agent to fetch the certificate, if the agent is not heard of before.
+const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+/// An agent that renews its Lease this long after it was let in does so as who it is now: what was under way is over.
+const SETTLED: SignedDuration = SignedDuration::from_secs(2);
+
+/// Whether the invitation of a cluster holds, and until when that may change by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Invitation {
+    /// Whether it holds.
+    pub(super) open: bool,
+    /// When to look again.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// Judges the invitation of a cluster whose agent was last heard of at `heard`.
+pub(super) fn invitation(cluster: &Cluster, heard: Option<Timestamp>, now: Timestamp) -> Invitation {
+    let closed = Invitation {
+        open: false,
+        until: None,
+    };
+    let spec = &cluster.spec;
+    let Some(Time(until)) = spec.join_until else {
+        return closed;
+    };
+    if spec.serial == 0 || cluster.metadata.deletion_timestamp.is_some() {
+        return closed;
+    }
+    let fetched_by = match used(cluster) {
+        None => until,
+        Some(since) if heard.is_some_and(|heard| heard.duration_since(since) > SETTLED) => return closed,
+        Some(since) => since
+            .checked_add(FETCHED_WITHIN)
+            .unwrap_or(Timestamp::MAX)
+            .min(until),
+    };
+    if now >= fetched_by {
+        return closed;
+    }
+    Invitation {
+        open: true,
+        until: Some(fetched_by),
+    }
+}
+
+/// When the invitation of the present serial was used, if it was.
+fn used(cluster: &Cluster) -> Option<Timestamp> {
+    let identity = identity_of(cluster)?;
+    (identity.serial == cluster.spec.serial).then(|| identity.since.as_ref().map_or(Timestamp::MIN, |t| t.0))
+}
+
+/// What the status says of the agent's identity.
+pub(super) fn identity_of(cluster: &Cluster) -> Option<&AgentIdentity> {
+    cluster.status.as_ref()?.identity.as_ref()
+}

@@ -1,0 +1,292 @@
+//! A cluster leaves: its bundles are let go by its agent, or deleted by it, or forgotten; then goes what the hub made for it.
+//!
+//! Nothing is taken for done that the agent has not said, unless somebody who administers the hub says to forget it: then the
+//! objects in the cluster stay as they are.
+
+use super::{ClusterError, join::rights::Rights, objects::Kept};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequest,
+    core::v1::Namespace,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
+};
+use roundhouse_api::{
+    bundle::{Bundle, BundlePhase, Deletion, PropagationPolicy},
+    cluster::{AVAILABLE, Cluster, ClusterStatus, IdentityMethod, LEAVING, Leave},
+    condition::{self, Status, Verdict},
+    names::{AgentName, BUNDLE_FINALIZER, ClusterName, HUB_FIELD_MANAGER},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Bundles that are looked at in one pass.
+const PAGE: u32 = 100;
+/// How soon it is looked again while something moves, and while an agent is waited for.
+const SOON: Duration = Duration::from_secs(1);
+const LATER: Duration = Duration::from_secs(5);
+
+/// How far a cluster has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing is left of it.
+    Whole,
+    /// Something is waited for.
+    Waiting {
+        /// What, for people.
+        message: String,
+        /// How soon to look again.
+        again: Duration,
+    },
+}
+
+/// What is due for one Bundle.
+#[derive(Debug, Clone, PartialEq)]
+enum Due {
+    /// The evidence that its objects are let go, or may be deleted, in a merge patch.
+    Tell(Value),
+    /// It is deleted, held by its finalizer.
+    Delete,
+    /// The agent is done with it: the finalizer goes.
+    Release,
+    /// The agent is waited for.
+    Await,
+}
+
+/// Decides what is due for a Bundle of a cluster that leaves in this way; pure.
+fn due(bundle: &Bundle, how: Leave) -> Due {
+    let (meta, spec) = (&bundle.metadata, &bundle.spec);
+    let held = bundle.finalizers().iter().any(|f| f == BUNDLE_FINALIZER);
+    let deleting = meta.deletion_timestamp.is_some();
+    if how == Leave::Forget {
+        return match (held, deleting) {
+            (true, _) => Due::Release,
+            (false, false) => Due::Delete,
+            (false, true) => Due::Await,
+        };
+    }
+    let told = spec
+        .deletion
+        .as_ref()
+        .map(|deletion| deletion.confirmed_by.as_str());
+    let policy = spec
+        .delete_option
+        .as_ref()
+        .map(|option| option.propagation_policy);
+    let as_told = match how {
+        Leave::Orphan => policy == Some(PropagationPolicy::Orphan),
+        Leave::DeleteResources | Leave::Forget => true,
+    };
+    if told != Some(Deletion::CLUSTER_LEFT) || !as_told || (!held && !deleting) {
+        let deletion = Deletion {
+            revision: spec.revision.clone().unwrap_or_default(),
+            confirmed_by: Deletion::CLUSTER_LEFT.to_owned(),
+        };
+        let mut patch = json!({"metadata": {"resourceVersion": bundle.resource_version()},
+            "spec": {"deletion": deletion}});
+        if how == Leave::Orphan {
+            patch["spec"]["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+        }
+        // Held until the agent has heard of it, also where a person wrote the Bundle.
+        if !held && !deleting {
+            let mut finalizers = bundle.finalizers().to_vec();
+            finalizers.push(BUNDLE_FINALIZER.to_owned());
+            patch["metadata"]["finalizers"] = json!(finalizers);
+        }
+        return Due::Tell(patch);
+    }
+    if !deleting {
+        return Due::Delete;
+    }
+    let cleaned = bundle.status.as_ref().is_some_and(|status| {
+        status.phase == Some(BundlePhase::Cleaned) && status.observed_generation == meta.generation
+    });
+    match (cleaned, held) {
+        (true, true) => Due::Release,
+        _ => Due::Await,
+    }
+}
+
+/// Takes the leaving of a cluster one step further.
+pub(super) async fn step(client: &Client, cluster: &Cluster, _now: Timestamp) -> Result<Left, ClusterError> {
+    let Ok(name) = ClusterName::new(cluster.name_any()) else {
+        return Ok(Left::Whole);
+    };
+    let how = cluster.spec.leave.unwrap_or_default();
+    let leaving = Leaving { client, name: &name };
+    let home = Kept {
+        api: Api::<Namespace>::all(client.clone()),
+        cluster: name.as_str(),
+        what: "its namespace",
+    };
+    let namespace = match home.find(&name.namespace()).await {
+        // A namespace of that name that is somebody else's was never ours to empty.
+        Err(ClusterError::Foreign { .. }) => None,
+        found => found?,
+    };
+    if let Some(namespace) = namespace {
+        if let Some(waiting) = leaving.bundles(cluster, how).await? {
+            return Ok(waiting);
+        }
+        if namespace.metadata.deletion_timestamp.is_none() {
+            home.delete(&namespace).await?;
+        }
+        let message = format!("its namespace {} is being removed", name.namespace());
+        return Ok(Left::Waiting { message, again: SOON });
+    }
+    leaving.identity().await?;
+    Ok(Left::Whole)
+}
+
+struct Leaving<'a> {
+    client: &'a Client,
+    name: &'a ClusterName,
+}
+
+impl Leaving<'_> {
+    /// Takes each Bundle one step further; what is waited for, if any is left.
+    async fn bundles(&self, cluster: &Cluster, how: Leave) -> Result<Option<Left>, ClusterError> {
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), &self.name.namespace());
+        let page = ListParams::default().limit(PAGE);
+        let list = api
+            .list(&page)
+            .await
+            .map_err(self.failed("listing its bundles"))?;
+        if list.items.is_empty() {
+            return Ok(None);
+        }
+        let more = list.metadata.remaining_item_count.unwrap_or_default();
+        let left = list.items.len() as u64 + u64::try_from(more).unwrap_or_default();
+        let (mut moved, mut waiting) = (false, Vec::new());
+        for bundle in &list.items {
+            let due = due(bundle, how);
+            moved |= due != Due::Await;
+            if due == Due::Await {
+                waiting.push(bundle.name_any());
+            }
+            self.take(&api, bundle, due).await?;
+        }
+        Ok(Some(Left::Waiting {
+            message: waits_for(cluster, how, left, waiting.first()),
+            again: if moved { SOON } else { LATER },
+        }))
+    }
+
+    async fn take(&self, api: &Api<Bundle>, bundle: &Bundle, due: Due) -> Result<(), ClusterError> {
+        let patch = match due {
+            Due::Await => return Ok(()),
+            Due::Delete => {
+                let one = DeleteParams::background().preconditions(Preconditions {
+                    uid: bundle.uid(),
+                    resource_version: bundle.resource_version(),
+                });
+                let deleted = api.delete(&bundle.name_any(), &one).await;
+                return gone_or(deleted.map(drop)).map_err(self.failed("deleting a bundle"));
+            }
+            Due::Tell(patch) => patch,
+            Due::Release => {
+                let kept: Vec<&String> = (bundle.finalizers().iter())
+                    .filter(|f| *f != BUNDLE_FINALIZER)
+                    .collect();
+                json!({"metadata": {"resourceVersion": bundle.resource_version(), "finalizers": kept}})
+            }
+        };
+        let params = PatchParams {
+            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patched = api.patch(&bundle.name_any(), &params, &Patch::Merge(patch)).await;
+        gone_or(patched.map(drop)).map_err(self.failed("letting a bundle go"))
+    }
+
+    /// Removes what the agent was known by.
+    async fn identity(&self) -> Result<(), ClusterError> {
+        let rights = Rights {
+            cluster: self.name.clone(),
+            serial: 1,
+            method: IdentityMethod::Certificate,
+            accepted: false,
+            invited: false,
+        };
+        let (cluster, role) = (self.name.as_str(), rights.request_role_name());
+        let bindings = Kept {
+            api: Api::<ClusterRoleBinding>::all(self.client.clone()),
+            cluster,
+            what: "its ClusterRoleBinding",
+        };
+        let roles = Kept {
+            api: Api::<ClusterRole>::all(self.client.clone()),
+            cluster,
+            what: "its ClusterRole",
+        };
+        // What is called so and is not ours stays.
+        for removed in [bindings.remove(&role).await, roles.remove(&role).await] {
+            if !matches!(removed, Err(ClusterError::Foreign { .. })) {
+                removed?;
+            }
+        }
+        let requests: Api<CertificateSigningRequest> = Api::all(self.client.clone());
+        let request = AgentName::request(self.name);
+        let deleted = requests.delete(&request, &DeleteParams::background()).await;
+        gone_or(deleted.map(drop)).map_err(self.failed("removing the request of its agent"))
+    }
+
+    fn failed(&self, action: &'static str) -> impl FnOnce(Error) -> ClusterError {
+        let cluster = self.name.to_string();
+        move |source| ClusterError::Api {
+            cluster,
+            action,
+            source: Box::new(source),
+        }
+    }
+}
+
+/// What went meanwhile, or was written meanwhile, is looked at again.
+fn gone_or(answer: Result<(), Error>) -> Result<(), Error> {
+    match answer {
+        Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        answer => answer,
+    }
+}
+
+fn waits_for(cluster: &Cluster, how: Leave, left: u64, first: Option<&String>) -> String {
+    let bundles = if left == 1 {
+        "1 bundle"
+    } else {
+        &format!("{left} bundles")
+    };
+    let named = first
+        .map(|name| format!(", {name} among them"))
+        .unwrap_or_default();
+    let status = cluster.status.as_ref();
+    let available = status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE));
+    let does = match how {
+        Leave::Orphan => "let go of",
+        Leave::DeleteResources => "delete the objects of",
+        Leave::Forget => return format!("{bundles} of it are being forgotten"),
+    };
+    let mut message = format!("the agent is to {does} {bundles}{named}");
+    if !available {
+        let name = cluster.name_any();
+        message.push_str(&format!(
+            "; it is not heard of: when it never comes back, roundhouse leave {name} --force forgets it and leaves its objects as they are"
+        ));
+    }
+    message
+}
+
+/// The status of a cluster that leaves: it is not available for anything new, and says what is waited for.
+pub(super) fn status(cluster: &Cluster, message: String, now: Timestamp) -> ClusterStatus {
+    let mut status = cluster.status.clone().unwrap_or_default();
+    let leaving = Verdict {
+        type_: LEAVING,
+        status: Status::True,
+        reason: "Leaving",
+        message,
+    };
+    condition::set(&mut status.conditions, leaving, cluster.metadata.generation, now);
+    status
+}
