@@ -1,6 +1,7 @@
 //! End-to-end tests, samples and benches; nothing depends on it.
 
 pub mod binaries;
+pub mod charts;
 pub mod conformance;
 pub mod kubectl;
 pub mod process;
