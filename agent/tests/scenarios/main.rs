@@ -9,6 +9,7 @@
 )]
 
 mod applying;
+mod asking;
 mod converging;
 mod copying;
 mod decoding;
