@@ -38,6 +38,9 @@ pub enum Place {
         /// Its name.
         name: String,
     },
+    /// Nowhere that lasts.
+    #[cfg(test)]
+    Memory(std::sync::Arc<parking_lot::Mutex<Option<Vec<u8>>>>),
 }
 
 impl fmt::Display for Place {
@@ -45,6 +48,8 @@ impl fmt::Display for Place {
         match self {
             Place::Directory(directory) => write!(f, "{}", directory.join(DOCUMENT).display()),
             Place::Secret { namespace, name, .. } => write!(f, "Secret {namespace}/{name}"),
+            #[cfg(test)]
+            Place::Memory(_) => write!(f, "memory"),
         }
     }
 }
@@ -62,6 +67,8 @@ impl Place {
     /// If it cannot be read, or is of another cluster.
     pub(crate) async fn load(&self, cluster: &ClusterName) -> Result<Stored, IdentityError> {
         let bytes = match self {
+            #[cfg(test)]
+            Place::Memory(bytes) => bytes.lock().clone(),
             Place::Directory(directory) => read(&directory.join(DOCUMENT))?,
             Place::Secret {
                 client,
@@ -92,6 +99,11 @@ impl Place {
             why: error.to_string(),
         })?;
         match self {
+            #[cfg(test)]
+            Place::Memory(kept) => {
+                *kept.lock() = Some(bytes);
+                Ok(())
+            }
             Place::Directory(directory) => write(directory, &bytes),
             Place::Secret {
                 client,

@@ -218,6 +218,9 @@ async fn the_tables_of_rights_are_what_an_agent_asks() {
     *hub.conflict.lock() = true;
     let generation = world.bundle("plain", spec(&[config_map("a", "2")])).await;
     world.reported("plain", generation, Ready).await;
+    // News for the ClusterReport.
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    world.create(Side::Member, node).await;
     world.delete(Side::Hub, &bundle("plain")).await;
     eventually("the bundle is gone", || async {
         world.ledger("plain").await.is_none()
