@@ -8,6 +8,7 @@
     reason = "tests state what must hold, and a bundle of one manifest reads like a bundle of two"
 )]
 
+mod alone;
 mod applying;
 mod asking;
 mod converging;
