@@ -1,7 +1,7 @@
 //! The agent of one cluster: what it starts, in which order, and how it stops.
 
 use crate::apply::Engine;
-use crate::bundle::Presence;
+use crate::bundle::{Held, Presence};
 use crate::config::Config;
 use crate::delay::{backoff, spread};
 use crate::error::{AgentError, CallError};
@@ -15,6 +15,7 @@ use crate::restart::{Restart, restarting};
 use crate::watch::bundles::{Bundles, PAGE};
 use crate::watch::delivered::Delivered;
 use crate::watch::inbox::Inbox;
+use crate::watch::kept::Kept;
 use crate::watch::objects::Objects;
 use crate::watch::registry::Registry;
 use crate::watch::{self, Steady, steady};
@@ -22,9 +23,11 @@ use crate::worker::Worker;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use roundhouse_api::bundle::Bundle;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::ledger::AppliedBundle;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -70,9 +73,17 @@ pub async fn run(
     shutdown: CancellationToken,
 ) -> Result<(), AgentError> {
     let heartbeat = Heartbeat::new(hub.clone(), &config, Arc::clone(&clock));
-    let Some(hub_id) = shutdown.run_until_cancelled(hub_id(&heartbeat, &config)).await else {
+    let kept = Kept::new(config.bundles_dir.as_deref(), &config.cluster);
+    let hub_id = async {
+        match kept.hub_id() {
+            Some(hub_id) => hub_id,
+            None => hub_id(&heartbeat, &config).await,
+        }
+    };
+    let Some(hub_id) = shutdown.run_until_cancelled(hub_id).await else {
         return Ok(());
     };
+    kept.remember_hub(&hub_id);
     tracing::info!(cluster = %config.cluster, hub_id, "serving the hub");
     // Dropping this future is a kill: the guard ends the tasks that were spawned, wherever they are.
     let kill = CancellationToken::new();
@@ -82,7 +93,7 @@ pub async fn run(
         kill,
         tracker: TaskTracker::new(),
     };
-    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &workers));
+    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &workers, kept));
     let listen = Box::pin(heartbeat.listen());
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
@@ -93,6 +104,9 @@ pub async fn run(
         () = facts => Err(defect(&config, "facts")),
         () = work => Err(defect(&config, "bundles")),
     };
+    if let Err(AgentError::HubChanged { .. }) = &result {
+        Kept::new(config.bundles_dir.as_deref(), &config.cluster).forget();
+    }
     workers.stop.cancel();
     workers.tracker.close();
     if tokio::time::timeout(config.drain, workers.tracker.wait())
@@ -186,6 +200,7 @@ async fn serve(
     clock: &SharedClock,
     hub_id: &str,
     workers: &Workers,
+    kept: Kept,
 ) {
     let timeout = config.call_timeout;
     patiently(
@@ -195,7 +210,7 @@ async fn serve(
     )
     .await;
     // The ledger first: what is not known to be ours is never removed.
-    let mut ledgers = patiently(config, "the ledgers in the member", || async {
+    let ledgers = patiently(config, "the ledgers in the member", || async {
         ledger::list(member, hub_id, timeout).await.map(Some)
     })
     .await;
@@ -212,27 +227,97 @@ async fn serve(
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
     let begin = || watcher(delivered.clone(), watcher::Config::default().page_size(PAGE));
+    let beginning = Mutex::new(Beginning {
+        ledgers,
+        kept,
+        from_kept: BTreeSet::new(),
+        listed: false,
+    });
     let bundles = steady(policy(format!("bundles of {}", config.cluster)), begin, |event| {
         let change = bundles.take(event);
+        let mut beginning = beginning.lock();
+        let first = change.listed && !beginning.listed;
+        beginning.listed |= change.listed;
+        if first {
+            let listed = change.presences.iter().map(|(name, _)| name.clone());
+            beginning.compare(&listed.collect());
+        }
         for (name, presence) in change.presences {
+            beginning.kept.note(&name, &presence);
             if let Some(inbox) = shared.registry.tell(&name, presence) {
-                let stored = ledgers.remove(&name);
+                let stored = beginning.ledgers.remove(&name);
                 start(name, inbox, stored);
             }
         }
-        if change.listed {
-            // Ledgers whose Bundle the complete list does not have: their objects are held.
-            for (name, stored) in std::mem::take(&mut ledgers) {
+        if first {
+            // Ledgers, and what was kept, whose Bundle the complete list does not have: their objects are held.
+            for (name, stored) in beginning.unlisted() {
                 if let Some(inbox) = shared.registry.tell(&name, Presence::Missing) {
-                    start(name, inbox, Some(stored));
+                    start(name, inbox, stored);
                 }
             }
         }
     });
+    let without_hub = async {
+        tokio::time::sleep(config.hub_patience).await;
+        let mut beginning = beginning.lock();
+        for held in beginning.without_hub() {
+            let name = held.name.clone();
+            if let Some(inbox) = shared.registry.tell(&name, Presence::Present(held)) {
+                let stored = beginning.ledgers.remove(&name);
+                start(name, inbox, stored);
+            }
+        }
+    };
     let registry = Arc::clone(&shared.registry);
     let what = "ledgers in the member".to_owned();
     let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what));
-    futures::join!(Box::pin(bundles), Box::pin(stored));
+    futures::join!(Box::pin(bundles), Box::pin(stored), without_hub);
+}
+
+/// What is there when an agent begins, until the hub has told which Bundles there are.
+struct Beginning {
+    /// Those that no worker has yet.
+    ledgers: BTreeMap<String, AppliedBundle>,
+    kept: Kept,
+    /// Bundles that are worked on by what was kept of them.
+    from_kept: BTreeSet<String>,
+    listed: bool,
+}
+
+impl Beginning {
+    /// The hub is away: the Bundles to go on with.
+    fn without_hub(&mut self) -> Vec<Arc<Held>> {
+        if self.listed {
+            return Vec::new();
+        }
+        let kept = self.kept.load(&self.ledgers);
+        if !kept.is_empty() {
+            let bundles = kept.len();
+            tracing::warn!(
+                bundles,
+                "the hub does not answer: what it sent last is healed until it does"
+            );
+        }
+        self.from_kept = kept.iter().map(|held| held.name.clone()).collect();
+        kept
+    }
+
+    /// The hub has told all Bundles.
+    fn compare(&mut self, listed: &BTreeSet<String>) {
+        self.kept.retain(listed);
+        self.from_kept.retain(|name| !listed.contains(name));
+    }
+
+    /// What the hub's list does not have.
+    fn unlisted(&mut self) -> Vec<(String, Option<AppliedBundle>)> {
+        let kept = std::mem::take(&mut self.from_kept)
+            .into_iter()
+            .map(|name| (name, None));
+        let ledgers = std::mem::take(&mut self.ledgers).into_iter();
+        kept.chain(ledgers.map(|(name, stored)| (name, Some(stored))))
+            .collect()
+    }
 }
 
 /// Everything that the workers of one agent share.

@@ -47,6 +47,10 @@ pub(crate) struct Arguments {
     /// Secret of the member cluster where it keeps them instead
     #[arg(long, env = "ROUNDHOUSE_IDENTITY_SECRET", value_name = "NAMESPACE/NAME", value_parser = secret_name, group = "place")]
     identity_secret: Option<SecretName>,
+    /// Directory where the Bundles are kept as the hub last sent them, so that an agent which starts while its hub is away
+    /// heals what they say; nobody else may read it
+    #[arg(long, env = "ROUNDHOUSE_BUNDLES_DIR", value_name = "DIR")]
+    bundles_dir: Option<PathBuf>,
     /// How long a certificate or token is asked to be good, at least 600; the hub may make it shorter. It is renewed at 70
     /// to 80 percent of its life
     #[arg(long, env = "ROUNDHOUSE_CERTIFICATE_LIFETIME", value_name = "SECONDS", default_value = "2592000", value_parser = lifetime)]
@@ -112,6 +116,7 @@ impl Arguments {
         let secret = self.identity_secret.as_ref();
         Ok(Config {
             labels: Labels::parse(self.labels.iter().map(String::as_str))?,
+            bundles_dir: self.bundles_dir.clone(),
             identity_secret: secret.map(|secret| (secret.namespace.clone(), secret.name.clone())),
             identity: self.identity.clone(),
             apply_once: self.apply_once_only,

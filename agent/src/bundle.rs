@@ -81,6 +81,17 @@ impl Held {
         serde_json::from_slice(&self.spec)
     }
 
+    /// What [`Held::of`] makes the same of again, without the status. The resource version is one that is never the present
+    /// one: a report that is sent on the strength of it asks first.
+    pub(crate) fn document(&self) -> Vec<u8> {
+        let metadata = serde_json::json!({"name": self.name, "uid": self.uid, "generation": self.generation,
+            "resourceVersion": "1"});
+        let mut document = format!("{{\"metadata\":{metadata},\"spec\":").into_bytes();
+        document.extend_from_slice(&self.spec);
+        document.push(b'}');
+        document
+    }
+
     /// Which content this is.
     pub(crate) fn content(&self) -> Content {
         Content {

@@ -5,6 +5,7 @@ use crate::facts::Labels;
 use crate::health::Health;
 use roundhouse_api::bundle::ApplyOnce;
 use roundhouse_api::names::ClusterName;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ pub struct Config {
     pub call_timeout: Duration,
     /// How long a stopping agent lets bundles finish. Default 10 s.
     pub drain: Duration,
+    /// Where the Bundles are kept as the hub last sent them, so that an agent which starts while its hub is away heals what
+    /// they say. Default nowhere.
+    pub bundles_dir: Option<PathBuf>,
+    /// How long a starting agent waits for its hub before it works by what it kept. Default 10 s.
+    pub hub_patience: Duration,
     /// Labels that the agent proposes for its Cluster, with their prefix. Default none.
     pub labels: Labels,
     /// Namespace and name of the Secret of the member that keeps the agent's identity, if one does: the agent says whether
@@ -70,6 +76,8 @@ impl Config {
             concurrent_objects: 8,
             call_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
+            bundles_dir: None,
+            hub_patience: Duration::from_secs(10),
             labels: Labels::default(),
             identity_secret: None,
             health: Health::default(),

@@ -34,6 +34,7 @@ mod drift;
 mod error;
 mod executor;
 mod facts;
+mod file;
 pub mod health;
 pub mod identity;
 mod install;

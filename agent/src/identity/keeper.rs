@@ -229,6 +229,10 @@ impl Keeper {
                         self.invite()
                     );
                     state.voice.warn(&words, now);
+                    // Somebody may have put another identity there.
+                    if let Err(error) = self.load(state).await {
+                        state.voice.warn(&error.to_string(), now);
+                    }
                 }
                 self.failed(state, &error).max(least)
             }

@@ -3,6 +3,7 @@
 use super::error::IdentityError;
 use super::stored::Stored;
 use crate::error::Fault;
+use crate::file::{self, Durable};
 use crate::member::{found, within};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,10 +14,7 @@ use roundhouse_api::names::{AGENT_FIELD_MANAGER, ClusterName};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The file in a directory, and the key in a Secret.
@@ -38,6 +36,9 @@ pub enum Place {
         /// Its name.
         name: String,
     },
+    /// Nowhere that lasts.
+    #[cfg(test)]
+    Memory(std::sync::Arc<parking_lot::Mutex<Option<Vec<u8>>>>),
 }
 
 impl fmt::Display for Place {
@@ -45,6 +46,8 @@ impl fmt::Display for Place {
         match self {
             Place::Directory(directory) => write!(f, "{}", directory.join(DOCUMENT).display()),
             Place::Secret { namespace, name, .. } => write!(f, "Secret {namespace}/{name}"),
+            #[cfg(test)]
+            Place::Memory(_) => write!(f, "memory"),
         }
     }
 }
@@ -62,7 +65,12 @@ impl Place {
     /// If it cannot be read, or is of another cluster.
     pub(crate) async fn load(&self, cluster: &ClusterName) -> Result<Stored, IdentityError> {
         let bytes = match self {
-            Place::Directory(directory) => read(&directory.join(DOCUMENT))?,
+            #[cfg(test)]
+            Place::Memory(bytes) => bytes.lock().clone(),
+            Place::Directory(directory) => {
+                let path = directory.join(DOCUMENT);
+                file::read(&path).map_err(|source| IdentityError::File { path, source })?
+            }
             Place::Secret {
                 client,
                 namespace,
@@ -92,7 +100,19 @@ impl Place {
             why: error.to_string(),
         })?;
         match self {
-            Place::Directory(directory) => write(directory, &bytes),
+            #[cfg(test)]
+            Place::Memory(kept) => {
+                *kept.lock() = Some(bytes);
+                Ok(())
+            }
+            Place::Directory(directory) => {
+                file::replace(directory, DOCUMENT, &bytes, Durable::Yes).map_err(|source| {
+                    IdentityError::File {
+                        path: directory.join(DOCUMENT),
+                        source,
+                    }
+                })
+            }
             Place::Secret {
                 client,
                 namespace,
@@ -134,58 +154,13 @@ async fn keep(api: &Api<Secret>, name: &str, bytes: Vec<u8>) -> Result<(), crate
     within(TIMEOUT, api.create(&params, &secret)).await.map(|_| ())
 }
 
-fn failed(path: &Path) -> impl Fn(std::io::Error) -> IdentityError {
-    let path = path.to_owned();
-    move |source| IdentityError::File {
-        path: path.clone(),
-        source,
-    }
-}
-
-fn read(path: &Path) -> Result<Option<Vec<u8>>, IdentityError> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        answer => answer.map(Some).map_err(failed(path)),
-    }
-}
-
-/// Beside it, onto the disk, and over it: a crash leaves the old document or the new one.
-fn write(directory: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(failed(directory))?;
-    let (path, beside) = (
-        directory.join(DOCUMENT),
-        directory.join(format!(".{DOCUMENT}.new")),
-    );
-    // One that a crash left may have another mode.
-    match std::fs::remove_file(&beside) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&beside)(error)),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(failed(&beside))?;
-    file.write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(failed(&beside))?;
-    std::fs::rename(&beside, &path).map_err(failed(&path))?;
-    File::open(directory)
-        .and_then(|directory| directory.sync_all())
-        .map_err(failed(directory))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::identity::stored::{Identity, Pending};
     use crate::identity::tests::identity;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     fn cluster() -> ClusterName {
         ClusterName::new("c1").unwrap()

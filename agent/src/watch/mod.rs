@@ -3,6 +3,7 @@
 pub(crate) mod bundles;
 pub(crate) mod delivered;
 pub(crate) mod inbox;
+pub(crate) mod kept;
 pub(crate) mod ledgers;
 pub(crate) mod objects;
 pub(crate) mod registry;

@@ -19,7 +19,7 @@ fn secret(name: &str) -> Value {
 }
 
 /// The spec, on behalf of `default/<account>`.
-fn on_behalf_of(account: &str, mut spec: Value) -> Value {
+pub(crate) fn on_behalf_of(account: &str, mut spec: Value) -> Value {
     spec["executor"] = json!({"subject": {"type": "ServiceAccount",
         "serviceAccount": {"namespace": "default", "name": account}}});
     spec

@@ -58,9 +58,9 @@ async fn an_object_that_the_member_rejects_fails_alone_without_a_hot_loop() {
     let status = world.reported("plain", first, Failed).await;
     assert_eq!(reason(&status, "Applied"), "Invalid");
     assert!(world.live(Side::Member, &map).await.is_some());
-    let (tried, writes) = (world.member.counter().write_requests(), world.writes());
+    let (tried, writes) = (world.member.write_requests(), world.writes());
     pass_time(3600).await;
-    let tries = world.member.counter().write_requests() - tried;
+    let tries = world.member.write_requests() - tried;
     assert!(
         (20..=60).contains(&tries),
         "{tries} tries in an hour: {:#?}",

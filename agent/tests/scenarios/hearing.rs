@@ -44,7 +44,7 @@ async fn each_renewal_says_what_the_watch_showed_last() {
 async fn an_agent_whose_watches_are_dead_says_the_same_with_each_renewal() {
     let world = World::embedded().await;
     let renewed = async || world.live(Side::Hub, &lease()).await.unwrap()["spec"]["renewTime"].clone();
-    // Lists and writes go through, and watches are never answered.
+    // Reads by name and writes go through; the watch, and the list that it begins with, are never answered.
     let hub = world.gated(Side::Hub, |method, path| match *method {
         http::Method::GET if path.ends_with("/leases") => Pass::Swallowed,
         _ => Pass::Through,

@@ -119,7 +119,9 @@ impl Line {
         if self.dying.load(Ordering::Acquire) {
             return Pass::Held;
         }
-        let aside = path.contains("/leases/") || path.contains("/clusterreports");
+        let aside = ["/leases/", "/clusterreports", "/selfsubject"]
+            .iter()
+            .any(|aside| path.contains(aside));
         if *method == http::Method::GET || aside {
             return Pass::Through;
         }

@@ -8,7 +8,9 @@
     reason = "tests state what must hold, and a bundle of one manifest reads like a bundle of two"
 )]
 
+mod alone;
 mod applying;
+mod asking;
 mod converging;
 mod copying;
 mod decoding;

@@ -7,7 +7,6 @@ use crate::identity::invitation::Method;
 use crate::identity::invitation::tests::{invitation, kubeconfig};
 use crate::identity::stored::{Credential, Pending};
 use crate::identity::{certificate, request};
-use std::path::Path;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -20,10 +19,9 @@ fn cluster() -> ClusterName {
     ClusterName::new("c1").unwrap()
 }
 
-fn keeper(fake: &Fake, home: &Path, source: Source) -> Keeper {
-    let place = Place::Directory(home.to_owned());
+fn keeper(fake: &Fake, place: &Place, source: Source) -> Keeper {
     let (clock, jitter) = (Arc::clone(&fake.clock), Arc::new(SeededJitter::new(7)));
-    let mut keeper = Keeper::new(cluster(), place, source, clock, jitter);
+    let mut keeper = Keeper::new(cluster(), place.clone(), source, clock, jitter);
     (keeper.dial, keeper.lifetime) = (fake.dial(), LIFETIME);
     keeper
 }
@@ -37,8 +35,8 @@ fn run(keeper: Keeper) -> (Client, JoinHandle<()>) {
     (keeper.client(), tokio::spawn(keeper.keep()))
 }
 
-async fn stored(home: &Path) -> Stored {
-    Place::Directory(home.to_owned()).load(&cluster()).await.unwrap()
+async fn stored(place: &Place) -> Stored {
+    place.load(&cluster()).await.unwrap()
 }
 
 async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -52,9 +50,9 @@ async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     }
 }
 
-async fn identity_of(home: &Path, serial: u32) -> Identity {
+async fn identity_of(place: &Place, serial: u32) -> Identity {
     until("an identity is stored", async || {
-        stored(home)
+        stored(place)
             .await
             .identity
             .filter(|identity| identity.serial == serial)
@@ -73,12 +71,12 @@ async fn seen_as(client: &Client) -> Result<String, String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_joins_when_it_is_let_in_and_stores_before_it_tells() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
-    let (client, _task) = run(keeper(&fake, home.path(), given(3, Method::Certificate)));
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
+    let (client, _task) = run(keeper(&fake, &place, given(3, Method::Certificate)));
     let error = seen_as(&client).await.unwrap_err();
     assert!(error.contains("not joined"), "{error}");
     let live = until("a request", async || fake.hub.lock().request.clone()).await;
-    let pending = stored(home.path()).await.pending.unwrap();
+    let pending = stored(&place).await.pending.unwrap();
     assert_eq!(
         live["spec"]["request"],
         serde_json::json!(k8s_openapi::ByteString(pending.request.into_bytes()))
@@ -91,13 +89,13 @@ async fn an_agent_joins_when_it_is_let_in_and_stores_before_it_tells() {
     assert_eq!(live["spec"]["expirationSeconds"], 10_000);
     // Nobody lets it in for an hour: it asks on, ever less often.
     tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert!(stored(home.path()).await.identity.is_none());
+    assert!(stored(&place).await.identity.is_none());
     let looks = fake.hub.lock().asked_for(&format!("GET {REQUEST}")).len();
     assert!((100..200).contains(&looks), "{looks}");
     fake.hub.lock().sign(fake.clock.now());
-    let identity = identity_of(home.path(), 3).await;
+    let identity = identity_of(&place, 3).await;
     assert!(matches!(identity.credential, Credential::Certificate { .. }));
-    assert!(stored(home.path()).await.pending.is_none());
+    assert!(stored(&place).await.pending.is_none());
     until("the credential is used", async || {
         seen_as(&client)
             .await
@@ -110,14 +108,14 @@ async fn an_agent_joins_when_it_is_let_in_and_stores_before_it_tells() {
 
 #[tokio::test(start_paused = true)]
 async fn a_certificate_is_renewed_with_a_new_key_and_without_a_restart() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
     fake.hub.lock().signs = true;
-    let (client, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
-    let mut last = identity_of(home.path(), 1).await;
+    let (client, _task) = run(keeper(&fake, &place, given(1, Method::Certificate)));
+    let mut last = identity_of(&place, 1).await;
     let mut keys = Vec::new();
     for _ in 0..4 {
         let next = until("a renewal", async || {
-            let identity = stored(home.path()).await.identity.unwrap();
+            let identity = stored(&place).await.identity.unwrap();
             (identity.from != last.from).then_some(identity)
         })
         .await;
@@ -146,11 +144,11 @@ async fn a_crash_at_any_point_is_recovered_from() {
     for fate in [Fate::Lost, Fate::Unanswered] {
         let mut crashes = 0;
         for number in 0.. {
-            let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+            let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
             fake.hub.lock().signs = true;
             fake.hub.lock().fate = Some((number, fate));
             let starts = || {
-                let mut keeper = keeper(&fake, home.path(), given(1, Method::Certificate));
+                let mut keeper = keeper(&fake, &place, given(1, Method::Certificate));
                 keeper.lifetime = Duration::from_secs(600);
                 run(keeper)
             };
@@ -158,7 +156,7 @@ async fn a_crash_at_any_point_is_recovered_from() {
             let renewed = async || {
                 let made = fake.hub.lock().asked_for(CREATE);
                 let (asked, _) = made.into_iter().find(|(_, by)| by.starts_with("certificate"))?;
-                let identity = stored(home.path()).await.identity?;
+                let identity = stored(&place).await.identity?;
                 (identity.from >= asked).then_some(())
             };
             let struck = async || (fake.hub.lock().asked.len() > number).then_some(());
@@ -172,9 +170,9 @@ async fn a_crash_at_any_point_is_recovered_from() {
             crashes += 1;
             task.abort();
             let _ = task.await;
-            let left = stored(home.path()).await;
+            let left = stored(&place).await;
             let (client, _again) = starts();
-            let identity = identity_of(home.path(), 1).await;
+            let identity = identity_of(&place, 1).await;
             if let (None, Some(pending), Credential::Certificate { key, .. }) =
                 (left.identity, left.pending, &identity.credential)
             {
@@ -193,8 +191,8 @@ async fn a_crash_at_any_point_is_recovered_from() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_denied_is_waited_with_until_it_is_gone() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
-    let (_, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
+    let (_, _task) = run(keeper(&fake, &place, given(1, Method::Certificate)));
     until("a request", async || fake.hub.lock().request.clone()).await;
     let condition =
         serde_json::json!([{"type": "Denied", "status": "True", "reason": "Why", "message": "no"}]);
@@ -207,12 +205,12 @@ async fn a_request_that_was_denied_is_waited_with_until_it_is_gone() {
         hub.request = None;
         hub.signs = true;
     }
-    identity_of(home.path(), 1).await;
+    identity_of(&place, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_of_another_key_makes_room() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
     let (key, text) = certificate::new_request(&certificate::tests::name(1)).unwrap();
     let foreign = Pending {
         serial: 1,
@@ -222,17 +220,17 @@ async fn a_request_of_another_key_makes_room() {
     let foreign = serde_json::to_value(request::request("roundhouse-agent-c1", &foreign, LIFETIME)).unwrap();
     fake.hub.lock().put(foreign);
     fake.hub.lock().signs = true;
-    let (_, _task) = run(keeper(&fake, home.path(), given(1, Method::Certificate)));
-    identity_of(home.path(), 1).await;
+    let (_, _task) = run(keeper(&fake, &place, given(1, Method::Certificate)));
+    identity_of(&place, 1).await;
     assert_eq!(fake.hub.lock().asked_for(&format!("DELETE {REQUEST}")).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tokens_are_renewed_in_time_and_never_more_than_once_a_minute() {
     for (seconds, least, most) in [(3600, 2500, 2900), (40, 60, 61)] {
-        let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+        let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
         fake.hub.lock().token_seconds = seconds;
-        let (client, _task) = run(keeper(&fake, home.path(), given(1, Method::Token)));
+        let (client, _task) = run(keeper(&fake, &place, given(1, Method::Token)));
         until("tokens", async || {
             (fake.hub.lock().asked_for(TOKEN).len() >= 4).then_some(())
         })
@@ -255,18 +253,16 @@ async fn tokens_are_renewed_in_time_and_never_more_than_once_a_minute() {
 
 #[tokio::test(start_paused = true)]
 async fn an_identity_that_expired_waits_for_an_invitation_and_takes_it() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
+    let home = tempfile::tempdir().unwrap();
     fake.hub.lock().signs = true;
     let expired = Identity {
         until: fake.clock.now(),
         ..crate::identity::tests::identity()
     };
-    Place::Directory(home.path().join("d"))
-        .store(&Stored::with(expired))
-        .await
-        .unwrap();
+    place.store(&Stored::with(expired)).await.unwrap();
     let file = home.path().join("invitation");
-    let (client, task) = run(keeper(&fake, &home.path().join("d"), Source::File(file.clone())));
+    let (client, task) = run(keeper(&fake, &place, Source::File(file.clone())));
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(!task.is_finished());
     assert!(fake.hub.lock().asked.is_empty());
@@ -277,19 +273,19 @@ async fn an_identity_that_expired_waits_for_an_invitation_and_takes_it() {
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert!(fake.hub.lock().asked.is_empty());
     std::fs::write(&file, kubeconfig("c1", 2, "certificate").to_string()).unwrap();
-    identity_of(&home.path().join("d"), 2).await;
+    identity_of(&place, 2).await;
     until("the hub answers", async || seen_as(&client).await.ok()).await;
     // Joined again while the identity is good.
     std::fs::write(&file, kubeconfig("c1", 3, "certificate").to_string()).unwrap();
     let before = fake.clock.now();
-    let identity = identity_of(&home.path().join("d"), 3).await;
+    let identity = identity_of(&place, 3).await;
     assert!(identity.from.duration_since(before).as_secs() < 120);
     assert_eq!(fake.hub.lock().asked_for(CREATE).last().unwrap().1, "join-3");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_invitation_that_ended_does_not_keep_a_good_identity_from_its_renewal() {
-    let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
     fake.hub.lock().signs = true;
     fake.hub.lock().ended.insert("join-2".to_owned());
     let (from, until_) = (
@@ -306,13 +302,10 @@ async fn an_invitation_that_ended_does_not_keep_a_good_identity_from_its_renewal
         until: until_,
         ..crate::identity::tests::identity()
     };
-    Place::Directory(home.path().to_owned())
-        .store(&Stored::with(held))
-        .await
-        .unwrap();
-    let (client, _task) = run(keeper(&fake, home.path(), given(2, Method::Certificate)));
+    place.store(&Stored::with(held)).await.unwrap();
+    let (client, _task) = run(keeper(&fake, &place, given(2, Method::Certificate)));
     until("a renewal", async || {
-        stored(home.path())
+        stored(&place)
             .await
             .identity
             .filter(|identity| identity.serial == 1 && identity.from > from)
@@ -335,9 +328,29 @@ async fn a_key_that_cannot_be_stored_is_not_told() {
     fake.hub.lock().signs = true;
     let blocked = home.path().join("blocked");
     std::fs::write(&blocked, "a file where a directory should be").unwrap();
-    let (_, _task) = run(keeper(&fake, &blocked.join("d"), given(1, Method::Certificate)));
+    let place = Place::Directory(blocked.join("d"));
+    let (_, _task) = run(keeper(&fake, &place, given(1, Method::Certificate)));
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert!(fake.hub.lock().asked_for(CREATE).is_empty());
     std::fs::remove_file(&blocked).unwrap();
-    identity_of(&blocked.join("d"), 1).await;
+    identity_of(&place, 1).await;
+}
+
+/// What is stored makes a client of the real kind: the key, the certificate and the authority are read.
+#[tokio::test]
+async fn a_certificate_that_is_stored_makes_a_client() {
+    // Whoever is first in this process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (from, until) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+    let (key, request) = certificate::new_request(&certificate::tests::name(1)).unwrap();
+    let certificate = certificate::tests::sign(&request, from, until);
+    let mut identity = crate::identity::tests::identity();
+    let authority = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &certificate);
+    identity.hub.certificate_authority_data = Some(authority);
+    identity.credential = Credential::Certificate { key, certificate };
+    let kubeconfig = identity.kubeconfig().unwrap();
+    assert!(dial()(kubeconfig).await.is_ok());
+    identity.hub.server = Some("no address".to_owned());
+    let kubeconfig = identity.kubeconfig().unwrap();
+    assert!(dial()(kubeconfig).await.is_err());
 }

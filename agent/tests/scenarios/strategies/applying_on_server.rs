@@ -75,11 +75,11 @@ async fn a14_server_side_apply_makes_changes_and_removes_by_leaving_out() {
     pass_time(1300).await;
     assert_eq!((world.writes(), world.write_requests()), (before, sent));
     agent.stop().await;
-    let sent = world.member.counter().write_requests();
+    let sent = world.member.write_requests();
     let agent = world.agent();
     pass_time(60).await;
     assert_eq!(world.writes(), before);
-    assert_eq!(world.member.counter().write_requests(), sent);
+    assert_eq!(world.member.write_requests(), sent);
     agent.stop().await;
 }
 
@@ -114,9 +114,9 @@ async fn a14_a_conflict_names_the_other_manager_and_force_resolves_it() {
     let live = world.live(Side::Member, &config_map("a", "")).await.unwrap();
     assert_eq!(live["data"]["key"], "theirs");
     // It waits for a change: no retries but the slow resync's.
-    let before = world.member.counter().write_requests();
+    let before = world.member.write_requests();
     pass_time(1200).await;
-    let sent = world.member.counter().write_requests() - before;
+    let sent = world.member.write_requests() - before;
     assert!((2..=5).contains(&sent), "{sent} in 20 min");
     let second = world
         .bundle("plain", content(&[config_map("a", "1")], true))
@@ -280,18 +280,14 @@ async fn a20_an_ignored_field_that_only_we_own_is_not_dropped_by_a_later_apply()
     }
     // An autoscaler takes it, for an hour; then comes a change.
     pass_time(5).await;
-    let before = world.member.counter().write_requests();
+    let before = world.member.write_requests();
     for minute in 0..60_u64 {
         world
             .merge(Side::Member, &web, json!({"spec": {"replicas": 5 + minute % 7}}))
             .await;
         pass_time(60).await;
     }
-    assert_eq!(
-        world.member.counter().write_requests() - before,
-        60,
-        "the autoscaler's own"
-    );
+    assert_eq!(world.member.write_requests() - before, 60, "the autoscaler's own");
     let generation = world.bundle("plain", ignoring("i:3")).await;
     world.reported("plain", generation, Progressing).await;
     let live = world.live(Side::Member, &web).await.unwrap();

@@ -34,17 +34,17 @@ async fn an_immutable_field_is_reported_with_its_path_and_not_tried_again_and_ag
     );
     assert_eq!(image(&world.live(Side::Member, &job("")).await.unwrap()), "i:1");
     // The job goes on, and every step of it is news.
-    let before = world.member.counter().write_requests();
+    let before = world.member.write_requests();
     for active in 1..=20 {
         world
             .merge_status(Side::Member, &job(""), json!({"active": active}))
             .await;
         pass_time(10).await;
     }
-    let ours = world.member.counter().write_requests() - before - 20;
+    let ours = world.member.write_requests() - before - 20;
     assert!(ours <= 1, "{ours} refused patches in 200 s");
     pass_time(1300).await;
-    let ours = world.member.counter().write_requests() - before - 20;
+    let ours = world.member.write_requests() - before - 20;
     assert!((4..=6).contains(&ours), "{ours}: the slow resync tries again");
     // Taken back, it is well.
     let third = world
