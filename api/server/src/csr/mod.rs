@@ -13,7 +13,6 @@ mod sign;
 
 pub(crate) use admit::{admit, decide};
 pub(crate) use check::{check_conditions_update, check_request};
-pub(crate) use keys::forget_key;
 pub use request::CertificateRequest;
 #[cfg(test)]
 pub(crate) use request::parse;
