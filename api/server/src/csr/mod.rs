@@ -17,6 +17,8 @@ pub use request::CertificateRequest;
 #[cfg(test)]
 pub(crate) use request::parse;
 pub(crate) use sign::sign_if_approved;
+#[cfg(feature = "envtest")]
+pub(crate) use sign::{conclude, is_to_sign, issue};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
