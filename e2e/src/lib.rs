@@ -4,5 +4,7 @@ pub mod binaries;
 pub mod conformance;
 pub mod kubectl;
 pub mod process;
+pub mod real;
+pub mod skipped;
 pub mod transcript;
 pub mod world;

@@ -6,7 +6,7 @@ use crate::{
     start,
 };
 use anyhow::{Context, Result, bail};
-use futures::{StreamExt, TryStreamExt, future::join_all, pin_mut};
+use futures::{TryStreamExt, future::join_all, pin_mut};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client, ResourceExt,
