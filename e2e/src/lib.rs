@@ -5,5 +5,7 @@ pub mod charts;
 pub mod conformance;
 pub mod kubectl;
 pub mod process;
+pub mod real;
+pub mod skipped;
 pub mod transcript;
 pub mod world;

@@ -193,24 +193,9 @@ impl Process {
     /// # Errors
     /// It has ended already.
     pub async fn signal(&self, signal: Signal) -> Result<()> {
-        let name = match signal {
-            Signal::Interrupt => "INT",
-            Signal::Terminate => "TERM",
-            Signal::Kill => "KILL",
-            Signal::Stop => "STOP",
-            Signal::Continue => "CONT",
-        };
-        let id = self
-            .child
-            .id()
-            .with_context(|| format!("{} has ended", self.name))?;
-        // The shell's own `kill`: there on every system, and no unsafe code here.
-        let mut kill = Command::new("sh");
-        kill.args(["-c", r#"kill -s "$0" "$1""#, name, &id.to_string()]);
-        if !kill.status().await?.success() {
-            bail!("{} takes no signal {name}", self.name);
-        }
-        Ok(())
+        let id = self.child.id();
+        let id = id.with_context(|| format!("{} has ended", self.name))?;
+        send(id, signal).await.with_context(|| self.name.clone())
     }
 
     /// Waits until it ends.
@@ -242,6 +227,27 @@ impl Process {
         self.signal(signal).await?;
         self.wait().await
     }
+}
+
+/// Sends a process a signal.
+///
+/// # Errors
+/// There is none with this id, or it takes no signal.
+pub async fn send(id: u32, signal: Signal) -> Result<()> {
+    let name = match signal {
+        Signal::Interrupt => "INT",
+        Signal::Terminate => "TERM",
+        Signal::Kill => "KILL",
+        Signal::Stop => "STOP",
+        Signal::Continue => "CONT",
+    };
+    // The shell's own `kill`: there on every system, and no unsafe code here.
+    let mut kill = Command::new("sh");
+    kill.args(["-c", r#"kill -s "$0" "$1""#, name, &id.to_string()]);
+    if !kill.status().await?.success() {
+        bail!("process {id} takes no signal {name}");
+    }
+    Ok(())
 }
 
 /// Looks until `look` answers with a value, or [`DEADLINE`] passes: then the error says what was waited for and what was

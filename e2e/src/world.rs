@@ -1,6 +1,7 @@
 //! The words that end-to-end tests use: a fleet in this process, the samples, and waiting for a condition with a
 //! deadline.
 
+use crate::real::{self, RealServer};
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
@@ -15,7 +16,7 @@ use roundhouse_api::{
     cluster::Cluster,
     names::ClusterName,
 };
-use roundhouse_apiserver::envtest::{self, Envtest};
+use roundhouse_apiserver::envtest;
 use roundhouse_hub::simulate::{Fleet, FleetOptions, HUB, MemberSpec, Standing, TokioClock};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -39,30 +40,13 @@ pub struct World {
     /// The hub's API as its administrator.
     pub hub: Client,
     /// Real API servers, where the environment names them; they end with the world.
-    real: Vec<Envtest>,
+    real: Vec<RealServer>,
     /// Real servers are few at a time.
     _turn: Option<tokio::sync::MutexGuard<'static, ()>>,
 }
 
-/// One world with real servers at a time: each is two programs of some hundred MiB.
-static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-/// Starts a real API server and waits until it is ready.
-async fn real_server(assets: &std::path::Path) -> Result<(Envtest, Client)> {
-    let clock = roundhouse_api::clock::SystemClock;
-    let server = Envtest::start(assets, roundhouse_api::clock::Clock::now(&clock))?;
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = kube::config::Kubeconfig::from_yaml(server.kubeconfig())?;
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await?;
-    let client = Client::try_from(config)?;
-    eventually("the real API server to be ready", async || {
-        let request = http::Request::get("/readyz").body(Vec::new())?;
-        Ok(client.request_text(request).await.map(|_| ()))
-    })
-    .await?;
-    Ok((server, client))
-}
+/// How many members are real beside the hub: what differs between many members is the hub's doing.
+const REAL_MEMBERS: usize = 2;
 
 /// Reads a sample as an object.
 ///
@@ -99,7 +83,7 @@ pub async fn eventually<T, S: std::fmt::Debug>(
 impl World {
     /// A fleet of `(name, region)`; agents in the given apply-once mode. Returns when every cluster is available.
     ///
-    /// Where `KUBEBUILDER_ASSETS` is set, the hub and the first member are real API servers, and time is not paused.
+    /// Where `KUBEBUILDER_ASSETS` is set, the hub and the first two members are real API servers, and time is not paused.
     ///
     /// # Errors
     /// A part of the fleet does not start.
@@ -113,13 +97,17 @@ impl World {
         };
         let members = members.iter().map(spec).collect::<Result<Vec<_>>>()?;
         let start: Timestamp = "2026-01-01T00:00:00Z".parse()?;
-        let (mut real, mut standing, mut turn) = (Vec::new(), BTreeMap::new(), None);
+        let (mut servers, mut standing, mut turn) = (Vec::new(), BTreeMap::new(), None);
         if let Some(assets) = envtest::assets() {
-            turn = Some(TURN.lock().await);
+            turn = Some(real::turn().await);
             tokio::time::resume();
-            for name in std::iter::once(HUB).chain(members.first().map(|member| member.name.as_str())) {
-                let (server, client) = real_server(&assets).await?;
-                real.push(server);
+            let first = members
+                .iter()
+                .take(REAL_MEMBERS)
+                .map(|member| member.name.as_str());
+            for name in std::iter::once(HUB).chain(first) {
+                let (server, client) = RealServer::start(&assets).await?;
+                servers.push(server);
                 standing.insert(name.to_owned(), Standing(client));
             }
         }
@@ -133,7 +121,7 @@ impl World {
         let world = World {
             fleet,
             hub,
-            real,
+            real: servers,
             _turn: turn,
         };
         for name in world.fleet.members() {
@@ -310,12 +298,12 @@ impl World {
     }
 
     /// Ends a namespace of the hub that was deleted. A real API server without a controller manager waits for somebody
-    /// who empties the namespace: this plays that part. An embedded one does it by itself.
+    /// who empties the namespace: this plays that part. An embedded one, and one with a controller manager, do it by themselves.
     ///
     /// # Errors
     /// The hub's API server refuses it, or the deadline passed.
     pub async fn end_namespace(&self, name: &str) -> Result<()> {
-        if !self.is_real() {
+        if self.real.iter().all(RealServer::has_controllers) {
             return Ok(());
         }
         let bundles: Api<Bundle> = Api::namespaced(self.hub.clone(), name);

@@ -25,8 +25,13 @@ use tokio_util::sync::CancellationToken;
 
 const CSRS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const AGENT: &str = "roundhouse.dev/agent";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
+const OTHER: &str = "example.com/other";
+/// The agent of `c1`, who invites it, and the one name of its requests.
+const C1: &str = "roundhouse:agent:c1:1";
+const INVITED: &str = "system:serviceaccount:cluster-c1:roundhouse-join";
+const OF_C1: &str = "roundhouse-agent-c1";
+const AGENTS: &str = "roundhouse:agents";
 
 #[derive(Default)]
 struct Events(Mutex<Vec<Value>>);
@@ -109,6 +114,17 @@ impl Cluster {
         );
     }
 
+    /// A new key and its request by the agent of `c1`, approved: the key and the object.
+    async fn issued_to_c1(&self) -> (KeyPair, String, Value) {
+        let (key, request) = asked(C1, AGENTS, |_| ());
+        let (code, object) = self.agent("c1").post(CSRS, csr(OF_C1, CLIENT, &request)).await;
+        assert_eq!((code, &object["status"]), (201, &json!({})), "{object}");
+        let (code, object) = self.decide(&self.admin, OF_C1, "Approved").await;
+        assert_eq!(code, 200, "{object}");
+        assert!(object["status"]["certificate"].is_string(), "{object}");
+        (key, request, object)
+    }
+
     async fn decide(&self, who: &Raw, name: &str, ty: &str) -> (u16, Value) {
         let path = format!("{CSRS}/{name}/approval");
         let (_, mut object) = self.admin.get(&path).await;
@@ -151,7 +167,7 @@ async fn a_user_asks_an_approver_approves_and_the_certificate_is_signed() {
     assert_eq!(object["status"], json!({}), "nothing is approved at the start");
     // The request cannot change.
     let mut changed = object.clone();
-    changed["spec"]["signerName"] = json!(AGENT);
+    changed["spec"]["signerName"] = json!(OTHER);
     changed["spec"]["username"] = json!("root");
     changed["metadata"]["labels"] = json!({"a": "b"});
     let (code, kept) = jane.put(&format!("{CSRS}/joe"), changed).await;
@@ -189,7 +205,7 @@ async fn who_may_approve_for_one_signer_may_not_for_another() {
     let cluster = cluster();
     let approve = json!([
         {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/*", "certificatesigningrequests/approval", "certificatesigningrequests/status"], "verbs": ["update", "patch"]},
-        {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [AGENT], "verbs": ["approve"]}]);
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "resourceNames": [OTHER], "verbs": ["approve"]}]);
     cluster.give("eve", "approver", approve).await;
     let eve = cluster.user("eve");
     let (_, request) = asked("joe", "", |_| ());
@@ -302,140 +318,79 @@ async fn what_is_no_request_is_told_field_by_field() {
         )
     );
     assert_eq!(failed["status"]["certificate"], Value::Null);
-    for (user, group, why) in [
-        (
-            "joe",
-            "system:masters",
-            "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed",
-        ),
-        (
-            "roundhouse:agent:c1",
-            "",
-            "certificates of agents are signed by \"roundhouse.dev/agent\" only",
-        ),
-        (
-            "joe",
-            "roundhouse:agents",
-            "certificates of agents are signed by \"roundhouse.dev/agent\" only",
-        ),
-    ] {
-        let (_, request) = asked(user, group, |_| ());
-        let (code, status) = cluster.admin.post(CSRS, csr("y", CLIENT, &request)).await;
-        assert_eq!(code, 403);
-        assert!(status["message"].as_str().unwrap().ends_with(why), "{status}");
-    }
+    let (_, request) = asked("joe", "system:masters", |_| ());
+    let (code, status) = cluster.admin.post(CSRS, csr("y", CLIENT, &request)).await;
+    let why = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    assert_eq!(code, 403);
+    assert!(status["message"].as_str().unwrap().ends_with(why), "{status}");
 }
 
 #[tokio::test]
-async fn an_agent_renews_its_own_certificate_and_no_other() {
+async fn who_asks_for_the_agent_of_a_cluster_asks_under_its_name_and_waits() {
     let cluster = cluster();
-    let c1 = cluster.agent("c1");
-    let own = || asked("roundhouse:agent:c1", "roundhouse:agents", |_| ()).1;
-    let request = own();
-    let (code, object) = c1.post(CSRS, csr("own", AGENT, &request)).await;
-    assert_eq!(code, 201, "{object}");
-    assert_eq!(object["status"]["conditions"][0]["reason"], "AutoApproved");
-    assert!(object["status"]["certificate"].is_string(), "{object}");
-    assert_eq!(cluster.audited(201, "roundhouse:agent:c1"), 1);
-    // A replay, by itself and by others.
-    let mut refused = 0;
-    for (who, name) in [
-        (&c1, "again"),
-        (&cluster.agent("c10"), "stolen"),
-        (&cluster.admin, "admin"),
-    ] {
-        let (code, status) = who.post(CSRS, csr(name, AGENT, &request)).await;
-        assert_eq!(code, 403, "{name} {status}");
-        refused += 1;
-    }
-    assert_eq!(refused, 3);
-    assert_eq!(cluster.audited(403, "roundhouse:agent:c1"), 1);
-    assert_eq!(cluster.audited(403, "roundhouse:agent:c10"), 1);
-    // Names that are not its own.
-    for (user, group) in [
-        ("roundhouse:agent:c10", "roundhouse:agents"),
-        ("roundhouse:agent:c", "roundhouse:agents"),
-        ("roundhouse:agent:C1", "roundhouse:agents"),
-        ("roundhouse:agent:c1-x", "roundhouse:agents"),
-        ("roundhouse:agent:c1 ", "roundhouse:agents"),
-        ("roundhouse:agent:", "roundhouse:agents"),
-        ("roundhouse:admin", "system:masters"),
-        ("roundhouse:agent:c1", "system:masters"),
-        ("roundhouse:agent:c1", ""),
-    ] {
-        let (_, request) = asked(user, group, |_| ());
-        for signer in [AGENT, CLIENT, "example.com/other"] {
-            let (code, status) = c1.post(CSRS, csr("x", signer, &request)).await;
-            assert_eq!(code, 403, "{user} {group} {signer} {status}");
+    cluster.admin.bind_agents().await;
+    let ask = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]}]);
+    cluster.give(INVITED, "invited", ask).await;
+    let invited = Raw::as_somebody(
+        &cluster.server,
+        Some(Identity::new(INVITED, ["system:serviceaccounts"])),
+    );
+    for (who, user) in [(&cluster.agent("c1"), C1), (&invited, INVITED)] {
+        let (_, request) = asked(C1, AGENTS, |_| ());
+        let mut refused = 0;
+        for name in [
+            "roundhouse-agent-c10",
+            "roundhouse-agent-c",
+            "roundhouse-agent-c1-x",
+            "c1",
+            "x",
+        ] {
+            for signer in [CLIENT, OTHER] {
+                let (code, status) = who.post(CSRS, csr(name, signer, &request)).await;
+                assert_eq!(code, 403, "{user} {name} {status}");
+                assert!(status["message"].as_str().unwrap().contains(name), "{status}");
+                refused += 1;
+            }
         }
-    }
-    // More than a name.
-    let (_, more) = asked("roundhouse:agent:c1", "roundhouse:agents", |params| {
-        params.subject_alt_names = vec![rcgen::SanType::DnsName("hub".try_into().unwrap())];
-    });
-    assert_eq!(c1.post(CSRS, csr("x", AGENT, &more)).await.0, 403);
-    let (_, more) = asked("roundhouse:agent:c1", "roundhouse:agents", |params| {
-        params.distinguished_name.push(DnType::CountryName, "NL");
-    });
-    assert_eq!(c1.post(CSRS, csr("x", AGENT, &more)).await.0, 403);
-    // It decides nothing.
-    assert_eq!(c1.put(&format!("{CSRS}/own/approval"), object).await.0, 403);
-    // An administrator asks for any agent; it waits for approval.
-    let (_, request) = asked("roundhouse:agent:c10", "roundhouse:agents", |_| ());
-    let (code, object) = cluster.admin.post(CSRS, csr("c10", AGENT, &request)).await;
-    assert_eq!((code, &object["status"]), (201, &json!({})));
-    let (code, object) = cluster.decide(&cluster.admin, "c10", "Approved").await;
-    assert!(
-        code == 200 && object["status"]["certificate"].is_string(),
-        "{object}"
-    );
-}
-
-#[tokio::test]
-async fn an_agent_sees_the_requests_it_made_and_no_others() {
-    let cluster = cluster();
-    let (c1, c10) = (cluster.agent("c1"), cluster.agent("c10"));
-    let watch = format!("{CSRS}?watch=true&resourceVersion=0");
-    let mut watched = c1.send(Method::GET, &watch, "", "").await.into_body();
-    // Also one for this very agent that somebody else made.
-    for (who, name, agent) in [
-        (&c10, "b", "c10"),
-        (&cluster.admin, "c", "c1"),
-        (&c1, "own", "c1"),
-    ] {
-        let (_, request) = asked(&format!("roundhouse:agent:{agent}"), "roundhouse:agents", |_| ());
-        let (code, object) = who.post(CSRS, csr(name, AGENT, &request)).await;
-        assert_eq!(code, 201, "{object}");
-    }
-    let names = |list: &Value| -> Vec<String> {
-        let items = list["items"].as_array().unwrap().iter();
-        items
-            .map(|item| item["metadata"]["name"].as_str().unwrap().to_owned())
-            .collect()
-    };
-    assert_eq!(names(&cluster.admin.get(CSRS).await.1), ["b", "c", "own"]);
-    assert_eq!(names(&c1.get(CSRS).await.1), ["own"]);
-    assert_eq!(names(&c1.get(&format!("{CSRS}?limit=1")).await.1), ["own"]);
-    assert_eq!(names(&c10.get(CSRS).await.1), ["b"]);
-    let named = format!("{CSRS}?fieldSelector=metadata.name%3Db");
-    assert_eq!(names(&c1.get(&named).await.1), Vec::<String>::new());
-    let line = Raw::line(&mut watched).await.unwrap();
-    assert_eq!(
-        (&line["type"], &line["object"]["metadata"]["name"]),
-        (&json!("ADDED"), &json!("own"))
-    );
-    let (code, own) = c1.get(&format!("{CSRS}/own")).await;
-    assert_eq!((code, own["status"]["certificate"].is_string()), (200, true));
-    for other in ["b", "c", "absent"] {
-        let (code, status) = c1.get(&format!("{CSRS}/{other}")).await;
-        assert_eq!(code, 403, "{status}");
-        let message = status["message"].as_str().unwrap();
-        let begins = format!(
-            "certificatesigningrequests.certificates.k8s.io {other:?} is forbidden: User \"roundhouse:agent:c1\" cannot get resource"
-        );
-        assert!(message.starts_with(&begins), "{message}");
-        assert_eq!(c1.get(&format!("{CSRS}/{other}/approval")).await.0, 403);
-        assert_eq!(c1.delete(&format!("{CSRS}/{other}"), json!({})).await.0, 403);
+        let mut generated = csr("", CLIENT, &request);
+        generated["metadata"] = json!({"generateName": OF_C1});
+        assert_eq!(who.post(CSRS, generated).await.0, 403, "{user}");
+        let (_, master) = asked(C1, "system:masters", |_| ());
+        assert_eq!(who.post(CSRS, csr(OF_C1, CLIENT, &master)).await.0, 403, "{user}");
+        assert_eq!(cluster.audited(403, user), refused + 2);
+        let mut whale = csr(OF_C1, CLIENT, &request);
+        whale["metadata"]["annotations"] = json!({"a": "v".repeat(32 << 10)});
+        assert_eq!(who.post(CSRS, whale).await.0, 413, "{user}");
+        // Whatever the subject says: who becomes an agent is not the server's to tell.
+        for (subject, group) in [
+            (C1, AGENTS),
+            ("roundhouse:agent:c1:2", AGENTS),
+            ("roundhouse:agent:c10:1", AGENTS),
+            (C1, ""),
+            ("joe", "people"),
+        ] {
+            let (_, request) = asked(subject, group, |_| ());
+            let (code, object) = who.post(CSRS, csr(OF_C1, CLIENT, &request)).await;
+            assert_eq!(
+                (code, &object["status"]),
+                (201, &json!({})),
+                "{user} {subject} {object}"
+            );
+            assert_eq!(object["spec"]["username"], user);
+            assert_eq!(
+                cluster.decide(who, OF_C1, "Approved").await.0,
+                403,
+                "it decides nothing"
+            );
+            let one = format!("{CSRS}/{OF_C1}");
+            let read = if user == C1 { 200 } else { 403 };
+            assert_eq!(who.get(&one).await.0, read);
+            assert_eq!(who.get(CSRS).await.0, 403);
+            assert_eq!(who.delete(&one, json!({})).await.0, read);
+            if user != C1 {
+                assert_eq!(cluster.admin.delete(&one, json!({})).await.0, 200);
+            }
+        }
     }
 }
 
@@ -470,61 +425,51 @@ async fn a_key_is_of_one_identity_also_after_a_restart() {
             events,
         }
     };
-    let (c1, agents) = ("roundhouse:agent:c1", "roundhouse:agents");
-    let (key, text) = asked(c1, agents, |_| ());
     let (jane, jane_text) = asked("jane", "people", |_| ());
-    {
+    let (key, text) = {
         let cluster = start();
-        // What is not stored leaves no trace.
+        cluster.admin.bind_agents().await;
         let (code, _) = cluster.admin.post(CSRS, csr("taken", CLIENT, &jane_text)).await;
         assert_eq!(code, 201);
-        assert_eq!(
-            cluster.agent("c1").post(CSRS, csr("taken", AGENT, &text)).await.0,
-            409
-        );
-        let (code, object) = cluster.agent("c1").post(CSRS, csr("own", AGENT, &text)).await;
-        assert_eq!(code, 201);
-        assert!(object["status"]["certificate"].is_string(), "{object}");
+        let (key, text, _) = cluster.issued_to_c1().await;
         let (code, object) = cluster.decide(&cluster.admin, "taken", "Approved").await;
         assert!(
             code == 200 && object["status"]["certificate"].is_string(),
             "{object}"
         );
         // Nothing is left of them but the keys.
-        for name in ["own", "taken"] {
+        for name in [OF_C1, "taken"] {
             assert_eq!(
                 cluster.admin.delete(&format!("{CSRS}/{name}"), json!({})).await.0,
                 200
             );
         }
-    }
+        (key, text)
+    };
     let cluster = start();
     let used =
         "a certificate was issued for the key of this request before; make a new key, and a request with it";
     let agent = cluster.agent("c1");
-    // The same text, and the same key in another one: for itself, for another cluster, for a user.
-    let anew = asked_again(&key, c1, agents);
+    // The same text, and the same key in another one: for itself, for its next serial, for another cluster, for a user.
+    let anew = asked_again(&key, C1, AGENTS);
     assert_ne!(anew, text);
-    for (who, signer, request) in [
-        (&agent, AGENT, text.clone()),
-        (&agent, AGENT, anew),
-        (&cluster.admin, AGENT, text),
-        (
-            &cluster.admin,
-            AGENT,
-            asked_again(&key, "roundhouse:agent:c2", agents),
-        ),
-        (&cluster.admin, CLIENT, asked_again(&key, "eve", "people")),
-        (&cluster.admin, CLIENT, asked_again(&jane, "eve", "people")),
-        (&cluster.admin, CLIENT, asked_again(&jane, "jane", "more")),
-        (&cluster.admin, AGENT, asked_again(&jane, c1, agents)),
+    for (who, request) in [
+        (&agent, text.clone()),
+        (&agent, anew),
+        (&cluster.admin, text),
+        (&cluster.admin, asked_again(&key, "roundhouse:agent:c1:2", AGENTS)),
+        (&cluster.admin, asked_again(&key, "roundhouse:agent:c2:1", AGENTS)),
+        (&cluster.admin, asked_again(&key, "eve", "people")),
+        (&cluster.admin, asked_again(&jane, "eve", "people")),
+        (&cluster.admin, asked_again(&jane, "jane", "more")),
+        (&cluster.admin, asked_again(&jane, C1, AGENTS)),
     ] {
-        let (code, status) = who.post(CSRS, csr("again", signer, &request)).await;
+        let (code, status) = who.post(CSRS, csr(OF_C1, CLIENT, &request)).await;
         assert_eq!(code, 403, "{status}");
         assert!(status["message"].as_str().unwrap().ends_with(used), "{status}");
     }
-    let refused = cluster.audited(403, c1) + cluster.audited(403, "roundhouse:admin");
-    assert_eq!(refused, 8, "and it is audited");
+    let refused = cluster.audited(403, C1) + cluster.audited(403, "roundhouse:admin");
+    assert_eq!(refused, 9, "and it is audited");
     // Somebody else who asks for jane's key is refused, whoever asked first gets it again, as in Kubernetes.
     let ask = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["create"]}]);
     cluster.give("joe", "asker", ask).await;
@@ -537,8 +482,7 @@ async fn a_key_is_of_one_identity_also_after_a_restart() {
     let (_, object) = cluster.decide(&cluster.admin, "j", "Approved").await;
     assert!(object["status"]["certificate"].is_string(), "{object}");
     // A new key is a renewal.
-    let (_, request) = asked(c1, agents, |_| ());
-    assert_eq!(agent.post(CSRS, csr("own", AGENT, &request)).await.0, 201);
+    cluster.issued_to_c1().await;
 }
 
 #[tokio::test]
@@ -564,37 +508,19 @@ async fn of_two_requests_with_one_key_one_is_signed() {
 }
 
 #[tokio::test]
-async fn an_agent_has_few_requests_at_a_time() {
-    let cluster = cluster();
-    let c1 = cluster.agent("c1");
-    let ask = async |name: &str| {
-        let (_, request) = asked("roundhouse:agent:c1", "roundhouse:agents", |_| ());
-        c1.post(CSRS, csr(name, AGENT, &request)).await
-    };
-    for i in 0..16 {
-        assert_eq!(ask(&format!("r{i}")).await.0, 201);
-    }
-    let (code, status) = ask("more").await;
-    assert_eq!(
-        (code, &status["reason"]),
-        (429, &json!("TooManyRequests")),
-        "{status}"
-    );
-    let (_, request) = asked("roundhouse:agent:c2", "roundhouse:agents", |_| ());
-    let c2 = cluster.agent("c2");
-    assert_eq!(c2.post(CSRS, csr("c2", AGENT, &request)).await.0, 201);
-}
-
-#[tokio::test]
 async fn a_dry_run_gives_no_certificate() {
     let cluster = cluster();
-    let (_, request) = asked("roundhouse:agent:c1", "roundhouse:agents", |_| ());
-    let (code, object) = cluster
-        .agent("c1")
-        .post(&format!("{CSRS}?dryRun=All"), csr("own", AGENT, &request))
-        .await;
-    assert_eq!((code, &object["status"]), (201, &json!({})));
-    assert_eq!(cluster.admin.get(&format!("{CSRS}/own")).await.0, 404);
+    let (_, request) = asked("joe", "people", |_| ());
+    assert_eq!(
+        cluster.admin.post(CSRS, csr("joe", CLIENT, &request)).await.0,
+        201
+    );
+    let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True"}]}});
+    let path = format!("{CSRS}/joe/approval?dryRun=All");
+    let (code, object) = cluster.admin.merge(&path, approved).await;
+    assert_eq!((code, &object["status"]["certificate"]), (200, &Value::Null));
+    let (_, kept) = cluster.admin.get(&format!("{CSRS}/joe")).await;
+    assert_eq!(kept["status"], json!({}));
 }
 
 #[tokio::test]
@@ -619,8 +545,8 @@ async fn a_signed_certificate_opens_the_door_until_it_is_revoked() {
         201
     );
 
-    let (key, request) = asked("roundhouse:agent:c1", "roundhouse:agents", |_| ());
-    let (_, object) = cluster.agent("c1").post(CSRS, csr("own", AGENT, &request)).await;
+    cluster.admin.bind_agents().await;
+    let (key, _, object) = cluster.issued_to_c1().await;
     let pem = STANDARD
         .decode(object["status"]["certificate"].as_str().unwrap())
         .unwrap();
@@ -668,11 +594,14 @@ async fn a_signed_certificate_opens_the_door_until_it_is_revoked() {
 
     let list = |entry: &str| json!({"metadata": {"name": "roundhouse-revoked"}, "data": {"c1": entry}});
     let maps = "/api/v1/namespaces/kube-system/configmaps";
-    let (answer, status) = cluster.admin.post(maps, list("user roundhouse:agent:c1")).await;
+    let (answer, status) = cluster.admin.post(maps, list("user roundhouse:agent:c1:1")).await;
     assert_eq!(answer, 422, "{status}");
     let (answer, _) = cluster
         .admin
-        .post(maps, list("user roundhouse:agent:c1 before 2999-01-01T00:00:00Z"))
+        .post(
+            maps,
+            list("user roundhouse:agent:c1:1 before 2999-01-01T00:00:00Z"),
+        )
         .await;
     assert_eq!(answer, 201);
     assert_eq!(
@@ -680,11 +609,7 @@ async fn a_signed_certificate_opens_the_door_until_it_is_revoked() {
         401,
         "the connection that is open is refused too"
     );
-    assert_eq!(
-        cluster.audited(401, "roundhouse:agent:c1"),
-        0,
-        "it is nobody any longer"
-    );
+    assert_eq!(cluster.audited(401, C1), 0, "it is nobody any longer");
     let unknown = |e: &Value| e["responseStatus"]["code"] == 401 && e["requestURI"] == leases;
     assert!(cluster.events.0.lock().iter().any(unknown), "and it is audited");
     let path = format!("{maps}/roundhouse-revoked");
@@ -693,12 +618,12 @@ async fn a_signed_certificate_opens_the_door_until_it_is_revoked() {
         .unwrap();
     for (entry, want) in [
         (
-            "user roundhouse:agent:c10 before 2999-01-01T00:00:00Z".to_owned(),
+            "user roundhouse:agent:c10:1 before 2999-01-01T00:00:00Z".to_owned(),
             200,
         ),
         (format!("serial {serial}"), 401),
         (
-            "user roundhouse:agent:c1 before 2001-01-01T00:00:00Z".to_owned(),
+            "user roundhouse:agent:c1:1 before 2001-01-01T00:00:00Z".to_owned(),
             200,
         ),
     ] {

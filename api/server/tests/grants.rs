@@ -214,6 +214,7 @@ async fn a_certificate_that_ends_or_is_revoked_ends_its_watches_and_no_others() 
     let authority = Authority::generate(now).unwrap();
     let server = Server::builder().rbac().clock(hands.clock()).build();
     let admin = Raw::new(&server);
+    admin.bind_agents().await;
     for name in ["cluster-c1", "cluster-c2", "cluster-c3"] {
         assert_eq!(
             admin
@@ -276,7 +277,7 @@ async fn a_certificate_that_ends_or_is_revoked_ends_its_watches_and_no_others() 
         assert_eq!(line(body).await.unwrap()["object"]["spec"]["holderIdentity"], "b");
     }
     let entry = json!({"metadata": {"name": "roundhouse-revoked"},
-        "data": {"c1": "user roundhouse:agent:c1 before 2999-01-01T00:00:00Z"}});
+        "data": {"c1": "user roundhouse:agent:c1:1 before 2999-01-01T00:00:00Z"}});
     assert_eq!(
         admin
             .post("/api/v1/namespaces/kube-system/configmaps", entry)

@@ -54,7 +54,7 @@ async fn who_may_not_impersonate_is_told() {
     assert_eq!(code, 403);
     assert_eq!(
         status["message"],
-        "serviceaccounts \"web\" is forbidden: User \"roundhouse:agent:east\" cannot impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"team\""
+        "serviceaccounts \"web\" is forbidden: User \"roundhouse:agent:east:1\" cannot impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"team\""
     );
     let (code, status) = agent
         .get_with("/apis", &[("Impersonate-User", "roundhouse:admin")])
@@ -62,6 +62,6 @@ async fn who_may_not_impersonate_is_told() {
     assert_eq!(code, 403);
     assert_eq!(
         status["message"],
-        "users \"roundhouse:admin\" is forbidden: User \"roundhouse:agent:east\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+        "users \"roundhouse:admin\" is forbidden: User \"roundhouse:agent:east:1\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
     );
 }

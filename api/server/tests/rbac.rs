@@ -492,7 +492,7 @@ async fn no_binding_widens_an_agent() {
     )
     .await;
     for (i, subject) in [
-        "User/roundhouse:agent:east",
+        "User/roundhouse:agent:east:1",
         "Group/roundhouse:agents",
         "Group/system:authenticated",
     ]
@@ -532,7 +532,7 @@ async fn no_binding_widens_an_agent() {
         .get_with(
             "/api/v1/secrets",
             &[
-                ("Impersonate-User", "roundhouse:agent:east"),
+                ("Impersonate-User", "roundhouse:agent:east:1"),
                 ("Impersonate-Group", "system:masters"),
             ],
         )

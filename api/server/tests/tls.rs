@@ -478,7 +478,7 @@ async fn a_user_has_so_many_connections_and_none_once_it_is_revoked() {
     let maps: Api<ConfigMap> =
         Api::namespaced(Client::new(running.server.service(), "default"), "kube-system");
     let entry = serde_json::json!({"metadata": {"name": "roundhouse-revoked"},
-        "data": {"c1": "user roundhouse:agent:c1 before 2999-01-01T00:00:00Z"}});
+        "data": {"c1": "user roundhouse:agent:c1:1 before 2999-01-01T00:00:00Z"}});
     let entry = serde_json::from_value(entry).unwrap();
     maps.create(&Default::default(), &entry).await.unwrap();
     // They ask for nothing.

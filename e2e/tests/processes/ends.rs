@@ -5,6 +5,7 @@ use anyhow::Result;
 use roundhouse_e2e::{
     binaries::binaries,
     process::{Ended, Process, Signal, client},
+    skipped::{Need, skipped},
 };
 use std::{net::TcpListener, time::Duration};
 
@@ -26,14 +27,17 @@ async fn end(what: &str, process: Process, signal: Signal) -> Result<()> {
 
 #[tokio::test]
 async fn each_of_them_drains_when_told_to_end() -> Result<()> {
+    if skipped("each_of_them_drains_when_told_to_end", Need::Embedded)? {
+        return Ok(());
+    }
     let mut yard = Yard::start().await?;
     yard.deliver_seed().await?;
     // One agent while its hub is there; the hub while an agent watches it; the other agent when its hub has gone.
     end("an agent", yard.agents.remove(0), Signal::Terminate).await?;
     end("the hub", yard.hub, Signal::Terminate).await?;
     end("an agent without a hub", yard.agents.remove(0), Signal::Terminate).await?;
-    end("a member", yard.members.remove(0), Signal::Terminate).await?;
-    end("a member", yard.members.remove(0), Signal::Interrupt).await?;
+    end("a member", yard.members.remove(0).process()?, Signal::Terminate).await?;
+    end("a member", yard.members.remove(0).process()?, Signal::Interrupt).await?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The processes, and the kubeconfigs that they wrote.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
@@ -13,14 +13,17 @@ use roundhouse_api::{
     cluster::{AVAILABLE, Cluster},
     condition,
 };
+use roundhouse_apiserver::{envtest, write_private};
 use roundhouse_e2e::{
     binaries::binaries,
-    process::{Ended, Process, client, soon},
+    process::{Ended, Process, Signal, client, soon},
+    real::{self, RealServer},
     world::{SEED, object},
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use tokio::sync::MutexGuard;
 
 pub(crate) const MEMBERS: [(&str, &str); 2] = [("east-1", "east"), ("west-1", "west")];
 /// Where the image of the seed's application is.
@@ -28,13 +31,49 @@ const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/
 /// Where its replicas are.
 const REPLICAS: &str = "/spec/components/0/properties/objects/0/spec/replicas";
 
+/// A hub, its members and their agents. The servers of hub and members are embedded ones, or real ones where
+/// `KUBEBUILDER_ASSETS` names them; kubeconfigs are in the same places.
 pub(crate) struct Yard {
     pub(crate) home: TempDir,
     pub(crate) hub: Process,
     /// API servers and agents, in the order of the members.
-    pub(crate) members: Vec<Process>,
+    pub(crate) members: Vec<Member>,
     pub(crate) agents: Vec<Process>,
     pub(crate) client: Client,
+    /// The API server of a hub that has none of its own.
+    server: Option<RealServer>,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+/// The API server of a member.
+pub(crate) enum Member {
+    Embedded(Process),
+    Real(RealServer),
+}
+
+impl Member {
+    pub(crate) async fn signal(&self, signal: Signal) -> Result<()> {
+        match self {
+            Member::Embedded(process) => process.signal(signal).await,
+            Member::Real(server) => server.signal(signal).await,
+        }
+    }
+
+    /// Sends a signal and waits until it has ended.
+    pub(crate) async fn end(self, signal: Signal) -> Result<()> {
+        match self {
+            Member::Embedded(process) => process.end(signal).await.map(drop),
+            Member::Real(server) => server.end(signal).await,
+        }
+    }
+
+    /// The process of an embedded one.
+    pub(crate) fn process(self) -> Result<Process> {
+        match self {
+            Member::Embedded(process) => Ok(process),
+            Member::Real(_) => bail!("the member is a real API server"),
+        }
+    }
 }
 
 /// Starts `roundhouse VERB` with a data directory in `home` on a free port, and returns with its kubeconfig.
@@ -43,6 +82,16 @@ pub(crate) async fn serve(home: &Path, name: &str, verb: &[&str]) -> Result<(Pro
     let mut process = Process::start(&binaries()?.roundhouse, verb.iter().chain(&listen), home)?;
     let printed = process.stdout_line(|line| line.contains("kubeconfig")).await?;
     Ok((process, home.join(printed)))
+}
+
+/// Writes a kubeconfig, and returns where.
+fn write(home: &Path, name: &str, kubeconfig: &str) -> Result<String> {
+    let path = home.join(name);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    write_private(&path, kubeconfig)?;
+    Ok(path.display().to_string())
 }
 
 impl Yard {
@@ -91,15 +140,9 @@ impl Yard {
 
     async fn make(arguments: &[&str], members: &[(&str, &str)]) -> Result<Yard> {
         let home = tempfile::tempdir()?;
-        let verb = [&["serve", "--embedded"], arguments].concat();
-        let (hub, admin) = serve(home.path(), "hub", &verb).await?;
-        let client = client(&admin).await?;
-        let mut yard = Yard {
-            home,
-            hub,
-            members: Vec::new(),
-            agents: Vec::new(),
-            client,
+        let mut yard = match envtest::assets() {
+            Some(assets) => Yard::on_real_server(home, arguments, &assets).await?,
+            None => Yard::on_embedded_server(home, arguments).await?,
         };
         for (name, region) in members {
             yard.join(name, region).await?;
@@ -108,6 +151,48 @@ impl Yard {
             yard.until_available(name).await?;
         }
         Ok(yard)
+    }
+
+    async fn on_embedded_server(home: TempDir, arguments: &[&str]) -> Result<Yard> {
+        let verb = [&["serve", "--embedded"], arguments].concat();
+        let (hub, admin) = serve(home.path(), "hub", &verb).await?;
+        Ok(Yard {
+            client: client(&admin).await?,
+            home,
+            hub,
+            members: Vec::new(),
+            agents: Vec::new(),
+            server: None,
+            _turn: None,
+        })
+    }
+
+    async fn on_real_server(home: TempDir, arguments: &[&str], assets: &Path) -> Result<Yard> {
+        let turn = real::turn().await;
+        let (server, client) = RealServer::start(assets).await?;
+        let admin = write(home.path(), "hub/admin.kubeconfig", &server.kubeconfig)?;
+        let mut words = vec!["serve", "--kubeconfig", &admin];
+        words.extend(arguments);
+        // As an embedded one has it unless it is told.
+        if !arguments.contains(&"--tenancy") {
+            words.extend(["--tenancy", "open"]);
+        }
+        let hub = Process::start(&binaries()?.roundhouse, words, home.path())?;
+        soon("the hub's definitions", async || {
+            let clusters = Api::<Cluster>::all(client.clone());
+            Ok(clusters.list_metadata(&Default::default()).await.map(drop))
+        })
+        .await
+        .with_context(|| hub.stderr())?;
+        Ok(Yard {
+            home,
+            hub,
+            members: Vec::new(),
+            agents: Vec::new(),
+            client,
+            server: Some(server),
+            _turn: Some(turn),
+        })
     }
 
     /// Starts a member with its agent, which is let in at once.
@@ -122,8 +207,19 @@ impl Yard {
 
     /// Starts the API server of a member.
     pub(crate) async fn member(&mut self, name: &str) -> Result<()> {
-        let verb = ["apiserver", "--simulate-workloads"];
-        let (member, _) = serve(self.home.path(), name, &verb).await?;
+        let member = match (&self.server, envtest::assets()) {
+            (Some(_), Some(assets)) => {
+                let (mut member, client) = RealServer::start(&assets).await?;
+                member.simulate_workloads(client);
+                let admin = format!("{name}/admin.kubeconfig");
+                write(self.home.path(), &admin, &member.kubeconfig)?;
+                Member::Real(member)
+            }
+            _ => {
+                let verb = ["apiserver", "--simulate-workloads"];
+                Member::Embedded(serve(self.home.path(), name, &verb).await?.0)
+            }
+        };
         self.members.push(member);
         Ok(())
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{CertificateRequest, request_of, signer};
+use super::{CertificateRequest, signer};
 use crate::{
     auth::cluster_of_agent,
     error::ApiError,
@@ -110,20 +110,6 @@ pub(super) fn remember_key(
     }
 }
 
-/// Takes back what was remembered for a request that was not stored after all.
-pub(crate) fn forget_key(core: &Core, value: &Value) {
-    let Ok(request) = request_of(value) else { return };
-    let key = place(&request);
-    let Some(record) = core.store.get(&key) else {
-        return;
-    };
-    let issued = object::decode(&record.bytes);
-    let uid = meta(value, "uid");
-    if !uid.is_empty() && text(&issued, &["request"]) == Some(uid) {
-        remove(core, &key, &record);
-    }
-}
-
 fn remove(core: &Core, key: &Key, record: &Record) {
     let mut last = object::decode(&record.bytes);
     let gone = Change::Remove(&mut |revision| {
@@ -203,7 +189,7 @@ mod tests {
         }
         let key = KeyPair::generate().unwrap();
         let value = json!({"metadata": {"uid": "u"}, "spec": {"signerName": CLIENT_SIGNER}});
-        let request = request(&key, "a");
+        let request = request(&key, "roundhouse:agent:c1:1");
         remember_key(core, &request, &value, Duration::from_secs(600)).unwrap();
         let has = |name: String| core.store.get(&Key::new(&TABLE.into(), "", &name)).is_some();
         assert!(has("00000".to_owned()) && has(format!("{:05}", MOST - MOST / PART - 1)));
@@ -212,8 +198,6 @@ mod tests {
         // Its own request may be signed again, another one may not.
         assert_eq!(check_key(core, &request, &value), Ok(()));
         let other = json!({"metadata": {"uid": "v"}, "spec": {"signerName": CLIENT_SIGNER}});
-        assert_eq!(check_key(core, &request, &other), Err(USED));
-        forget_key(core, &other);
         assert_eq!(check_key(core, &request, &other), Err(USED));
     }
 }

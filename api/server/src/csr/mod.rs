@@ -13,11 +13,12 @@ mod sign;
 
 pub(crate) use admit::{admit, decide};
 pub(crate) use check::{check_conditions_update, check_request};
-pub(crate) use keys::forget_key;
 pub use request::CertificateRequest;
 #[cfg(test)]
 pub(crate) use request::parse;
 pub(crate) use sign::sign_if_approved;
+#[cfg(feature = "envtest")]
+pub(crate) use sign::{conclude, is_to_sign, issue};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;

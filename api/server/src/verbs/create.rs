@@ -73,8 +73,7 @@ fn try_store(
 ) -> Result<Stored, ApiError> {
     place(resource, &mut value, namespace)?;
     check_escalation(core, resource, namespace, None, &value, intent.author.as_ref())?;
-    let asks = &*resource.table == csr::TABLE;
-    if asks {
+    if &*resource.table == csr::TABLE {
         csr::admit(core, resource, &mut value, intent.author.as_ref())?;
     }
     let recorded = Recorded {
@@ -109,9 +108,6 @@ fn try_store(
         let conflict = core.name_conflict(&value);
         crd::establish(&mut value, conflict.as_deref(), &rfc3339(now));
     }
-    if asks && !intent.dry_run {
-        csr::sign_if_approved(core, &mut value)?;
-    }
     let generation = next_generation(resource, None, &value);
     set_meta(&mut value, "generation", generation.map(Value::from));
     recorded.record(None, &mut value);
@@ -125,14 +121,9 @@ fn try_store(
     }
     let put = Change::Put(&mut |revision| encode_stored(resource, &mut value, revision));
     let wrote = core.store.write(&key, Expect::Absent, put);
-    let record = wrote.map_err(|error| {
-        if asks {
-            csr::forget_key(core, &value);
-        }
-        match error {
-            WriteError::Unexpected => resource.already_exists(&name),
-            WriteError::Refused(_) => ApiError::unavailable(error.to_string()),
-        }
+    let record = wrote.map_err(|error| match error {
+        WriteError::Unexpected => resource.already_exists(&name),
+        WriteError::Refused(_) => ApiError::unavailable(error.to_string()),
     })?;
     core.counter.stored(&key);
     core.after_write(resource, &key, None, Some(&value));

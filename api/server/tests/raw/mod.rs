@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use roundhouse_apiserver::{ApiBody, ApiService, Identity, Server};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 pub const MERGE: &str = "application/merge-patch+json";
@@ -101,6 +101,16 @@ impl Raw {
     pub async fn delete(&self, path: &str, options: Value) -> (u16, Value) {
         self.ask(Method::DELETE, path, "application/json", options.to_string())
             .await
+    }
+
+    /// Gives agents whatever they may have at most.
+    pub async fn bind_agents(&self) {
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        let binding = json!({"metadata": {"name": "agents"},
+            "subjects": [{"kind": "Group", "name": "roundhouse:agents"}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}});
+        let (code, answer) = self.post(path, binding).await;
+        assert_eq!(code, 201, "{answer}");
     }
 
     /// The next line of a watch.

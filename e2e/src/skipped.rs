@@ -1,0 +1,94 @@
+//! Tests that the servers here have not what they need for: they are counted, and told once at the end.
+//!
+//! A test cannot print at the end of its binary, and libtest shows what a passing test prints to nobody. A shell that ends
+//! with this process does: its standard input, by which it learns of the tests, is closed then.
+
+use parking_lot::Mutex;
+use std::{
+    io::Write,
+    process::{Child, Command, Stdio},
+};
+
+/// What a test may need that is not always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The garbage collector, the namespace controller and others, of `kube-controller-manager` or of an embedded server.
+    Controllers,
+    /// The embedded API server itself: its data directory, or its end.
+    Embedded,
+}
+
+impl Need {
+    fn text(self) -> &'static str {
+        match self {
+            Need::Controllers => "needs kube-controller-manager in KUBEBUILDER_ASSETS",
+            Need::Embedded => "is about the embedded API server: without KUBEBUILDER_ASSETS",
+        }
+    }
+}
+
+/// Counts, and prints what it has counted when its input ends.
+const COUNT: &str = r#"
+n=0; all=
+while read -r line; do n=$((n + 1)); all="$all
+  $line"; done
+echo "skipped with real API servers: $n$all" >&2
+"#;
+
+static COUNTED: Mutex<Option<Child>> = Mutex::new(None);
+
+/// Whether the test of this name cannot run where it is: then it is counted.
+///
+/// # Errors
+/// No shell starts to count it.
+pub fn skipped(test: &str, need: Need) -> std::io::Result<bool> {
+    let Some(assets) = roundhouse_apiserver::envtest::assets() else {
+        return Ok(false);
+    };
+    if need == Need::Controllers && roundhouse_apiserver::envtest::has_controllers(&assets) {
+        return Ok(false);
+    }
+    let mut counted = COUNTED.lock();
+    let shell = match &mut *counted {
+        Some(shell) => shell,
+        none => none.insert(counting(Stdio::inherit())?),
+    };
+    count(shell, test, need)?;
+    Ok(true)
+}
+
+fn counting(output: Stdio) -> std::io::Result<Child> {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", COUNT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
+    shell.stderr(output).spawn()
+}
+
+fn count(shell: &mut Child, test: &str, need: Need) -> std::io::Result<()> {
+    match &mut shell.stdin {
+        Some(input) => writeln!(input, "{test}: {}", need.text()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_skipped_is_told_once_at_the_end() {
+        let mut shell = counting(Stdio::piped()).unwrap();
+        count(&mut shell, "one", Need::Controllers).unwrap();
+        count(&mut shell, "two", Need::Embedded).unwrap();
+        let ended = shell.wait_with_output().unwrap();
+        assert!(ended.status.success());
+        assert_eq!(
+            String::from_utf8(ended.stderr).unwrap(),
+            "skipped with real API servers: 2\n  \
+             one: needs kube-controller-manager in KUBEBUILDER_ASSETS\n  \
+             two: is about the embedded API server: without KUBEBUILDER_ASSETS\n"
+        );
+    }
+}
