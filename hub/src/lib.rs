@@ -11,6 +11,7 @@ pub mod dispatch;
 pub mod endpoint;
 pub mod explain;
 pub mod fleet;
+pub mod leader;
 pub mod metrics;
 pub mod placement;
 pub mod plan;

@@ -7,6 +7,7 @@ use super::{
     provision::{self, Provision},
     same_but_last_seen,
 };
+use crate::leader::Leading;
 use futures::{Stream, StreamExt, stream::BoxStream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
@@ -29,6 +30,8 @@ const CONCURRENT_PASSES: usize = 16;
 const PASS_TIMEOUT: Duration = Duration::from_secs(30);
 /// First and longest pause after a failed pass.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+/// How long nothing is waited for that is told anyway.
+const LONG: Duration = Duration::from_secs(3600);
 /// How often a cluster whose namespace is not ours, or is being deleted, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -57,11 +60,18 @@ pub async fn hub_id(client: &Client) -> Result<String, kube::Error> {
     Ok(names::hub_id(&system.uid().unwrap_or_default()))
 }
 
-/// Runs until `shutdown`. In steady state it writes nothing: heartbeats only keep verdicts from changing.
+/// Runs until `shutdown`. In steady state it writes nothing: heartbeats only keep verdicts from changing. A hub that does not
+/// lead sees everything, heartbeats included, and writes nothing.
 ///
 /// # Errors
 /// None that ends it: failures are logged and retried with back-off, per cluster.
-pub async fn run(client: Client, options: ClusterOptions, clock: SharedClock, shutdown: CancellationToken) {
+pub async fn run(
+    client: Client,
+    options: ClusterOptions,
+    leading: Leading,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+) {
     let found = shutdown.run_until_cancelled(wait_for_hub_id(&client)).await;
     let Some(hub_id) = found else {
         return;
@@ -77,20 +87,35 @@ pub async fn run(client: Client, options: ClusterOptions, clock: SharedClock, sh
         failures: BTreeMap::new(),
     };
     let mut sightings = sightings(&client);
+    let mut term = None;
     loop {
-        let pause = controller.pause();
+        let pause = term.map_or(LONG, |_| controller.pause());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
+            next = leading.turns(term) => {
+                term = next;
+                controller.look_at_all();
+            }
             sighting = sightings.next() => match sighting {
-                Some(Ok(sighting)) => controller.see(sighting),
+                Some(Ok(sighting)) => {
+                    controller.see(sighting);
+                    if controller.seen.listed() {
+                        leading.has_listed_clusters();
+                    }
+                }
                 Some(Err(error)) => tracing::debug!(%error, "a watch of the cluster controller broke off and starts over"),
                 None => return,
             },
             () = tokio::time::sleep(pause) => {
-                let passes = controller.pass_over_due();
-                if shutdown.run_until_cancelled(passes).await.is_none() {
-                    return;
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    next = leading.turns(term) => {
+                        term = next;
+                        controller.look_at_all();
+                    }
+                    () = controller.pass_over_due() => {}
                 }
             }
         }
@@ -157,6 +182,13 @@ struct Seen {
     namespaces: Mirror<Namespace>,
 }
 
+impl Seen {
+    /// Whether every list was seen whole.
+    fn listed(&self) -> bool {
+        self.clusters.listed() && self.leases.listed() && self.reports.listed() && self.namespaces.listed()
+    }
+}
+
 struct Controller {
     client: Client,
     options: ClusterOptions,
@@ -189,6 +221,13 @@ impl Controller {
         }
     }
 
+    /// Makes every cluster due: a term begins, or one was given up in the middle of passes.
+    fn look_at_all(&mut self) {
+        let now = self.clock.now();
+        let all = self.seen.clusters.iter().map(|cluster| cluster.name_any());
+        self.due.extend(all.map(|name| (name, now)));
+    }
+
     /// True if the cluster is to be looked at: its Lease changed, is gone, or lacks the hub's id.
     fn take_heartbeat(&mut self, cluster: &str, now: Timestamp) -> bool {
         let namespace = format!("cluster-{cluster}");
@@ -202,13 +241,7 @@ impl Controller {
 
     /// How long nothing is due. Nothing is due before every list was seen whole.
     fn pause(&self) -> Duration {
-        const LONG: Duration = Duration::from_secs(3600);
-        let seen = &self.seen;
-        if !(seen.clusters.listed()
-            && seen.leases.listed()
-            && seen.reports.listed()
-            && seen.namespaces.listed())
-        {
+        if !self.seen.listed() {
             return LONG;
         }
         let Some(first) = self.due.values().min() else {

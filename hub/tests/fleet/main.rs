@@ -8,6 +8,8 @@
     reason = "the helpers of tests are tests, clippy just does not see it"
 )]
 
+mod leader;
+mod line;
 mod reaction;
 mod steady;
 mod tap;
