@@ -17,6 +17,7 @@ pub mod placement;
 pub mod plan;
 pub mod render;
 pub mod restored;
+pub mod rights;
 pub mod run;
 pub mod simulate;
 pub mod tenancy;

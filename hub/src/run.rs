@@ -11,7 +11,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client, ResourceExt,
     api::PostParams,
-    runtime::{conditions::is_crd_established, wait::await_condition},
+    runtime::{
+        conditions::is_crd_established,
+        wait::{Condition, await_condition},
+    },
 };
 use roundhouse_api::{
     clock::SharedClock,
@@ -197,8 +200,12 @@ pub async fn install(client: &Client, options: &HubOptions) -> Result<(), HubErr
     let due = due(client, options).await?;
     let mut names = Vec::new();
     for (definition, existing) in due {
-        names.push(definition.name_any());
-        write(&api, definition, existing).await?;
+        let name = definition.name_any();
+        let served = is_crd_established().matches_object(existing.as_ref());
+        // What is there as it should be is waited for by nobody.
+        if write(&api, definition, existing).await? || !served {
+            names.push(name);
+        }
     }
     for name in names {
         let established = await_condition(api.clone(), &name, is_crd_established());
@@ -245,11 +252,12 @@ async fn due(client: &Client, options: &HubOptions) -> Result<Due, HubError> {
     }
 }
 
+/// Writes a definition if it is not there as it should be; tells whether it was written.
 async fn write(
     api: &Api<CustomResourceDefinition>,
     mut definition: CustomResourceDefinition,
     existing: Option<CustomResourceDefinition>,
-) -> Result<(), HubError> {
+) -> Result<bool, HubError> {
     let name = definition.name_any();
     let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
     definition
@@ -268,7 +276,7 @@ async fn write(
             if has(existing.labels(), definition.labels())
                 && has(existing.annotations(), definition.annotations())
             {
-                return Ok(());
+                return Ok(false);
             }
             definition
                 .metadata
@@ -281,7 +289,7 @@ async fn write(
             api.replace(&name, &post, &definition).await.map(drop)
         }
     };
-    answer.map_err(|source| failed(&name, source))
+    answer.map(|()| true).map_err(|source| failed(&name, source))
 }
 
 fn failed(name: &str, source: kube::Error) -> HubError {

@@ -8,6 +8,7 @@ mod diff;
 mod ends;
 mod fleet;
 mod identity;
+mod leader;
 mod memory;
 mod metrics;
 mod moves;

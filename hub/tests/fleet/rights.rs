@@ -1,0 +1,180 @@
+//! The table of the hub's rights against what hubs ask for: everything that is asked for is in it, and everything in it is
+//! asked for.
+
+use crate::{apply, line::{Lines, Sent}, options, until_all_run};
+use http::Method;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use roundhouse_api::{application::Application, names::HUB_LEASE, rights::{Right, Scope}};
+use roundhouse_apiserver::Server;
+use roundhouse_hub::{
+    leader::{Election, NAMESPACE, Standing, Timing},
+    rights::ON_HUB,
+    run,
+    simulate::{Fleet, FleetOptions, HUB},
+    tenancy::Tenancy,
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::time::sleep;
+
+/// What this test does not bring about: the right, and where it is used.
+const ELSEWHERE: [(&str, &str, &str, &str); 4] = [
+    ("", "secrets", "create", "a component that contains Secrets: delivery/history.rs"),
+    ("", "secrets", "get", "the same, and the addresses of steps that send requests: action/tests.rs"),
+    ("core.oam.dev", "applications", "get", "the story that a notification tells: action/source.rs"),
+    ("discovery.k8s.io", "endpointslices", "list", "steps that send requests: action/egress/servers.rs"),
+];
+
+/// A request as rights know it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Asked {
+    verb: &'static str,
+    group: String,
+    /// With its subresource.
+    resource: String,
+    namespace: String,
+    /// Also of a list that is confined to one name, as the API server has it.
+    name: String,
+}
+
+fn asked(sent: &Sent) -> Option<Asked> {
+    let mut words = sent.path.split('/').filter(|word| !word.is_empty());
+    let group = match words.next()? {
+        "api" => String::new(),
+        "apis" => words.next()?.to_owned(),
+        _ => return None,
+    };
+    words.next()?;
+    let mut rest: Vec<&str> = words.collect();
+    let mut namespace = String::new();
+    if rest.first() == Some(&"namespaces") && rest.len() > 2 && rest[2] != "status" {
+        namespace = rest[1].to_owned();
+        rest.drain(..2);
+    }
+    let (resource, name) = (*rest.first()?, rest.get(1).copied().unwrap_or_default());
+    let resource = match rest.get(2) {
+        Some(sub) => format!("{resource}/{sub}"),
+        None => resource.to_owned(),
+    };
+    let watches = sent.query.contains("watch=");
+    let verb = match sent.method {
+        Method::GET if watches => "watch",
+        Method::GET if name.is_empty() => "list",
+        Method::GET => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => return None,
+    };
+    let field = "fieldSelector=metadata.name%3D";
+    let confined = sent.query.split('&').find_map(|part| part.strip_prefix(field));
+    let name = if name.is_empty() { confined.unwrap_or_default() } else { name };
+    Some(Asked {
+        verb,
+        group,
+        resource,
+        namespace,
+        name: name.to_owned(),
+    })
+}
+
+fn allows(right: &Right, asked: &Asked) -> bool {
+    let here = right.scope == Scope::Cluster || (right.scope == Scope::Own && asked.namespace == NAMESPACE);
+    here && right.allows(asked.verb, &asked.group, &asked.resource, &asked.name)
+}
+
+async fn make(fleet: &Fleet, object: Value) -> Api<DynamicObject> {
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let types = object.types.clone().unwrap();
+    let (group, version) = types.api_version.split_once('/').unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+    let namespace = object.metadata.namespace.clone().unwrap();
+    let api = Api::namespaced_with(fleet.hub_client(), &namespace, &resource);
+    api.create(&PostParams::default(), &object).await.unwrap();
+    api
+}
+
+/// Installs the definitions as a hub does, for the first time and as a newer version: the harness has done it before its hubs do.
+async fn install(lines: &Lines, options: &FleetOptions) {
+    let server = Server::builder().build();
+    let client = lines.through().0(HUB, Client::new(server.service(), "default"));
+    for tenancy in [Tenancy::Open, Tenancy::Namespace] {
+        let mut options = options.hub.clone();
+        options.application.tenancy = tenancy;
+        run::install(&client, &options).await.unwrap();
+    }
+}
+
+/// A life of some applications under two hubs.
+async fn live(lines: &Lines) {
+    let mut options = options((1..=2).map(|n| (format!("c{n}"), vec![("number", n.to_string())])));
+    options.hub.election = Election {
+        timing: Some(Timing::default()),
+        ..Election::default()
+    };
+    options.hub.application.tenancy = Tenancy::Namespace;
+    options.hub.application.revision_limit = 0;
+    options.through = Some(lines.through());
+    install(lines, &options).await;
+    let mut fleet = Fleet::start(options).await.unwrap();
+    fleet.start_hub_called("b");
+    make(&fleet, json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Placement",
+        "metadata": {"name": "all", "namespace": "default"}, "spec": {"rules": [{}]}})).await;
+    let rule = |n: usize| json!({"clusterSelector": {"number": n.to_string()}, "replicas": 1});
+    let rules: Vec<Value> = (1..=2).map(rule).collect();
+    let deploy = json!({"name": "all", "type": "deploy", "properties": {"placement": rules}});
+    apply(&fleet, "web", 2, std::slice::from_ref(&deploy)).await;
+    until_all_run(&fleet, Duration::from_millis(100), Duration::from_secs(60)).await;
+    let applications: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    let patch = async |name: &str, patch: Value| {
+        let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
+        applications.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        sleep(Duration::from_secs(30)).await;
+    };
+    let image = |image: &str| json!({"op": "replace", "path": "/spec/components/0/properties/image", "value": image});
+    for version in ["nginx:2", "nginx:3"] {
+        patch("web", json!([image(version)])).await;
+    }
+    // A run that goes back, and a step that is gone.
+    let back = json!([deploy, {"name": "fail", "type": "rollback"}]);
+    patch("web", json!([image("nginx:4"), {"op": "replace", "path": "/spec/workflow/steps", "value": back}])).await;
+    let renamed = json!([{"name": "other", "type": "deploy", "properties": {"placement": rules}}]);
+    patch("web", json!([image("nginx:5"), {"op": "replace", "path": "/spec/workflow/steps", "value": renamed}])).await;
+    applications.delete("web", &DeleteParams::default()).await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    fleet.stop_hub_called(HUB).await;
+    sleep(Duration::from_secs(5)).await;
+    assert!(matches!(fleet.standing("b"), Some(Standing::Leading(_))));
+    fleet.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hub_asks_for_what_its_table_says_and_for_nothing_else() {
+    let lines = Lines::default();
+    live(&lines).await;
+    let hubs = |sent: &Sent| [HUB, "b"].contains(&sent.who.as_str());
+    let sent: Vec<Sent> = lines.sent().into_iter().filter(hubs).collect();
+    let all: BTreeSet<Asked> = sent.iter().filter_map(asked).collect();
+    let lacking: Vec<&Asked> = all.iter().filter(|asked| !ON_HUB.iter().any(|right| allows(right, asked))).collect();
+    let mut idle = Vec::new();
+    for right in ON_HUB {
+        for verb in right.verbs {
+            let used = all.iter().any(|asked| asked.verb == *verb && allows(right, asked));
+            let reason = ELSEWHERE
+                .iter()
+                .any(|(group, resource, of, _)| (*group, *resource, *of) == (right.group, right.resource, *verb));
+            if used == reason {
+                idle.push((right.group, right.resource, *verb, if used { "used, and listed as idle" } else { "not used" }));
+            }
+        }
+    }
+    assert!(lacking.is_empty() && idle.is_empty(), "not in the table: {lacking:#?}\nin the table: {idle:#?}");
+    // Nothing else than the Lease of the hubs is asked for by name in their namespace.
+    let own: BTreeSet<&str> = all.iter().filter(|a| a.namespace == NAMESPACE).map(|a| a.name.as_str()).collect();
+    assert_eq!(own, BTreeSet::from(["", HUB_LEASE]));
+}
