@@ -4,6 +4,7 @@
 //! Not in it is what steps of type `apply-object`, `read-object`, `delete-object` and `wait` over an object ask for: which kinds
 //! these are, users say, and whoever installs the hub grants them.
 
+use crate::restored;
 use roundhouse_api::{
     names::{GROUP, HUB_LEASE, OAM_GROUP},
     rights::{Right, Scope},
@@ -105,9 +106,17 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         CORE,
         "configmaps",
-        &["create", "get", "list", "watch"],
-        "what a revision was rendered to; the mark of a hub that was restored from a backup",
+        &["create", "get"],
+        "what a revision was rendered to",
     ),
+    Right {
+        scope: Scope::Cluster,
+        group: CORE,
+        resource: "configmaps",
+        names: &[restored::NAME],
+        verbs: &["get", "list", "watch"],
+        why: "the mark of a hub that was restored from a backup, in kube-system",
+    },
     everywhere(
         CORE,
         "secrets",

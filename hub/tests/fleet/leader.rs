@@ -183,7 +183,9 @@ async fn a_leader_that_was_paused_past_its_lease_changes_nothing_when_it_goes_on
     let stale: Vec<_> = lines
         .sent()
         .into_iter()
-        .filter(|sent| sent.who == HUB && sent.held && sent.writes() && !sent.is_lease())
+        // An Event that is told late is told all the same.
+        .filter(|sent| sent.who == HUB && sent.held && sent.writes())
+        .filter(|sent| !sent.is_lease() && !sent.path.contains("/events"))
         .collect();
     assert!(
         stale.iter().any(|sent| sent.path.contains("/bundles")),

@@ -1,17 +1,27 @@
 //! The table of the hub's rights against what hubs ask for: everything that is asked for is in it, and everything in it is
 //! asked for.
 
-use crate::{apply, line::{Lines, Sent}, options, until_all_run};
+use crate::{
+    apply,
+    line::{Lines, Sent},
+    options, until_all_run,
+};
 use http::Method;
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
 use kube::{
     Api, Client,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use roundhouse_api::{application::Application, names::HUB_LEASE, rights::{Right, Scope}};
+use roundhouse_api::{
+    application::Application,
+    names::{AGENT_LEASE, HUB_LEASE, annotation},
+    rights::{Right, Scope},
+};
 use roundhouse_apiserver::Server;
 use roundhouse_hub::{
     leader::{Election, NAMESPACE, Standing, Timing},
+    restored,
     rights::ON_HUB,
     run,
     simulate::{Fleet, FleetOptions, HUB},
@@ -22,11 +32,43 @@ use std::{collections::BTreeSet, time::Duration};
 use tokio::time::sleep;
 
 /// What this test does not bring about: the right, and where it is used.
-const ELSEWHERE: [(&str, &str, &str, &str); 4] = [
-    ("", "secrets", "create", "a component that contains Secrets: delivery/history.rs"),
-    ("", "secrets", "get", "the same, and the addresses of steps that send requests: action/tests.rs"),
-    ("core.oam.dev", "applications", "get", "the story that a notification tells: action/source.rs"),
-    ("discovery.k8s.io", "endpointslices", "list", "steps that send requests: action/egress/servers.rs"),
+const ELSEWHERE: [(&str, &str, &str, &str); 6] = [
+    (
+        "",
+        "secrets",
+        "create",
+        "a component that contains Secrets: application/revisions.rs",
+    ),
+    (
+        "",
+        "secrets",
+        "get",
+        "the same, and what requests of steps are made with: action/source.rs",
+    ),
+    (
+        "core.oam.dev",
+        "applications",
+        "get",
+        "the story that a notification tells: action/source.rs",
+    ),
+    (
+        "discovery.k8s.io",
+        "endpointslices",
+        "list",
+        "steps that send requests: action/egress/servers.rs",
+    ),
+    (
+        "roundhouse.dev",
+        "bundles",
+        "get",
+        "one that is in the way of another: application/bundles.rs",
+    ),
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "watch",
+        "the embedded API server serves a definition at once: run.rs",
+    ),
 ];
 
 /// A request as rights know it.
@@ -73,7 +115,11 @@ fn asked(sent: &Sent) -> Option<Asked> {
     };
     let field = "fieldSelector=metadata.name%3D";
     let confined = sent.query.split('&').find_map(|part| part.strip_prefix(field));
-    let name = if name.is_empty() { confined.unwrap_or_default() } else { name };
+    let name = if name.is_empty() {
+        confined.unwrap_or_default()
+    } else {
+        name
+    };
     Some(Asked {
         verb,
         group,
@@ -123,8 +169,12 @@ async fn live(lines: &Lines) {
     install(lines, &options).await;
     let mut fleet = Fleet::start(options).await.unwrap();
     fleet.start_hub_called("b");
-    make(&fleet, json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Placement",
-        "metadata": {"name": "all", "namespace": "default"}, "spec": {"rules": [{}]}})).await;
+    make(
+        &fleet,
+        json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Placement",
+        "metadata": {"name": "all", "namespace": "default"}, "spec": {"rules": [{}]}}),
+    )
+    .await;
     let rule = |n: usize| json!({"clusterSelector": {"number": n.to_string()}, "replicas": 1});
     let rules: Vec<Value> = (1..=2).map(rule).collect();
     let deploy = json!({"name": "all", "type": "deploy", "properties": {"placement": rules}});
@@ -133,23 +183,66 @@ async fn live(lines: &Lines) {
     let applications: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
     let patch = async |name: &str, patch: Value| {
         let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
-        applications.patch(name, &PatchParams::default(), &patch).await.unwrap();
+        applications
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
         sleep(Duration::from_secs(30)).await;
     };
-    let image = |image: &str| json!({"op": "replace", "path": "/spec/components/0/properties/image", "value": image});
+    let image =
+        |image: &str| json!({"op": "replace", "path": "/spec/components/0/properties/image", "value": image});
     for version in ["nginx:2", "nginx:3"] {
         patch("web", json!([image(version)])).await;
     }
     // A run that goes back, and a step that is gone.
     let back = json!([deploy, {"name": "fail", "type": "rollback"}]);
-    patch("web", json!([image("nginx:4"), {"op": "replace", "path": "/spec/workflow/steps", "value": back}])).await;
+    patch(
+        "web",
+        json!([image("nginx:4"), {"op": "replace", "path": "/spec/workflow/steps", "value": back}]),
+    )
+    .await;
     let renamed = json!([{"name": "other", "type": "deploy", "properties": {"placement": rules}}]);
-    patch("web", json!([image("nginx:5"), {"op": "replace", "path": "/spec/workflow/steps", "value": renamed}])).await;
-    applications.delete("web", &DeleteParams::default()).await.unwrap();
+    patch(
+        "web",
+        json!([image("nginx:5"), {"op": "replace", "path": "/spec/workflow/steps", "value": renamed}]),
+    )
+    .await;
+    applications
+        .delete("web", &DeleteParams::default())
+        .await
+        .unwrap();
+    // An agent whose Lease has lost the id of its hub, and a hub that finds that it was restored.
+    let leases: Api<Lease> = Api::namespaced(fleet.hub_client(), "cluster-c1");
+    let unmarked = Patch::Merge(json!({"metadata": {"annotations": {annotation::HUB_ID: null}}}));
+    leases
+        .patch(AGENT_LEASE, &PatchParams::default(), &unmarked)
+        .await
+        .unwrap();
+    let marks: Api<ConfigMap> = Api::namespaced(fleet.hub_client(), restored::NAMESPACE);
+    let mark = restored::mark("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z");
+    marks.create(&PostParams::default(), &mark).await.unwrap();
+    fleet.start_hub_called("c");
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(fleet.standing("c"), Some(Standing::Starting), "it waits");
+    let confirmed = Patch::Merge(json!({"data": {restored::EPOCH: "1000"}}));
+    marks
+        .patch(restored::NAME, &PatchParams::default(), &confirmed)
+        .await
+        .unwrap();
     sleep(Duration::from_secs(60)).await;
+    assert_eq!(fleet.standing("c"), Some(Standing::Following));
     fleet.stop_hub_called(HUB).await;
     sleep(Duration::from_secs(5)).await;
-    assert!(matches!(fleet.standing("b"), Some(Standing::Leading(_))));
+    let leads = |name: &str| match fleet.standing(name) {
+        Some(Standing::Leading(term)) => Some(term.epoch),
+        _ => None,
+    };
+    let epoch = leads("b").or(leads("c"));
+    assert_eq!(
+        epoch,
+        Some(1_001),
+        "above what the restored hub was confirmed with"
+    );
     fleet.stop().await;
 }
 
@@ -157,24 +250,45 @@ async fn live(lines: &Lines) {
 async fn the_hub_asks_for_what_its_table_says_and_for_nothing_else() {
     let lines = Lines::default();
     live(&lines).await;
-    let hubs = |sent: &Sent| [HUB, "b"].contains(&sent.who.as_str());
+    let hubs = |sent: &Sent| [HUB, "b", "c"].contains(&sent.who.as_str());
     let sent: Vec<Sent> = lines.sent().into_iter().filter(hubs).collect();
     let all: BTreeSet<Asked> = sent.iter().filter_map(asked).collect();
-    let lacking: Vec<&Asked> = all.iter().filter(|asked| !ON_HUB.iter().any(|right| allows(right, asked))).collect();
+    let lacking: Vec<&Asked> = all
+        .iter()
+        .filter(|asked| !ON_HUB.iter().any(|right| allows(right, asked)))
+        .collect();
     let mut idle = Vec::new();
     for right in ON_HUB {
         for verb in right.verbs {
-            let used = all.iter().any(|asked| asked.verb == *verb && allows(right, asked));
-            let reason = ELSEWHERE
+            let used = all
                 .iter()
-                .any(|(group, resource, of, _)| (*group, *resource, *of) == (right.group, right.resource, *verb));
+                .any(|asked| asked.verb == *verb && allows(right, asked));
+            let reason = ELSEWHERE.iter().any(|(group, resource, of, _)| {
+                (*group, *resource, *of) == (right.group, right.resource, *verb)
+            });
             if used == reason {
-                idle.push((right.group, right.resource, *verb, if used { "used, and listed as idle" } else { "not used" }));
+                idle.push((
+                    right.group,
+                    right.resource,
+                    *verb,
+                    if used {
+                        "used, and listed as idle"
+                    } else {
+                        "not used"
+                    },
+                ));
             }
         }
     }
-    assert!(lacking.is_empty() && idle.is_empty(), "not in the table: {lacking:#?}\nin the table: {idle:#?}");
+    assert!(
+        lacking.is_empty() && idle.is_empty(),
+        "not in the table: {lacking:#?}\nin the table: {idle:#?}"
+    );
     // Nothing else than the Lease of the hubs is asked for by name in their namespace.
-    let own: BTreeSet<&str> = all.iter().filter(|a| a.namespace == NAMESPACE).map(|a| a.name.as_str()).collect();
+    let own: BTreeSet<&str> = all
+        .iter()
+        .filter(|a| a.namespace == NAMESPACE)
+        .map(|a| a.name.as_str())
+        .collect();
     assert_eq!(own, BTreeSet::from(["", HUB_LEASE]));
 }
