@@ -169,7 +169,7 @@ async fn term(
 ) -> Result<Ended, HubError> {
     let began = async {
         // The API server may have been restored since this hub was started.
-        let above = restored::until_confirmed(candidate.client());
+        let above = Box::pin(restored::until_confirmed(candidate.client()));
         let above = held.keep(above, shutdown).await?;
         let epoch = held.begin(above, &options.leading, shutdown).await?;
         let installed = held.keep(Box::pin(install(gated, options)), shutdown).await?;
