@@ -21,6 +21,8 @@ pub const LEDGER_FINALIZER: &str = "roundhouse.dev/ledger";
 pub const CLUSTER_FINALIZER: &str = "roundhouse.dev/cluster";
 /// Name of the Lease in the cluster's namespace that the agent renews.
 pub const AGENT_LEASE: &str = "agent";
+/// Name of the Lease that the hubs elect their leader by, in the namespace of the hub.
+pub const HUB_LEASE: &str = "roundhouse-hub";
 /// The group (organization of the certificate) of every agent; it has no rights of its own.
 pub const AGENTS: &str = "roundhouse:agents";
 /// Name of the Role in a cluster's namespace that holds what its agent may there, of the RoleBinding that gives it to
@@ -119,6 +121,8 @@ pub mod annotation {
     pub const TENANCY: &str = "roundhouse.dev/tenancy";
     /// On what names an object in a Bundle that only reads it: the run that asks. What is reported is about this run then.
     pub const RUN: &str = "roundhouse.dev/run";
+    /// On the Lease of the hubs: the fencing epoch of the present term, or of the last one.
+    pub const EPOCH: &str = "roundhouse.dev/epoch";
     /// Confirms the removals of the named hash.
     pub const CONFIRM_DELETES: &str = "roundhouse.dev/confirm-deletes";
 }

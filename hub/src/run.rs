@@ -4,20 +4,24 @@ use crate::{
     action::{Egress, Executor, Runner},
     application::{self, ApplicationOptions},
     cluster::{self, ClusterOptions},
+    leader::{Candidate, Election, Ended, Gate, Guarded, Held, Leading, Term},
     restored,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
     api::PostParams,
-    runtime::{conditions::is_crd_established, wait::await_condition},
+    runtime::{
+        conditions::is_crd_established,
+        wait::{Condition, await_condition},
+    },
 };
 use roundhouse_api::{
     clock::SharedClock,
     crds, hash,
     names::{HUB_FIELD_MANAGER, OAM_GROUP, annotation, label},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// Content hash of an installed definition: it is written again only when it differs.
@@ -38,6 +42,12 @@ pub struct HubOptions {
     pub application: ApplicationOptions,
     /// Settings of the cluster controller.
     pub cluster: ClusterOptions,
+    /// Whether and where it stands for election.
+    pub election: Election,
+    /// Where it stands. Made anew for every hub.
+    pub leading: Leading,
+    /// What its writes pass. Made anew for every hub.
+    pub gate: Gate,
 }
 
 /// Why a hub does not start.
@@ -71,7 +81,7 @@ pub enum HubError {
     },
 }
 
-/// Installs what the hub needs and runs its controllers until `shutdown`.
+/// Installs what the hub needs and runs its controllers until `shutdown`: at once, or whenever this hub leads.
 ///
 /// # Errors
 /// [`HubError`]: what the hub needs cannot be installed. Once started, nothing ends it but `shutdown`.
@@ -81,33 +91,104 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) -> Result<(), HubError> {
-    let installing = Box::pin(install(&client, &options));
-    match shutdown.run_until_cancelled(installing).await {
+    let refusing = Box::pin(due(&client, &options));
+    match shutdown.run_until_cancelled(refusing).await {
         None => return Ok(()),
-        Some(installed) => installed?,
+        Some(due) => drop(due?),
     }
-    let Some(epoch) = shutdown
-        .run_until_cancelled(restored::until_confirmed(&client))
-        .await
-    else {
+    // Nobody is to stand for election who would only wait.
+    let confirmed = restored::until_confirmed(&client);
+    if shutdown.run_until_cancelled(confirmed).await.is_none() {
         return Ok(());
-    };
-    let mut options = options;
-    options.application.epoch_above = epoch;
-    if options.application.executor.is_none() {
-        let runner = Runner::new(client.clone(), options.egress, clock.clone());
-        options.application.executor = Some(Arc::new(runner) as Arc<dyn Executor>);
     }
+    let (gate, leading) = (options.gate.clone(), options.leading.clone());
+    let gated = gate.client(client.clone());
+    let mut application = options.application.clone();
+    if application.executor.is_none() {
+        let runner = Runner::new(gated.clone(), options.egress.clone(), clock.clone());
+        application.executor = Some(Arc::new(Guarded {
+            executor: runner,
+            gate: gate.clone(),
+        }) as Arc<dyn Executor>);
+    }
+    let controllers = CancellationToken::new();
     let applications = application::run(
-        client.clone(),
-        options.application,
+        gated.clone(),
+        application,
+        leading.clone(),
         clock.clone(),
-        shutdown.clone(),
+        controllers.clone(),
     );
-    let clusters = cluster::run(client, options.cluster, clock, shutdown);
-    tokio::join!(Box::pin(applications), Box::pin(clusters));
+    let clusters = cluster::run(
+        gated.clone(),
+        options.cluster.clone(),
+        leading.clone(),
+        clock.clone(),
+        controllers.clone(),
+    );
+    let candidate = Candidate::new(client, options.election.clone(), clock, gate.clone());
+    let terms = async {
+        let ended = lead(&candidate, &gated, &options, &shutdown).await;
+        controllers.cancel();
+        ended
+    };
+    let ((), (), ended) = tokio::join!(Box::pin(applications), Box::pin(clusters), Box::pin(terms));
+    ended
+}
+
+/// Leads whenever the Lease is ours, until `shutdown`; then others have it.
+async fn lead(
+    candidate: &Candidate,
+    gated: &Client,
+    options: &HubOptions,
+    shutdown: &CancellationToken,
+) -> Result<(), HubError> {
+    while let Some(mut held) = shutdown.run_until_cancelled(candidate.acquire()).await {
+        let ended = term(&mut held, candidate, gated, options, shutdown).await;
+        options.leading.set(None);
+        options.gate.close();
+        match ended {
+            Ok(Ended::Lost) => continue,
+            Ok(Ended::Stopped) => held.release().await,
+            Err(error) => {
+                held.release().await;
+                return Err(error);
+            }
+        }
+    }
     Ok(())
 }
+
+/// One term, from the Lease to its end: the epoch is stored first, then the definitions are there, then the controllers write.
+async fn term(
+    held: &mut Held<'_>,
+    candidate: &Candidate,
+    gated: &Client,
+    options: &HubOptions,
+    shutdown: &CancellationToken,
+) -> Result<Ended, HubError> {
+    let began = async {
+        // The API server may have been restored since this hub was started.
+        let above = Box::pin(restored::until_confirmed(candidate.client()));
+        let above = held.keep(above, shutdown).await?;
+        let epoch = held.begin(above, &options.leading, shutdown).await?;
+        let installed = held.keep(Box::pin(install(gated, options)), shutdown).await?;
+        Ok::<_, Ended>(installed.map(|()| epoch))
+    };
+    let epoch = match Box::pin(began).await {
+        Ok(installed) => installed?,
+        Err(ended) => return Ok(ended),
+    };
+    options.leading.set(Some(Term { epoch }));
+    let leading = held.keep(std::future::pending::<Infallible>(), shutdown);
+    match leading.await {
+        Ok(never) => match never {},
+        Err(ended) => Ok(ended),
+    }
+}
+
+/// The definitions of a hub as they are to be, with what is there.
+type Due = Vec<(CustomResourceDefinition, Option<CustomResourceDefinition>)>;
 
 /// Installs the definitions of the hub; one that is there as it should be is not written. That of Applications says what the
 /// hub's tenancy is.
@@ -115,6 +196,34 @@ pub async fn run(
 /// # Errors
 /// [`HubError`]; nothing is written if definitions of `core.oam.dev` belong to somebody else.
 pub async fn install(client: &Client, options: &HubOptions) -> Result<(), HubError> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let due = due(client, options).await?;
+    let mut names = Vec::new();
+    for (definition, existing) in due {
+        let name = definition.name_any();
+        let served = is_crd_established().matches_object(existing.as_ref());
+        // What is there as it should be is waited for by nobody.
+        if write(&api, definition, existing).await? || !served {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let established = await_condition(api.clone(), &name, is_crd_established());
+        match tokio::time::timeout(ESTABLISH_TIMEOUT, established).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => {
+                return Err(HubError::NotEstablished {
+                    name,
+                    seconds: ESTABLISH_TIMEOUT.as_secs(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is there, and refuses what is somebody else's.
+async fn due(client: &Client, options: &HubOptions) -> Result<Due, HubError> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut due = Vec::new();
     let mut foreign = Vec::new();
@@ -135,36 +244,20 @@ pub async fn install(client: &Client, options: &HubOptions) -> Result<(), HubErr
         }
         due.push((definition, existing));
     }
-    if !foreign.is_empty() && !options.take_over_core_oam {
-        return Err(HubError::ForeignDefinitions {
+    match foreign.is_empty() || options.take_over_core_oam {
+        true => Ok(due),
+        false => Err(HubError::ForeignDefinitions {
             names: foreign.join(", "),
-        });
+        }),
     }
-    let mut names = Vec::new();
-    for (definition, existing) in due {
-        names.push(definition.name_any());
-        write(&api, definition, existing).await?;
-    }
-    for name in names {
-        let established = await_condition(api.clone(), &name, is_crd_established());
-        match tokio::time::timeout(ESTABLISH_TIMEOUT, established).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => {
-                return Err(HubError::NotEstablished {
-                    name,
-                    seconds: ESTABLISH_TIMEOUT.as_secs(),
-                });
-            }
-        }
-    }
-    Ok(())
 }
 
+/// Writes a definition if it is not there as it should be; tells whether it was written.
 async fn write(
     api: &Api<CustomResourceDefinition>,
     mut definition: CustomResourceDefinition,
     existing: Option<CustomResourceDefinition>,
-) -> Result<(), HubError> {
+) -> Result<bool, HubError> {
     let name = definition.name_any();
     let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
     definition
@@ -183,7 +276,7 @@ async fn write(
             if has(existing.labels(), definition.labels())
                 && has(existing.annotations(), definition.annotations())
             {
-                return Ok(());
+                return Ok(false);
             }
             definition
                 .metadata
@@ -196,7 +289,7 @@ async fn write(
             api.replace(&name, &post, &definition).await.map(drop)
         }
     };
-    answer.map_err(|source| failed(&name, source))
+    answer.map(|()| true).map_err(|source| failed(&name, source))
 }
 
 fn failed(name: &str, source: kube::Error) -> HubError {

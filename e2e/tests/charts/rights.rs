@@ -1,12 +1,14 @@
 //! The Roles of the charts are the tables of the binaries.
 
-use crate::{
-    charts,
-    tables::{ON_HUB, ON_MEMBER},
-};
+use crate::charts;
 use anyhow::Result;
-use roundhouse_api::rights::{self, AGENT_ON_HUB, Right, Scope};
+use roundhouse_agent::rights::ON_MEMBER;
+use roundhouse_api::{
+    names::AGENT_ROLE,
+    rights::{self, AGENT_ON_HUB, Right, Scope},
+};
 use roundhouse_e2e::charts::{Chart, generated, object};
+use roundhouse_hub::rights::ON_HUB;
 use serde_json::{Value, json};
 
 /// A chart, the name of its table, and the table.
@@ -97,7 +99,9 @@ fn the_hub_has_what_it_hands_out() {
     for (group, resource, verbs) in of_agents.chain(HANDED_OUT) {
         for verb in verbs {
             let mut own = ON_HUB.iter().filter(|own| own.scope == Scope::Cluster);
-            let has = own.any(|own| own.allows(verb, group, resource, ""));
+            // Tokens are given of one account only.
+            let name = if resource == "serviceaccounts/token" { AGENT_ROLE } else { "" };
+            let has = own.any(|own| own.allows(verb, group, resource, name));
             assert!(has, "{verb} {resource} in {group:?}");
         }
     }

@@ -9,6 +9,7 @@ mod ends;
 mod fleet;
 mod identity;
 mod joining;
+mod leader;
 mod memory;
 mod metrics;
 mod moves;

@@ -26,10 +26,12 @@ use std::sync::Arc;
 pub(super) async fn apply(means: &Means, job: &Job, of: &ApplyObject) -> Outcome {
     let applied = async {
         let api = api(means, job, &of.object).await?;
+        let mut value = owned(&of.value, &job.application, &job.step)?;
         if let Some(existing) = find(&api, job, &of.object).await? {
             check_own(&existing, job, &of.object)?;
+            // What was looked at is what is written over: not what a newer leader has made of it since.
+            value["metadata"]["resourceVersion"] = Value::from(existing.resource_version());
         }
-        let value = owned(&of.value, &job.application, &job.step)?;
         let params = PatchParams {
             field_validation: Some(ValidationDirective::Strict),
             ..PatchParams::apply(HUB_FIELD_MANAGER)
@@ -103,7 +105,7 @@ pub(super) async fn delete(means: &Means, job: &Job, of: &HubObject) -> Outcome 
         if existing.metadata.deletion_timestamp.is_none() {
             let params = DeleteParams::background().preconditions(Preconditions {
                 uid: existing.uid(),
-                resource_version: None,
+                resource_version: existing.resource_version(),
             });
             match api.delete(&of.name, &params).await {
                 Ok(_) => {}

@@ -15,6 +15,7 @@ pub(super) use bundles::application_of;
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
 use crate::{
     dispatch::Observed,
+    leader::Claims,
     metrics::{Lag, Metrics},
     placement::Sight,
 };
@@ -298,15 +299,25 @@ impl Cache {
         }
     }
 
-    /// The highest fencing epoch that is stored anywhere.
-    pub(super) fn highest_epoch(&self) -> i64 {
+    /// The fencing epochs that are stored.
+    pub(super) fn epochs(&self) -> Claims {
         let state = self.state.read();
-        let bundles = state.bundles.values().filter_map(|b| b.spec.epoch);
-        let decisions = state.decisions.values().map(|d| d.spec.epoch);
-        let runs = state
-            .applications
-            .values()
-            .filter_map(|a| a.status.workflow.as_ref()?.epoch);
-        bundles.chain(decisions).chain(runs).max().unwrap_or(0)
+        let mut claims = Claims::default();
+        for epoch in state.bundles.values().filter_map(|b| b.spec.epoch) {
+            claims.trust(epoch);
+        }
+        for ((namespace, name), decision) in &state.decisions {
+            claims.hear(decision.spec.epoch, || format!("Decision {namespace}/{name}"));
+        }
+        for stored in state.applications.values() {
+            let epoch = stored.status.workflow.as_ref().and_then(|run| run.epoch);
+            claims.hear(epoch.unwrap_or(0), || format!("Application {}", stored.title()));
+        }
+        claims
+    }
+
+    /// The highest fencing epoch that is stored, as far as it can be believed.
+    pub(super) fn highest_epoch(&self) -> i64 {
+        self.epochs().judge().0
     }
 }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     action::{Executor, Jobs, NoExecutor, Watches},
+    leader::{Leading, Term},
     metrics::{Levels, Metrics},
     tenancy::Tenancy,
     workflow::Limits,
@@ -54,8 +55,6 @@ pub struct ApplicationOptions {
     pub executor: Option<Arc<dyn Executor>>,
     /// What Applications may contain.
     pub tenancy: Tenancy,
-    /// The hub's epoch is above this, whatever is stored: what a restored hub was confirmed with.
-    pub epoch_above: i64,
 }
 
 impl std::fmt::Debug for ApplicationOptions {
@@ -80,51 +79,66 @@ impl Default for ApplicationOptions {
             seed: 0,
             executor: None,
             tenancy: Tenancy::default(),
-            epoch_above: 0,
         }
     }
 }
 
-/// Runs until `shutdown`. What goes wrong with one application is logged and retried with back-off; the others go on.
+/// Runs until `shutdown`. What goes wrong with one application is logged and retried with back-off; the others go on. Before
+/// this hub leads, and when it does not any more, everything is watched and nothing is written.
 pub async fn run(
     client: Client,
     options: ApplicationOptions,
+    leading: Leading,
     clock: SharedClock,
     shutdown: CancellationToken,
 ) {
     let cache = Arc::new(Cache::new(options.metrics.clone()));
     let queue = Arc::new(Queue::default());
     read_levels(&options.metrics, &cache, &queue);
-    let (recorder, inbox) = Recorder::new(options.metrics.clone());
-    let recording = record(client.clone(), inbox);
     let ready = CancellationToken::new();
     let feeding = {
         let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
         async move { feed(client, &cache, &queue, &ready).await }
     };
-    let expiring = {
-        let (client, cache, clock, ready) = (client.clone(), cache.clone(), clock.clone(), ready.clone());
-        async move {
-            ready.cancelled().await;
-            expire(client, &cache, clock).await;
+    let terms = async {
+        ready.cancelled().await;
+        let seen = Arc::downgrade(&cache);
+        leading.has_listed(move || seen.upgrade().map(|cache| cache.epochs()).unwrap_or_default());
+        loop {
+            let term = leading.begins().await;
+            tokio::select! {
+                biased;
+                () = leading.ends(term) => {}
+                () = lead(&client, &options, term, &clock, &cache, &queue) => {}
+            }
+            queue.clear();
         }
     };
-    let following = {
-        let (client, cache, clock, ready) = (client.clone(), cache.clone(), clock.clone(), ready.clone());
-        async move {
-            ready.cancelled().await;
-            follow(client, &cache, clock).await;
-        }
-    };
-    let working = work(client, options, clock, cache, queue, recorder, ready);
     tokio::select! {
         biased;
         () = shutdown.cancelled() => {}
         () = feeding => {}
-        () = expiring => {}
-        () = following => {}
-        () = working => {}
-        () = recording => {}
+        () = terms => {}
+    }
+}
+
+/// One term: nothing of it is left when it is given up.
+async fn lead(
+    client: &Client,
+    options: &ApplicationOptions,
+    term: Term,
+    clock: &SharedClock,
+    cache: &Arc<Cache>,
+    queue: &Arc<Queue>,
+) {
+    let (recorder, inbox) = Recorder::new(options.metrics.clone());
+    cache.make_stale();
+    tokio::select! {
+        biased;
+        () = expire(client.clone(), cache, clock.clone()) => {}
+        () = follow(client.clone(), cache, clock.clone()) => {}
+        () = work(client, options, term, clock, cache, queue, recorder) => {}
+        () = record(client.clone(), inbox) => {}
     }
 }
 
@@ -145,21 +159,20 @@ fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
 }
 
 async fn work(
-    client: Client,
-    options: ApplicationOptions,
-    clock: SharedClock,
-    cache: Arc<Cache>,
-    queue: Arc<Queue>,
+    client: &Client,
+    options: &ApplicationOptions,
+    term: Term,
+    clock: &SharedClock,
+    cache: &Arc<Cache>,
+    queue: &Arc<Queue>,
     recorder: Recorder,
-    ready: CancellationToken,
 ) {
-    ready.cancelled().await;
     let executor = options.executor.clone().unwrap_or_else(|| Arc::new(NoExecutor));
     let hub = Arc::new(Hub {
-        client,
-        epoch: cache.highest_epoch().max(options.epoch_above).saturating_add(1),
-        cache,
-        clock,
+        client: client.clone(),
+        epoch: term.epoch,
+        cache: cache.clone(),
+        clock: clock.clone(),
         limits: options.limits,
         revision_limit: options.revision_limit,
         recorder,
@@ -169,12 +182,10 @@ async fn work(
         tenancy: options.tenancy,
         queue: queue.clone(),
         earlier: Mutex::default(),
+        fenced: Mutex::default(),
         written: Mutex::default(),
     });
-    tracing::info!(
-        epoch = hub.epoch,
-        "everything is listed, applications are looked at"
-    );
+    tracing::info!(epoch = hub.epoch, "applications are looked at");
     for key in hub.cache.applications() {
         queue.add(key);
     }
@@ -191,7 +202,7 @@ async fn work(
                     Err(error) => (error.id(), Err(PassError::Ended { reason: error.to_string() })),
                 };
                 if let Some(key) = running.remove(&id) {
-                    settle(&queue, &mut failures, options.seed, &key, outcome);
+                    settle(queue, &mut failures, options.seed, &key, outcome);
                 }
             }
             key = queue.next(), if passes.len() < options.concurrency.max(1) => {

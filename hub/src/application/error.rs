@@ -50,6 +50,18 @@ pub enum PassError {
         /// Name of the revision.
         revision: String,
     },
+    /// The object is of a newer hub than this one, or carries an epoch that nobody was given.
+    #[error(
+        "application {application}: its status.workflow.epoch is {stored}, and this hub's is {own}: it is left alone. Where no          newer hub has written that, take status.workflow away with: kubectl patch --subresource=status"
+    )]
+    Fenced {
+        /// `<namespace>/<name>`.
+        application: String,
+        /// The epoch that is stored.
+        stored: i64,
+        /// The epoch of this hub.
+        own: i64,
+    },
     /// A pass broke off.
     #[error("a pass broke off: {reason}")]
     Ended {

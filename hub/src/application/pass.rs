@@ -10,7 +10,7 @@ use super::{
     bundles::{Writer, Written},
     cache::{Cache, Stored},
     error::PassError,
-    events::Recorder,
+    events::{About, Recorder, Transition},
     feedback,
     placing::{self, Placed},
     queue::Queue,
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     action::{Jobs, Watches},
     dispatch::{Content, Target},
+    leader,
     metrics::Metrics,
     placement::Sight,
     render::{self, Rendered, Variants},
@@ -42,7 +43,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -81,6 +82,8 @@ pub(super) struct Hub {
     /// What earlier hubs made of the specs that are delivered, where this one would make something else: by the uid of the
     /// record.
     pub(super) earlier: Mutex<HashMap<Key, (String, Arc<Made>)>>,
+    /// Applications, by uid, of which it was told that they are left alone: once.
+    pub(super) fenced: Mutex<HashSet<String>>,
     /// When each application's status was written last.
     pub(super) written: Mutex<HashMap<Key, Instant>>,
 }
@@ -114,6 +117,9 @@ impl Hub {
             return Ok(Outcome::default());
         }
         let stored = self.cache.application(key);
+        if let Some(app) = &stored {
+            self.check_epoch(app)?;
+        }
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
         let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
         let awaited = workflow.filter(|_| !deleting);
@@ -137,6 +143,26 @@ impl Hub {
         outcome.wake_after(&released);
         outcome.error = outcome.error.or(released.error);
         Ok(outcome)
+    }
+
+    /// Nothing of an application is written whose status this hub may not write: its run could not be stored.
+    fn check_epoch(&self, app: &Stored) -> Result<(), PassError> {
+        let stored = app.status.workflow.as_ref().and_then(|run| run.epoch);
+        match stored.filter(|_| leader::is_newer(stored, self.epoch)) {
+            None => Ok(()),
+            Some(stored) => {
+                let error = PassError::Fenced {
+                    application: app.title(),
+                    stored,
+                    own: self.epoch,
+                };
+                if self.fenced.lock().insert(app.uid.clone()) {
+                    let told = vec![Transition::fenced(error.to_string())];
+                    self.recorder.tell(&About::of(app), told, self.clock.now());
+                }
+                Err(error)
+            }
+        }
     }
 
     pub(super) fn writer<'a>(&'a self, key: &'a Key) -> Writer<'a> {

@@ -100,6 +100,11 @@ impl Queue {
         self.state.lock().ready.len()
     }
 
+    /// Forgets everything: nobody works on it any more.
+    pub(super) fn clear(&self) {
+        *self.state.lock() = State::default();
+    }
+
     /// The pass over `key` has ended.
     pub(super) fn done(&self, key: &Key) {
         let mut state = self.state.lock();
@@ -141,6 +146,19 @@ mod tests {
                 .await
                 .is_err()
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_given_up_in_work_can_be_taken_again() {
+        let queue = Queue::default();
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add_at(key("b"), Instant::now());
+        queue.clear();
+        queue.add(key("a"));
+        assert_eq!(queue.next().await, key("a"));
+        let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
+        assert!(more.is_err(), "{more:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use super::{
     join::{self, Requested, rights::Rights},
     pass::{self, Outcome, Pass, after},
 };
+use crate::leader::Leading;
 use futures::{Stream, StreamExt, stream::BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -33,6 +34,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::fro
 const RIGHTS_HOLD: Duration = Duration::from_secs(600);
 /// Most requests of agents without a Cluster that are remembered; the API server keeps those that are over for an hour.
 const MOST_STRAYS: usize = 1_000;
+/// How long nothing is waited for that is told anyway.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// Settings of the cluster controller.
 #[derive(Debug, Clone)]
@@ -65,11 +68,18 @@ pub async fn hub_id(client: &Client) -> Result<String, kube::Error> {
     Ok(names::hub_id(&system.uid().unwrap_or_default()))
 }
 
-/// Runs until `shutdown`. In steady state it writes nothing: heartbeats only keep verdicts from changing.
+/// Runs until `shutdown`. In steady state it writes nothing: heartbeats only keep verdicts from changing. A hub that does not
+/// lead sees everything, heartbeats included, and writes nothing.
 ///
 /// # Errors
 /// None that ends it: failures are logged and retried with back-off, per cluster.
-pub async fn run(client: Client, options: ClusterOptions, clock: SharedClock, shutdown: CancellationToken) {
+pub async fn run(
+    client: Client,
+    options: ClusterOptions,
+    leading: Leading,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+) {
     let found = shutdown.run_until_cancelled(wait_for_hub_id(&client)).await;
     let Some(hub_id) = found else {
         return;
@@ -87,20 +97,35 @@ pub async fn run(client: Client, options: ClusterOptions, clock: SharedClock, sh
         strays: BTreeMap::new(),
     };
     let mut sightings = sightings(&client);
+    let mut term = None;
     loop {
-        let pause = controller.pause();
+        let pause = term.map_or(LONG, |_| controller.pause());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
+            next = leading.turns(term) => {
+                term = next;
+                controller.look_at_all();
+            }
             sighting = sightings.next() => match sighting {
-                Some(Ok(sighting)) => controller.see(sighting),
+                Some(Ok(sighting)) => {
+                    controller.see(sighting);
+                    if controller.seen.listed() {
+                        leading.has_listed_clusters();
+                    }
+                }
                 Some(Err(error)) => tracing::debug!(%error, "a watch of the cluster controller broke off and starts over"),
                 None => return,
             },
             () = tokio::time::sleep(pause) => {
-                let passes = controller.pass_over_due();
-                if shutdown.run_until_cancelled(passes).await.is_none() {
-                    return;
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    next = leading.turns(term) => {
+                        term = next;
+                        controller.look_at_all();
+                    }
+                    () = controller.pass_over_due() => {}
                 }
             }
         }
@@ -175,6 +200,17 @@ struct Seen {
     requests: Mirror<CertificateSigningRequest>,
 }
 
+impl Seen {
+    /// Whether every list was seen whole.
+    fn listed(&self) -> bool {
+        self.clusters.listed()
+            && self.leases.listed()
+            && self.reports.listed()
+            && self.namespaces.listed()
+            && self.requests.listed()
+    }
+}
+
 struct Controller {
     client: Client,
     options: ClusterOptions,
@@ -218,6 +254,21 @@ impl Controller {
         }
     }
 
+    /// Makes every cluster due: a term begins, or one was given up in the middle of passes.
+    fn look_at_all(&mut self) {
+        let now = self.clock.now();
+        let all = self.seen.clusters.iter().map(|cluster| cluster.name_any());
+        self.due.extend(all.map(|name| (name, now)));
+        // Another hub may have written meanwhile, and a pass may have been broken off.
+        self.settled.clear();
+        let requests = self.seen.requests.iter();
+        let of_agents = requests.filter(|request| Requested::of(request).is_some());
+        let strays = of_agents
+            .take(MOST_STRAYS)
+            .map(|request| (request.name_any(), now));
+        self.strays.extend(strays);
+    }
+
     /// True if the cluster is to be looked at: its Lease changed, is gone, or lacks the hub's id.
     fn take_heartbeat(&mut self, cluster: &str, now: Timestamp) -> bool {
         let namespace = format!("cluster-{cluster}");
@@ -237,14 +288,7 @@ impl Controller {
 
     /// How long nothing is due. Nothing is due before every list was seen whole.
     fn pause(&self) -> Duration {
-        const LONG: Duration = Duration::from_secs(3600);
-        let seen = &self.seen;
-        if !(seen.clusters.listed()
-            && seen.leases.listed()
-            && seen.reports.listed()
-            && seen.namespaces.listed()
-            && seen.requests.listed())
-        {
+        if !self.seen.listed() {
             return LONG;
         }
         let Some(first) = self.due.values().chain(self.strays.values()).min() else {

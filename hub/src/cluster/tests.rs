@@ -1,7 +1,7 @@
 //! The controller against an embedded API server, on paused time.
 
 use super::*;
-use crate::simulate::TokioClock;
+use crate::{leader::Leading, simulate::TokioClock};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -112,6 +112,7 @@ fn controller(client: &Client, clock: &SharedClock) -> DropGuard {
     tokio::spawn(run(
         client.clone(),
         ClusterOptions::default(),
+        Leading::always(1),
         clock.clone(),
         stop.clone(),
     ));

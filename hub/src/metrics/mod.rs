@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `lag` | the time from dispatch to ready of each Bundle, without a label per cluster |
 //! | `requests` | counts what the hub writes |
-//! | `serve` | answers `GET /metrics` |
+//! | `serve` | answers `GET /metrics`, and the probes of the hub's health |
 //!
 //! The number of time series is bounded whatever the fleet and its users do: labels are phases, step types, kinds and verbs
 //! that the hub knows, and at most [`MAX_REGIONS`] regions.

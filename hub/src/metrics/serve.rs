@@ -1,6 +1,7 @@
-//! The metrics port: plain HTTP, `GET /metrics` and nothing that changes anything.
+//! The metrics port: plain HTTP, `GET` of `/metrics`, `/healthz` and `/readyz`, and nothing that changes anything.
 
 use super::Metrics;
+use crate::leader::{Leading, Standing};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Bytes, server::conn::http1, service::service_fn};
@@ -17,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(300);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers `GET /metrics` on `listener` until `shutdown`.
-pub async fn serve(listener: TcpListener, metrics: Metrics, shutdown: CancellationToken) {
+/// Answers on `listener` until `shutdown`: with the metrics, and with how the hub stands.
+pub async fn serve(listener: TcpListener, metrics: Metrics, leading: Leading, shutdown: CancellationToken) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let accepted = async {
@@ -36,10 +37,10 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, shutdown: Cancellati
                 continue;
             }
         };
-        let (metrics, shutdown) = (metrics.clone(), shutdown.clone());
+        let (metrics, leading, shutdown) = (metrics.clone(), leading.clone(), shutdown.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<_>| {
-                let answer = answer(&request, &metrics);
+                let answer = answer(&request, &metrics, &leading);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new()
@@ -55,18 +56,36 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, shutdown: Cancellati
     }
 }
 
-fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let (status, type_, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => (StatusCode::OK, OPEN_METRICS, metrics.render()),
-        (_, "/metrics") => (
+/// Whether a hub is ready, and why: one that follows is, as it knows everything.
+fn readiness(standing: Standing) -> (StatusCode, String) {
+    match standing {
+        Standing::Starting => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "starting: not everything is seen yet\n".to_owned(),
+        ),
+        Standing::Following => (StatusCode::OK, "following: another hub leads\n".to_owned()),
+        Standing::Leading(term) => (StatusCode::OK, format!("leading: epoch {}\n", term.epoch)),
+    }
+}
+
+fn answer<B>(request: &Request<B>, metrics: &Metrics, leading: &Leading) -> Response<Full<Bytes>> {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, type_, body) = match request.uri().path() {
+        "/metrics" | "/healthz" | "/readyz" if !reads => (
             StatusCode::METHOD_NOT_ALLOWED,
             "text/plain",
             "use GET\n".to_owned(),
         ),
+        "/metrics" => (StatusCode::OK, OPEN_METRICS, metrics.render()),
+        "/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
+        "/readyz" => {
+            let (status, body) = readiness(leading.standing());
+            (status, "text/plain", body)
+        }
         _ => (
             StatusCode::NOT_FOUND,
             "text/plain",
-            "the metrics are at /metrics\n".to_owned(),
+            "there are /metrics, /healthz and /readyz\n".to_owned(),
         ),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -80,6 +99,7 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leader::Term;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         net::TcpStream,
@@ -94,12 +114,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_scrape_gets_the_metrics_and_nothing_else_is_there() {
+    async fn a_scrape_gets_the_metrics_a_probe_the_health_and_nothing_else_is_there() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         metrics.run_ended("succeeded");
-        let serving = tokio::spawn(serve(listener, metrics, stop.clone()));
+        let leading = Leading::default();
+        let serving = tokio::spawn(serve(listener, metrics, leading.clone(), stop.clone()));
         let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let answer = ask(address, &get("/metrics")).await;
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -111,6 +132,25 @@ mod tests {
         assert!(ask(address, &get("/")).await.starts_with("HTTP/1.1 404"));
         let post = "POST /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         assert!(ask(address, post).await.starts_with("HTTP/1.1 405"));
+        assert!(ask(address, &get("/healthz")).await.starts_with("HTTP/1.1 200"));
+        let starting = ask(address, &get("/readyz")).await;
+        assert!(
+            starting.starts_with("HTTP/1.1 503") && starting.contains("starting"),
+            "{starting}"
+        );
+        leading.has_listed(Default::default);
+        leading.has_listed_clusters();
+        let following = ask(address, &get("/readyz")).await;
+        assert!(
+            following.starts_with("HTTP/1.1 200") && following.contains("following"),
+            "{following}"
+        );
+        leading.set(Some(Term { epoch: 7 }));
+        let leads = ask(address, &get("/readyz")).await;
+        assert!(
+            leads.starts_with("HTTP/1.1 200") && leads.contains("epoch 7"),
+            "{leads}"
+        );
         stop.cancel();
         serving.await.unwrap();
     }

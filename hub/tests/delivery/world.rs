@@ -22,6 +22,7 @@ use roundhouse_apiserver::Server;
 use roundhouse_hub::{
     action::Executor,
     application::{self, ApplicationOptions},
+    leader::{Leading, stored_epoch},
     run,
 };
 use serde_json::{Value, json};
@@ -57,6 +58,11 @@ const FIVE: [(&str, &str); 5] = [
     ("c4", "west"),
     ("c5", "west"),
 ];
+
+/// What a hub has that is the only one: its epoch is above all that are stored.
+async fn next_term(client: &Client) -> Leading {
+    Leading::always(stored_epoch(client).await.unwrap() + 1)
+}
 
 pub(crate) struct World {
     pub(crate) server: Server,
@@ -120,12 +126,12 @@ impl World {
 
     pub(crate) fn start_hub(&mut self) {
         let stop = CancellationToken::new();
-        let running = application::run(
-            self.asked.through(self.client.clone()),
-            self.options.clone(),
-            self.clock.clone(),
-            stop.clone(),
-        );
+        let (client, asked) = (self.client.clone(), self.asked.clone());
+        let (options, clock, token) = (self.options.clone(), self.clock.clone(), stop.clone());
+        let running = async move {
+            let leading = next_term(&client).await;
+            application::run(asked.through(client), options, leading, clock, token).await;
+        };
         self.hub = Some((stop, tokio::spawn(running)));
     }
 
@@ -133,14 +139,18 @@ impl World {
     pub(crate) fn start_mortal_hub(&mut self, death: &Death) {
         let stop = CancellationToken::new();
         let (client, options, clock) = (self.client.clone(), self.options.clone(), self.clock.clone());
-        let run = move |client, stop| application::run(client, options.clone(), clock.clone(), stop);
+        let run = move |client, leading, stop| {
+            application::run(client, options.clone(), leading, clock.clone(), stop)
+        };
         let (death, token) = (death.clone(), stop.clone());
         let task = tokio::spawn(async move {
+            let leading = next_term(&client).await;
             tokio::select! {
-                () = run(death.through(client.clone()), token.clone()) => return,
+                () = run(death.through(client.clone()), leading, token.clone()) => return,
                 () = death.comes() => {}
             }
-            run(client, token).await;
+            let leading = next_term(&client).await;
+            run(client, leading, token).await;
         });
         self.hub = Some((stop, task));
     }

@@ -8,7 +8,10 @@
     reason = "the helpers of tests are tests, clippy just does not see it"
 )]
 
+mod leader;
+mod line;
 mod reaction;
+mod rights;
 mod steady;
 mod tap;
 

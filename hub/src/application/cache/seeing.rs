@@ -138,6 +138,13 @@ impl Cache {
         std::mem::take(&mut self.state.write().stale)
     }
 
+    /// Makes all Placements stale: for who begins to look at them.
+    pub(in crate::application) fn make_stale(&self) {
+        let mut state = self.state.write();
+        state.stale = state.placements.keys().cloned().collect();
+        self.stale.notify_one();
+    }
+
     /// Waits until a Placement becomes stale.
     pub(in crate::application) async fn became_stale(&self) {
         self.stale.notified().await;

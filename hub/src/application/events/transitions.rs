@@ -24,6 +24,15 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
+    /// An Application that its hub leaves alone.
+    pub(in crate::application) fn fenced(message: String) -> Transition {
+        Transition {
+            reason: "Fenced",
+            message,
+            warning: true,
+        }
+    }
+
     fn normal(reason: &'static str, message: impl Into<String>) -> Transition {
         Transition {
             reason,

@@ -72,6 +72,7 @@ impl Hub {
         }
         let patch = json!({"metadata": {
             "uid": revision.metadata.uid,
+            "resourceVersion": revision.metadata.resource_version,
             "annotations": {annotation::DELIVERED: ended},
         }});
         let params = PatchParams {
@@ -125,7 +126,7 @@ impl Hub {
         let name = revision.name_any();
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: revision.uid(),
-            resource_version: None,
+            resource_version: revision.resource_version(),
         });
         match self.revisions(key).delete(&name, &params).await {
             Ok(_) => {}

@@ -1,4 +1,4 @@
-//! The metrics port of a hub.
+//! The metrics port of a hub, which tells of its health, too.
 
 use crate::{
     cli::Failure,
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves the metrics of a hub with these options at `address` until `stop`.
+/// Serves the metrics and the health of a hub with these options at `address` until `stop`.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -27,6 +27,7 @@ pub(super) async fn listen(
     let address = listener.local_addr().map_err(unusable)?;
     eprintln!("metrics at http://{address}/metrics");
     let metrics = options.application.metrics.clone();
-    tokio::spawn(serve(listener, metrics.clone(), stop.clone()));
+    let leading = options.leading.clone();
+    tokio::spawn(serve(listener, metrics.clone(), leading, stop.clone()));
     Ok(metrics)
 }

@@ -1,5 +1,6 @@
 //! `roundhouse serve`
 
+mod leader;
 mod metrics;
 
 use super::{
@@ -14,7 +15,7 @@ use crate::{
     tenancy::Tenancy,
     workflow::Limits,
 };
-use kube::Client;
+use kube::{Client, Config};
 use roundhouse_api::clock::{SharedClock, SystemClock};
 use roundhouse_apiserver::Identity;
 use std::{
@@ -34,15 +35,17 @@ use tokio_util::sync::CancellationToken;
 /// bindings; writes and refused requests are recorded in D/audit.log (see `roundhouse apiserver --help`). Clusters are invited
 /// by `roundhouse join`.
 ///
-/// With --kubeconfig the hub works on the Kubernetes API server that the file points to.
+/// With --kubeconfig the hub works on the Kubernetes API server that the file points to, and with --in-cluster on that of the
+/// cluster that it runs in as a pod, as the pod's service account. Several hubs may work on one API server: one of them is
+/// elected and writes, see --leader-elect.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Serve an embedded API server and work on it
     #[arg(
         long,
         requires = "data_dir",
-        conflicts_with = "kubeconfig",
-        required_unless_present = "kubeconfig"
+        conflicts_with_all = ["kubeconfig", "in_cluster"],
+        required_unless_present_any = ["kubeconfig", "in_cluster"]
     )]
     embedded: bool,
     /// Directory of the objects, the certificate authority and the kubeconfigs; created if absent
@@ -55,13 +58,16 @@ pub(super) struct Args {
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
     /// Work on the API server of this kubeconfig
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", conflicts_with = "in_cluster")]
     kubeconfig: Option<PathBuf>,
+    /// Work on the API server of the cluster that this runs in, with the service account of its pod
+    #[arg(long)]
+    in_cluster: bool,
     /// Replace definitions of core.oam.dev that another product has installed, such as KubeVela
     #[arg(long)]
     take_over_core_oam: bool,
     /// What Applications may contain: objects in their own namespace, or everything [default: open with --embedded,
-    /// namespace with --kubeconfig]
+    /// namespace otherwise]
     ///
     /// With "namespace" whatever else an Application contains (other namespaces, kinds without one, custom kinds) is
     /// refused, unless the annotations roundhouse.dev/allow-kinds and roundhouse.dev/allow-namespaces of its Namespace on
@@ -87,9 +93,14 @@ pub(super) struct Args {
     /// How often a step that fails is tried again before the run ends as failed (KubeVela's flag of that name)
     #[arg(long, value_name = "N", default_value_t = 10)]
     max_workflow_step_error_retry_times: u32,
-    /// Serve Prometheus metrics at http://A/metrics, without TLS and to whoever can connect; port 0 takes a free one
+    /// Serve Prometheus metrics at http://A/metrics, and /healthz and /readyz beside them, without TLS and to whoever can
+    /// connect; port 0 takes a free one
+    ///
+    /// It is ready when it has seen everything; the answer says whether it leads or follows.
     #[arg(long, value_name = "A")]
     metrics_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    leader: leader::Args,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -100,9 +111,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         take_over_core_oam: args.take_over_core_oam,
         application: ApplicationOptions {
             revision_limit: args.application_revision_limit,
-            tenancy: args.tenancy.unwrap_or(match args.kubeconfig {
-                Some(_) => Tenancy::Namespace,
-                None => Tenancy::Open,
+            tenancy: args.tenancy.unwrap_or(match args.embedded {
+                false => Tenancy::Namespace,
+                true => Tenancy::Open,
             }),
             limits: Limits {
                 max_wait: Duration::from_secs(args.max_workflow_wait_backoff_time),
@@ -112,6 +123,9 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         },
         // Of an embedded API server all of this machine's addresses are refused without being named.
         egress: Egress::new(args.egress_allow.clone(), Vec::new()),
+        election: args
+            .leader
+            .election(args.in_cluster, std::env::var("HOSTNAME").ok())?,
         ..HubOptions::default()
     };
     let counted = match args.metrics_listen {
@@ -122,9 +136,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         Some(metrics) => metrics.counting(client),
         None => client,
     };
-    match (args.kubeconfig, args.data_dir) {
-        (Some(file), _) => {
-            let (client, host) = client_of(&file).await?;
+    let standing = match (&args.kubeconfig, args.in_cluster) {
+        (Some(file), _) => Some(client_of(file).await?),
+        (None, true) => Some(client_of_pod()?),
+        (None, false) => None,
+    };
+    match (standing, args.data_dir) {
+        (Some((client, host)), _) => {
             let client = counting(client);
             // In a cluster its API server has a second address.
             let guarded = [host, std::env::var("KUBERNETES_SERVICE_HOST").ok()];
@@ -168,10 +186,11 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             })?;
         }
         (None, None) => {
-            return Err(
-                Failure::new("E-USAGE", "neither --embedded nor --kubeconfig is given")
-                    .advise("roundhouse serve --embedded --data-dir ./hub"),
-            );
+            return Err(Failure::new(
+                "E-USAGE",
+                "neither --embedded nor --kubeconfig nor --in-cluster is given",
+            )
+            .advise("roundhouse serve --embedded --data-dir ./hub"));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -213,15 +232,28 @@ fn not_started(error: HubError) -> Failure {
 
 /// A client, and the host of its API server.
 async fn client_of(file: &Path) -> Result<(Client, Option<String>), Failure> {
-    let mut config = kubeconfig::config(Some(file)).await?;
+    let config = kubeconfig::config(Some(file)).await?;
+    connect(config).map_err(|error| {
+        Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
+            .because(error)
+            .advise("kubectl --kubeconfig with this file, to see what it says")
+    })
+}
+
+/// The same by the service account of the pod that this runs in.
+fn client_of_pod() -> Result<(Client, Option<String>), Failure> {
+    let failed = || {
+        Failure::new("E-IN-CLUSTER", "the service account of this pod cannot be used")
+            .advise("--in-cluster in a pod with automountServiceAccountToken, or --kubeconfig F elsewhere")
+    };
+    let config = Config::incluster().map_err(|error| failed().because(error))?;
+    connect(config).map_err(|error| failed().because(error))
+}
+
+fn connect(mut config: Config) -> Result<(Client, Option<String>), kube::Error> {
     // Watches are quiet for minutes; a dead connection is noticed by the server's own timeout of a watch.
     config.read_timeout = Some(Duration::from_secs(330));
     let host = config.cluster_url.host();
     let host = host.map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
-    let client = Client::try_from(config).map_err(|error| {
-        Failure::new("E-KUBECONFIG", format!("{} cannot be used", file.display()))
-            .because(error)
-            .advise("kubectl --kubeconfig with this file, to see what it says")
-    })?;
-    Ok((client, host))
+    Ok((Client::try_from(config)?, host))
 }

@@ -66,7 +66,8 @@ enum Output {
     Json,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A time as people write it: `90s`, `1h30m`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let parsed = text.parse::<SignedDuration>().map_err(|error| error.to_string());
     let parsed = parsed.and_then(|d| Duration::try_from(d).map_err(|_| "it is negative".to_owned()));
     parsed.map_err(|error| format!("{error}; write 90s, 10m or 1h30m"))

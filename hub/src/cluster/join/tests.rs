@@ -1,6 +1,7 @@
 use super::{decide::*, *};
 use crate::{
     cluster::{ClusterOptions, run},
+    leader::Leading,
     simulate::TokioClock,
 };
 use jiff::Timestamp;
@@ -403,7 +404,13 @@ impl Hub {
     fn restart(&mut self) {
         let stop = CancellationToken::new();
         let (client, clock) = (self.client.clone(), self.clock.clone());
-        tokio::spawn(run(client, ClusterOptions::default(), clock, stop.clone()));
+        tokio::spawn(run(
+            client,
+            ClusterOptions::default(),
+            Leading::always(1),
+            clock,
+            stop.clone(),
+        ));
         self.stop = Some(stop.drop_guard());
     }
 

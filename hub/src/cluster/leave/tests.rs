@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
     cluster::{ClusterOptions, run},
+    leader::Leading,
     simulate::TokioClock,
 };
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
@@ -153,6 +154,7 @@ impl Hub {
         tokio::spawn(run(
             client.clone(),
             ClusterOptions::default(),
+            Leading::always(1),
             clock,
             stop.clone(),
         ));

@@ -3,17 +3,28 @@
 use super::{
     FleetOptions, HarnessError, MemberSpec, backend::Backend, member::Member, options::HUB, worker::Worker,
 };
-use crate::run;
+use crate::{
+    leader::{Gate, Leading, Standing},
+    run,
+};
 use kube::{Api, Client, api::PostParams};
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use roundhouse_apiserver::Server;
 use std::collections::BTreeMap;
 
+/// The controllers of one hub.
+struct Hub {
+    worker: Worker,
+    leading: Leading,
+    gate: Gate,
+}
+
 /// A hub and its members, all in this process. Dropped, everything is told to stop.
 pub struct Fleet {
     options: FleetOptions,
     server: Backend,
-    hub: Option<Worker>,
+    /// The controllers of the hubs that run, by name.
+    hubs: BTreeMap<String, Hub>,
     members: BTreeMap<String, Member>,
 }
 
@@ -39,7 +50,7 @@ impl Fleet {
         let mut fleet = Fleet {
             options,
             server,
-            hub: None,
+            hubs: BTreeMap::new(),
             members: BTreeMap::new(),
         };
         fleet.start_hub();
@@ -149,24 +160,61 @@ impl Fleet {
 
     /// Stops the hub's controllers; its API server goes on.
     pub async fn stop_hub(&mut self) {
-        if let Some(hub) = self.hub.take() {
-            hub.stop().await;
-        }
+        self.stop_hub_called(HUB).await;
     }
 
     /// Starts the hub's controllers again, with nothing remembered; running ones are left alone.
     pub fn start_hub(&mut self) {
-        if self.hub.is_some() {
+        self.start_hub_called(HUB);
+    }
+
+    /// Starts the controllers of another hub over the same API server, with this name as its identity. It reaches the server
+    /// as `name` ([`FleetOptions::through`]). One that runs is left alone.
+    pub fn start_hub_called(&mut self, name: &str) {
+        if self.hubs.contains_key(name) {
             return;
         }
-        let client = self.options.reach(HUB, self.hub_client());
-        let options = self.options.hub.clone();
+        let client = self.options.reach(name, self.hub_client());
+        let mut options = self.options.hub.clone();
+        options.election.identity = name.to_owned();
+        (options.leading, options.gate) = (Leading::default(), Gate::default());
+        let (leading, gate) = (options.leading.clone(), options.gate.clone());
         let clock = self.options.clock.clone();
-        self.hub = Some(Worker::start(|stop| async move {
+        let worker = Worker::start(|stop| async move {
             if let Err(error) = run::run(client, options, clock, stop).await {
                 tracing::error!(%error, "the hub ended");
             }
-        }));
+        });
+        let hub = Hub {
+            worker,
+            leading,
+            gate,
+        };
+        self.hubs.insert(name.to_owned(), hub);
+    }
+
+    /// Tells a hub to end, and waits until it has.
+    pub async fn stop_hub_called(&mut self, name: &str) {
+        if let Some(hub) = self.hubs.remove(name) {
+            hub.worker.stop().await;
+        }
+    }
+
+    /// Ends a hub where it is, as `kill -9` does: what it had sent goes through, and it says goodbye to nobody.
+    pub async fn kill_hub_called(&mut self, name: &str) {
+        if let Some(hub) = self.hubs.remove(name) {
+            hub.worker.kill().await;
+        }
+    }
+
+    /// Where a hub stands; `None` if it does not run.
+    pub fn standing(&self, name: &str) -> Option<Standing> {
+        self.hubs.get(name).map(|hub| hub.leading.standing())
+    }
+
+    /// How many writes a hub that runs has not sent because it did not lead.
+    pub fn withheld(&self, name: &str) -> Option<u64> {
+        self.hubs.get(name).map(|hub| hub.gate.refused())
     }
 
     /// Stops everything and waits for it.
@@ -174,7 +222,9 @@ impl Fleet {
         for member in std::mem::take(&mut self.members).into_values() {
             member.stop().await;
         }
-        self.stop_hub().await;
+        for hub in std::mem::take(&mut self.hubs).into_values() {
+            hub.worker.stop().await;
+        }
         if let Backend::Embedded(server) = &self.server {
             server.close_watches();
         }

@@ -31,4 +31,13 @@ impl Worker {
             tracing::error!(%error, "a task of the harness ended badly");
         }
     }
+
+    /// Ends the task where it is.
+    pub(super) async fn kill(self) {
+        let Worker { stop, task } = self;
+        task.abort();
+        // That it was given up is what was asked for.
+        let _ = task.await;
+        drop(stop);
+    }
 }

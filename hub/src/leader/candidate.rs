@@ -1,0 +1,207 @@
+//! Stands for election: follows the Lease until it is ours.
+
+use super::{
+    Election, Gate, Held, Timing,
+    decide::{Decision, Me, Observed, decide},
+    lease::{self, LEASE, Record},
+};
+use futures::{StreamExt, stream::BoxStream};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
+use kube::{
+    Api, Client,
+    api::PostParams,
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use roundhouse_api::{
+    clock::SharedClock,
+    names::{HUB_FIELD_MANAGER, label},
+};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// One hub that may lead. Its own requests pass no gate: they are what opens it.
+pub(crate) struct Candidate {
+    pub(super) client: Client,
+    pub(super) election: Election,
+    pub(super) clock: SharedClock,
+    pub(super) gate: Gate,
+}
+
+impl Candidate {
+    /// A hub that opens `gate` when it leads.
+    pub(crate) fn new(client: Client, election: Election, clock: SharedClock, gate: Gate) -> Candidate {
+        Candidate {
+            client,
+            election,
+            clock,
+            gate,
+        }
+    }
+
+    /// The client of its own requests.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.client.clone(), &self.election.namespace)
+    }
+
+    /// Settings that also do for a hub that is alone: how it repeats what fails.
+    pub(super) fn timing(&self) -> Timing {
+        self.election.timing.unwrap_or_default()
+    }
+
+    /// Waits until the Lease is ours, as long as that takes. What fails is told and tried again.
+    pub(crate) async fn acquire(&self) -> Held<'_> {
+        let mut told = self.watch();
+        let mut unseen = true;
+        let mut present: Option<Lease> = None;
+        let mut observed = Observed::next(None, None, Instant::now());
+        loop {
+            if unseen {
+                present = self.read().await;
+                observed = Observed::next(Some(observed), present.as_ref().map(Record::of), Instant::now());
+                unseen = false;
+            }
+            let until = match self.decide(&observed) {
+                Decision::Wait(until) => until,
+                Decision::Create | Decision::Take | Decision::Renew | Decision::StepDown => {
+                    match self.take(present.as_ref()).await {
+                        Ok(held) => return held,
+                        // Somebody was quicker: what is there now is looked at first.
+                        Err(kube::Error::Api(answer)) if answer.code == 409 => {}
+                        Err(error) => {
+                            tracing::warn!(%error, namespace = self.election.namespace,
+                                "the Lease {LEASE} cannot be taken; it is tried again");
+                            sleep(self.timing().retry_period()).await;
+                        }
+                    }
+                    unseen = true;
+                    continue;
+                }
+            };
+            tokio::select! {
+                biased;
+                Some(lease) = told.next() => {
+                    present = lease;
+                    observed = Observed::next(Some(observed), present.as_ref().map(Record::of), Instant::now());
+                }
+                () = sleep_until(until) => {}
+            }
+        }
+    }
+
+    fn decide(&self, observed: &Observed) -> Decision {
+        match self.election.timing {
+            None => Decision::Take,
+            Some(timing) => {
+                let me = Me {
+                    identity: &self.election.identity,
+                    lease_duration: timing.lease_duration(),
+                    holds: false,
+                };
+                decide(observed, me, Instant::now())
+            }
+        }
+    }
+
+    /// The Lease as it is told, `None` when it is gone. A watch that breaks is made again.
+    fn watch(&self) -> BoxStream<'static, Option<Lease>> {
+        if self.election.timing.is_none() {
+            return futures::stream::pending().boxed();
+        }
+        let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
+        let events = watcher(self.leases(), config).default_backoff();
+        let leases = events.filter_map(|event| {
+            std::future::ready(match event {
+                Ok(Event::Apply(lease) | Event::InitApply(lease)) => Some(Some(lease)),
+                Ok(Event::Delete(_)) => Some(None),
+                Ok(Event::Init | Event::InitDone) => None,
+                Err(error) => {
+                    tracing::debug!(%error, "the watch of the Lease broke off and starts over");
+                    None
+                }
+            })
+        });
+        leases.boxed()
+    }
+
+    /// Reads the Lease, however often that takes.
+    async fn read(&self) -> Option<Lease> {
+        let timing = self.timing();
+        loop {
+            match tokio::time::timeout(timing.renew_deadline(), self.leases().get_opt(LEASE)).await {
+                Ok(Ok(lease)) => return lease,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, namespace = self.election.namespace,
+                        "the Lease {LEASE} cannot be read; it is tried again");
+                }
+                Err(_) => {
+                    tracing::warn!("the API server does not answer; the Lease {LEASE} is asked for again")
+                }
+            }
+            sleep(timing.retry_period()).await;
+        }
+    }
+
+    async fn take(&self, before: Option<&Lease>) -> Result<Held<'_>, kube::Error> {
+        let timing = self.timing();
+        let (election, now) = (&self.election, self.clock.now());
+        let lease = lease::taken(
+            before,
+            &election.namespace,
+            &election.identity,
+            timing.lease_duration(),
+            now,
+        );
+        let asked = Instant::now();
+        let written = timeout(timing.renew_deadline(), async {
+            match before {
+                Some(_) => self.leases().replace(LEASE, &post(), &lease).await,
+                None => self.create(&lease).await,
+            }
+        });
+        match written.await {
+            Ok(lease) => {
+                let lease = lease?;
+                tracing::info!(identity = election.identity, "the Lease {LEASE} is ours");
+                Ok(Held::new(self, lease, asked))
+            }
+            Err(_) => Err(kube::Error::Service(Box::new(NoAnswer(timing.renew_deadline())))),
+        }
+    }
+
+    /// Creates the Lease, and its namespace where there is none.
+    async fn create(&self, lease: &Lease) -> Result<Lease, kube::Error> {
+        match self.leases().create(&post(), lease).await {
+            Err(kube::Error::Api(answer)) if answer.code == 404 => {}
+            answer => return answer,
+        }
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(self.election.namespace.clone());
+        namespace.metadata.labels =
+            Some([(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned())].into());
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        match namespaces.create(&post(), &namespace).await {
+            Err(kube::Error::Api(answer)) if answer.is_already_exists() => {}
+            answer => drop(answer?),
+        }
+        self.leases().create(&post(), lease).await
+    }
+}
+
+/// Nothing came back.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server for {0:?}")]
+struct NoAnswer(Duration);
+
+pub(super) fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
