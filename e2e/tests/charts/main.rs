@@ -12,7 +12,6 @@ mod readme;
 mod rights;
 mod secure;
 mod sufficient;
-mod tables;
 mod values;
 
 use anyhow::{Context, Result};

@@ -1,12 +1,11 @@
 //! `charts/README.md` says what the charts do.
 
-use crate::{
-    charts,
-    tables::{ON_HUB, ON_MEMBER},
-};
+use crate::charts;
 use anyhow::{Context, Result, ensure};
+use roundhouse_agent::rights::ON_MEMBER;
 use roundhouse_api::rights::AGENT_ON_HUB;
 use roundhouse_e2e::charts::{directory, generated, rights, values};
+use roundhouse_hub::rights::ON_HUB;
 use std::{fmt::Write as _, fs};
 
 /// Longer defaults are looked up.
