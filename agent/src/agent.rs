@@ -1,7 +1,8 @@
 //! The agent of one cluster: what it starts, in which order, and how it stops.
 
 use crate::apply::Engine;
-use crate::bundle::{Held, Presence};
+use crate::beginning::{Beginning, Origin};
+use crate::bundle::Presence;
 use crate::config::Config;
 use crate::delay::{backoff, spread};
 use crate::error::{AgentError, CallError};
@@ -27,7 +28,6 @@ use parking_lot::Mutex;
 use roundhouse_api::bundle::Bundle;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::ledger::AppliedBundle;
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -74,16 +74,13 @@ pub async fn run(
 ) -> Result<(), AgentError> {
     let heartbeat = Heartbeat::new(hub.clone(), &config, Arc::clone(&clock));
     let kept = Kept::new(config.bundles_dir.as_deref(), &config.cluster);
-    let hub_id = async {
-        match kept.hub_id() {
-            Some(hub_id) => hub_id,
-            None => hub_id(&heartbeat, &config).await,
-        }
-    };
-    let Some(hub_id) = shutdown.run_until_cancelled(hub_id).await else {
+    let Some(origin) = shutdown
+        .run_until_cancelled(origin(&heartbeat, &config, kept))
+        .await
+    else {
         return Ok(());
     };
-    kept.remember_hub(&hub_id);
+    let hub_id = origin.hub_id.clone();
     tracing::info!(cluster = %config.cluster, hub_id, "serving the hub");
     // Dropping this future is a kill: the guard ends the tasks that were spawned, wherever they are.
     let kill = CancellationToken::new();
@@ -93,7 +90,7 @@ pub async fn run(
         kill,
         tracker: TaskTracker::new(),
     };
-    let work = Box::pin(serve(&config, &hub, &member, &clock, &hub_id, &workers, kept));
+    let work = Box::pin(serve(&config, &hub, &member, &clock, origin, &workers));
     let listen = Box::pin(heartbeat.listen());
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
@@ -163,6 +160,29 @@ fn defect(config: &Config, task: &'static str) -> AgentError {
     }
 }
 
+/// Which hub this is: what its Lease says, or, while it does not answer, what the agent kept.
+async fn origin(heartbeat: &Heartbeat<'_>, config: &Config, kept: Kept) -> Origin {
+    let asked = hub_id(heartbeat, config);
+    let hub_id = match kept.hub_id() {
+        None => asked.await,
+        Some(before) => match tokio::time::timeout(config.hub_patience, asked).await {
+            Ok(now) => {
+                if now != before {
+                    kept.forget();
+                }
+                now
+            }
+            Err(_) => before,
+        },
+    };
+    kept.remember_hub(&hub_id);
+    Origin {
+        hub_id,
+        confirmed: heartbeat.confirmed(),
+        kept,
+    }
+}
+
 /// Waits until the hub has made the Lease and written its id there.
 async fn hub_id(heartbeat: &Heartbeat<'_>, config: &Config) -> String {
     patiently(config, "the Lease of this cluster on the hub", || {
@@ -198,10 +218,10 @@ async fn serve(
     hub: &Client,
     member: &Client,
     clock: &SharedClock,
-    hub_id: &str,
+    origin: Origin,
     workers: &Workers,
-    kept: Kept,
 ) {
+    let hub_id = &origin.hub_id;
     let timeout = config.call_timeout;
     patiently(
         config,
@@ -227,21 +247,13 @@ async fn serve(
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
     let begin = || watcher(delivered.clone(), watcher::Config::default().page_size(PAGE));
-    let beginning = Mutex::new(Beginning {
-        ledgers,
-        kept,
-        from_kept: BTreeSet::new(),
-        listed: false,
-    });
+    // Nothing of a hub is looked at before it has said that it is the one.
+    let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
+    let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));
     let bundles = steady(policy(format!("bundles of {}", config.cluster)), begin, |event| {
         let change = bundles.take(event);
         let mut beginning = beginning.lock();
-        let first = change.listed && !beginning.listed;
-        beginning.listed |= change.listed;
-        if first {
-            let listed = change.presences.iter().map(|(name, _)| name.clone());
-            beginning.compare(&listed.collect());
-        }
+        let first = change.listed && beginning.end(change.presences.iter().map(|(name, _)| name.clone()));
         for (name, presence) in change.presences {
             beginning.kept.note(&name, &presence);
             if let Some(inbox) = shared.registry.tell(&name, presence) {
@@ -258,8 +270,14 @@ async fn serve(
             }
         }
     });
+    let bundles = async {
+        confirmed.cancelled().await;
+        Box::pin(bundles).await;
+    };
     let without_hub = async {
-        tokio::time::sleep(config.hub_patience).await;
+        if was_confirmed {
+            tokio::time::sleep(config.hub_patience).await;
+        }
         let mut beginning = beginning.lock();
         for held in beginning.without_hub() {
             let name = held.name.clone();
@@ -273,51 +291,6 @@ async fn serve(
     let what = "ledgers in the member".to_owned();
     let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what));
     futures::join!(Box::pin(bundles), Box::pin(stored), without_hub);
-}
-
-/// What is there when an agent begins, until the hub has told which Bundles there are.
-struct Beginning {
-    /// Those that no worker has yet.
-    ledgers: BTreeMap<String, AppliedBundle>,
-    kept: Kept,
-    /// Bundles that are worked on by what was kept of them.
-    from_kept: BTreeSet<String>,
-    listed: bool,
-}
-
-impl Beginning {
-    /// The hub is away: the Bundles to go on with.
-    fn without_hub(&mut self) -> Vec<Arc<Held>> {
-        if self.listed {
-            return Vec::new();
-        }
-        let kept = self.kept.load(&self.ledgers);
-        if !kept.is_empty() {
-            let bundles = kept.len();
-            tracing::warn!(
-                bundles,
-                "the hub does not answer: what it sent last is healed until it does"
-            );
-        }
-        self.from_kept = kept.iter().map(|held| held.name.clone()).collect();
-        kept
-    }
-
-    /// The hub has told all Bundles.
-    fn compare(&mut self, listed: &BTreeSet<String>) {
-        self.kept.retain(listed);
-        self.from_kept.retain(|name| !listed.contains(name));
-    }
-
-    /// What the hub's list does not have.
-    fn unlisted(&mut self) -> Vec<(String, Option<AppliedBundle>)> {
-        let kept = std::mem::take(&mut self.from_kept)
-            .into_iter()
-            .map(|name| (name, None));
-        let ledgers = std::mem::take(&mut self.ledgers).into_iter();
-        kept.chain(ledgers.map(|(name, stored)| (name, Some(stored))))
-            .collect()
-    }
 }
 
 /// Everything that the workers of one agent share.

@@ -20,6 +20,7 @@ use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
 const JITTER: f64 = 0.1;
@@ -32,6 +33,8 @@ pub(crate) struct Heartbeat<'a> {
     clock: SharedClock,
     /// The resourceVersion that the watch showed last.
     seen: Mutex<Option<String>>,
+    /// Done when the hub has said who it is.
+    confirmed: CancellationToken,
 }
 
 impl<'a> Heartbeat<'a> {
@@ -42,13 +45,23 @@ impl<'a> Heartbeat<'a> {
             config,
             clock,
             seen: Mutex::default(),
+            confirmed: CancellationToken::new(),
         }
     }
 
     /// The hub id, if the hub has made the Lease and written it there.
     pub(crate) async fn hub_id(&self) -> Result<Option<String>, CallError> {
         let lease = found(within(self.config.call_timeout, self.api.get(AGENT_LEASE)).await)?;
-        Ok(lease.as_ref().and_then(hub_id).map(str::to_owned))
+        let hub_id = lease.as_ref().and_then(hub_id);
+        if hub_id.is_some() {
+            self.confirmed.cancel();
+        }
+        Ok(hub_id.map(str::to_owned))
+    }
+
+    /// Done when the hub has said that it is the one.
+    pub(crate) fn confirmed(&self) -> CancellationToken {
+        self.confirmed.clone()
     }
 
     /// Watches the Lease for ever, and nothing but it.
@@ -90,7 +103,10 @@ impl<'a> Heartbeat<'a> {
             {
                 Ok(lease) => {
                     self.config.health.renewed();
-                    if let Some(found) = hub_id(&lease).filter(|found| *found != expected) {
+                    let found = hub_id(&lease);
+                    if found == Some(expected) {
+                        self.confirmed.cancel();
+                    } else if let Some(found) = found {
                         return AgentError::HubChanged {
                             cluster: self.config.cluster.to_string(),
                             lease: format!("{}/{AGENT_LEASE}", self.config.cluster.namespace()),

@@ -27,6 +27,7 @@
 
 mod agent;
 mod apply;
+mod beginning;
 mod bundle;
 mod config;
 mod delay;

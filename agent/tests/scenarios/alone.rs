@@ -1,8 +1,11 @@
 //! An agent that starts while its hub is away heals what the hub sent last.
 
-use crate::world::{Pass, Side, World, bundle, config_map, dispatched, eventually, pass_time};
-use roundhouse_agent::Config;
+use crate::world::{
+    HUB_ID, NAMESPACE, Pass, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec,
+};
+use roundhouse_agent::{AgentError, Config};
 use roundhouse_api::bundle::BundlePhase::Ready;
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,5 +89,35 @@ async fn a_bundle_that_went_while_nobody_looked_is_held_and_not_healed_any_more(
     let agent = start();
     pass_time(100).await;
     assert!(!live(&world, &a).await);
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_kept_of_a_hub_is_nothing_to_another_one() {
+    let (world, home) = (World::embedded().await, tempfile::tempdir().unwrap());
+    let (hub, cut) = cuttable(&world);
+    let start = || world.agent_between(config(home.path()), hub.clone(), world.member_client.clone());
+    let a = config_map("a", "1");
+    let agent = start();
+    let generation = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", generation, Ready).await;
+    agent.stop().await;
+    cut.store(true, Ordering::Release);
+    let agent = start();
+    pass_time(60).await;
+    // It comes back as another hub, with a Bundle of the same name: what was applied for the old one stays.
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "agent", "namespace": NAMESPACE}});
+    let other = json!({"metadata": {"annotations": {"roundhouse.dev/hub-id": "9876543210"}}});
+    world.merge(Side::Hub, &lease, other).await;
+    world.bundle("plain", spec(&[config_map("a", "2")])).await;
+    cut.store(false, Ordering::Release);
+    assert!(matches!(agent.ended().await, Err(AgentError::HubChanged { .. })));
+    assert_eq!(world.live(Side::Member, &a).await.unwrap()["data"]["key"], "1");
+    let agent = start();
+    pass_time(60).await;
+    let marker =
+        &world.live(Side::Member, &a).await.unwrap()["metadata"]["annotations"]["roundhouse.dev/owned-by"];
+    assert_eq!(marker, &format!("{HUB_ID}/plain"));
     agent.stop().await;
 }

@@ -1,0 +1,75 @@
+//! The beginning of an agent's work: which hub it is, and what there is until the hub has told which Bundles there are.
+
+use crate::bundle::Held;
+use crate::watch::kept::Kept;
+use roundhouse_api::ledger::AppliedBundle;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// Whose agent this is.
+pub(crate) struct Origin {
+    pub(crate) hub_id: String,
+    /// Done when the hub itself has said so: until then it may be another one, and its Bundles are none of ours.
+    pub(crate) confirmed: CancellationToken,
+    pub(crate) kept: Kept,
+}
+
+/// What is there when an agent begins, until the hub has told which Bundles there are.
+pub(crate) struct Beginning {
+    /// Those that no worker has yet.
+    pub(crate) ledgers: BTreeMap<String, AppliedBundle>,
+    pub(crate) kept: Kept,
+    /// Bundles that are worked on by what was kept of them.
+    from_kept: BTreeSet<String>,
+    listed: bool,
+}
+
+impl Beginning {
+    pub(crate) fn new(ledgers: BTreeMap<String, AppliedBundle>, kept: Kept) -> Self {
+        Beginning {
+            ledgers,
+            kept,
+            from_kept: BTreeSet::new(),
+            listed: false,
+        }
+    }
+
+    /// The hub is away: the Bundles to go on with.
+    pub(crate) fn without_hub(&mut self) -> Vec<Arc<Held>> {
+        if self.listed {
+            return Vec::new();
+        }
+        let kept = self.kept.load(&self.ledgers);
+        if !kept.is_empty() {
+            let bundles = kept.len();
+            tracing::warn!(
+                bundles,
+                "the hub does not answer: what it sent last is healed until it does"
+            );
+        }
+        self.from_kept = kept.iter().map(|held| held.name.clone()).collect();
+        kept
+    }
+
+    /// The hub has told all Bundles; whether it is the first time.
+    pub(crate) fn end(&mut self, listed: impl Iterator<Item = String>) -> bool {
+        if std::mem::replace(&mut self.listed, true) {
+            return false;
+        }
+        let listed: BTreeSet<String> = listed.collect();
+        self.kept.retain(&listed);
+        self.from_kept.retain(|name| !listed.contains(name));
+        true
+    }
+
+    /// What the hub's list does not have.
+    pub(crate) fn unlisted(&mut self) -> Vec<(String, Option<AppliedBundle>)> {
+        let kept = std::mem::take(&mut self.from_kept)
+            .into_iter()
+            .map(|name| (name, None));
+        let ledgers = std::mem::take(&mut self.ledgers).into_iter();
+        kept.chain(ledgers.map(|(name, stored)| (name, Some(stored))))
+            .collect()
+    }
+}
