@@ -45,14 +45,6 @@ pub const ON_MEMBER: &[Right] = &[
         why: "how much room there is, for placement",
     },
     Right {
-        scope: Scope::Cluster,
-        group: "",
-        resource: "serviceaccounts",
-        names: &[],
-        verbs: &["impersonate"],
-        why: "bundles that are applied with the rights of a service account",
-    },
-    Right {
         scope: Scope::Own,
         group: "",
         resource: "secrets",
@@ -69,6 +61,17 @@ pub const ON_MEMBER: &[Right] = &[
         why: "the identity on the hub: its key and its certificate",
     },
 ];
+
+/// What the agent needs for bundles with an executor: on the service accounts that they name, and on no others. Who may act as
+/// every service account may what any of them may, so nobody is given it unasked.
+pub const AS_EXECUTOR: Right = Right {
+    scope: Scope::Cluster,
+    group: "",
+    resource: "serviceaccounts",
+    names: &[],
+    verbs: &["impersonate"],
+    why: "bundles that are applied with the rights of a service account",
+};
 
 /// What the agent needs on the kinds that bundles without an executor have, beside [`ON_MEMBER`]: all kinds by default, or
 /// those that the chart is given. A bundle that has another kind fails and names the verb and the resource. Roles and

@@ -249,7 +249,6 @@ mod tests {
                         "customresourcedefinitions",
                         &[],
                     ),
-                    rule(&["impersonate"], "", "serviceaccounts", &["one"]),
                 ]
             };
             (
@@ -261,7 +260,6 @@ mod tests {
         let expected = [
             "patch customresourcedefinitions.apiextensions.k8s.io appliedbundles.roundhouse.dev",
             "list nodes",
-            "impersonate serviceaccounts",
             "create secrets in agents",
             "patch secrets mine in agents",
         ];

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use roundhouse_agent::identity::{Invitation, Keeper, Place, Source};
-use roundhouse_agent::rights::{IDENTITY_SECRET, ON_MEMBER};
+use roundhouse_agent::rights::{AS_EXECUTOR, IDENTITY_SECRET, ON_MEMBER};
 use roundhouse_agent::{Config, SeededJitter};
 use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use roundhouse_api::clock::SystemClock;
@@ -234,7 +234,13 @@ async fn the_tables_of_rights_are_what_an_agent_asks() {
     // Open to whoever is authenticated.
     let reviews = ["selfsubjectrulesreviews", "selfsubjectaccessreviews"]
         .map(|review| ("authorization.k8s.io", review));
-    compare(ON_MEMBER, &member, &[&of_bundles[..], &reviews].concat(), &[]);
+    let member_rights = [ON_MEMBER, &[AS_EXECUTOR]].concat();
+    compare(
+        &member_rights,
+        &member,
+        &[&of_bundles[..], &reviews].concat(),
+        &[],
+    );
     // A ClusterReport is of its agent alone; no rule with names allows making one.
     let report = |verbs, names| Right {
         scope: Scope::OfCluster,

@@ -100,7 +100,11 @@ fn the_hub_has_what_it_hands_out() {
         for verb in verbs {
             let mut own = ON_HUB.iter().filter(|own| own.scope == Scope::Cluster);
             // Tokens are given of one account only.
-            let name = if resource == "serviceaccounts/token" { AGENT_ROLE } else { "" };
+            let name = if resource == "serviceaccounts/token" {
+                AGENT_ROLE
+            } else {
+                ""
+            };
             let has = own.any(|own| own.allows(verb, group, resource, name));
             assert!(has, "{verb} {resource} in {group:?}");
         }
