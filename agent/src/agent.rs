@@ -37,6 +37,8 @@ use tokio_util::task::TaskTracker;
 /// First and longest delay while the agent waits for its hub and its member at the start.
 const START_MIN: Duration = Duration::from_millis(200);
 const START_MAX: Duration = Duration::from_secs(5);
+/// What is waited for is said again after so many tries, which is five minutes.
+const SAID_AGAIN: u32 = 60;
 
 /// What the workers of one agent share.
 pub(crate) struct Shared {
@@ -197,13 +199,19 @@ where
     F: Future<Output = Result<Option<T>, CallError>>,
 {
     let mut tries = 0_u32;
+    let mut said = String::new();
     loop {
         config.health.tick();
         match attempt().await {
             Ok(Some(answer)) => return answer,
             Ok(None) => tracing::debug!(cluster = %config.cluster, what, "not there yet"),
             Err(error) => {
-                tracing::warn!(cluster = %config.cluster, what, error = error.message(), "trying again");
+                let (cluster, error) = (&config.cluster, error.message());
+                // An agent that was not let in yet waits for long.
+                if error != said || tries.is_multiple_of(SAID_AGAIN) {
+                    tracing::warn!(%cluster, what, error, "trying again");
+                }
+                said = error;
             }
         }
         let delay = backoff(tries, START_MIN, START_MAX);

@@ -6,6 +6,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `agent` | start, stop, and what the tasks share |
+//! | `beginning` | which hub it is, and what there is until the hub has answered |
 //! | `watch` | what wakes a bundle: its Bundle on the hub, its objects in the member |
 //! | `worker` | one bundle, one pass at a time |
 //! | `apply` | the pipeline of a pass, a module per stage; the decisions are pure |
