@@ -11,7 +11,7 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Several hubs")]
-pub(super) struct Args {
+pub(super) struct LeaderArgs {
     /// Write only when elected among several hubs [default: true with --in-cluster, false otherwise]
     ///
     /// The others watch everything and write nothing. The leader is the holder of the Lease roundhouse-hub. A hub that is alone
@@ -32,7 +32,7 @@ pub(super) struct Args {
     leader_elect_retry_period: Duration,
 }
 
-impl Args {
+impl LeaderArgs {
     /// The election that they ask for; `pod` is what makes this process known among the others, such as the pod's name.
     ///
     /// # Errors
@@ -73,12 +73,12 @@ mod tests {
     use super::*;
     use clap::{Args as _, FromArgMatches};
 
-    fn args(words: &[&str]) -> Args {
-        let command = Args::augment_args(clap::Command::new("serve"));
+    fn args(words: &[&str]) -> LeaderArgs {
+        let command = LeaderArgs::augment_args(clap::Command::new("serve"));
         let matches = command
             .try_get_matches_from([&["serve"], words].concat())
             .unwrap();
-        Args::from_arg_matches(&matches).unwrap()
+        LeaderArgs::from_arg_matches(&matches).unwrap()
     }
 
     #[test]
@@ -95,6 +95,11 @@ mod tests {
             assert_eq!(election.timing.is_some(), elected, "{words:?} {in_cluster}");
             assert_eq!(election.namespace, NAMESPACE);
         }
+    }
+
+    #[test]
+    fn the_flags_fit_among_those_of_the_verb() {
+        super::super::Args::augment_args(clap::Command::new("serve")).debug_assert();
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "A")]
     metrics_listen: Option<SocketAddr>,
     #[command(flatten)]
-    leader: leader::Args,
+    leader: leader::LeaderArgs,
 }
 
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
