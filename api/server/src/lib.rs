@@ -36,6 +36,7 @@ mod serve;
 mod server;
 mod service;
 mod store;
+mod strict;
 mod table;
 mod verbs;
 mod watch;

@@ -45,6 +45,8 @@ pub(crate) struct Core {
     /// Where writes and refusals are recorded; without it they are not.
     pub(crate) audit: Option<Arc<dyn AuditSink>>,
     pub(crate) refusals: Refusals,
+    /// Whether mistakes of clients are refused that Kubernetes tolerates.
+    pub(crate) strict: bool,
     /// The authorizer, if it is the one that obeys stored roles.
     pub(crate) rbac: Option<Arc<Rbac>>,
     pub(crate) counter: WriteCounter,
@@ -89,6 +91,7 @@ pub struct ServerBuilder {
     seed: Option<u64>,
     authorizer: Option<Arc<dyn Authorizer>>,
     rbac: bool,
+    strict: bool,
     tokens: Option<TokenKey>,
     signer: Option<Arc<Authority>>,
     audit: Option<Arc<dyn AuditSink>>,
@@ -170,6 +173,15 @@ impl ServerBuilder {
         self
     }
 
+    /// Refuses what Kubernetes tolerates although it is a mistake of the client, so that tests find it: unknown parameters,
+    /// unknown and duplicate fields whatever `fieldValidation` says, new objects with a status or with metadata that only the
+    /// server makes, updates without `resourceVersion`, and changes of a status or a spec that would be dropped in silence.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// Counts stored writes of every object, not only their total.
     #[must_use]
     pub fn count_per_object(mut self, on: bool) -> Self {
@@ -193,6 +205,7 @@ impl ServerBuilder {
             dice: self.seed.map_or_else(Dice::random, Dice::seeded),
             authorizer,
             rbac,
+            strict: self.strict,
             tokens: self.tokens,
             signer: self.signer,
             audit: self.audit,

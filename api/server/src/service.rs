@@ -29,6 +29,7 @@ use crate::{
     serve::Link,
     server::Core,
     store::Unsettled,
+    strict,
     verbs::{self, Call},
 };
 
@@ -342,7 +343,7 @@ fn answer(
             Err(ApiError::no_such_path())
         }
         Some(Path::Resource(path)) => {
-            let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+            let mut query = Query::parse(parts.uri.query().unwrap_or_default())?;
             let verb = verb(&parts.method, &path, &query);
             authorize(core, &identity, verb, &path, &query)?;
             if verb.is_empty() || (path.name.is_none() && matches!(verb, "update" | "patch")) {
@@ -354,6 +355,9 @@ fn answer(
                 .ok_or_else(ApiError::no_such_path)?;
             core.counter.request(verb, &resource.table);
             seen.resource = Some((verb, resource.table.clone()));
+            if core.strict {
+                strict::check_query(&mut query)?;
+            }
             let media = media_type(&parts.headers);
             check_options(&query, verb, &media)?;
             let manager = manager(&query, &parts.headers);

@@ -4,6 +4,7 @@ mod agent;
 mod decode;
 mod defaults;
 mod escalation;
+mod events;
 mod generation;
 mod immutable;
 mod job;

@@ -14,8 +14,8 @@ use crate::{
 /// Bytes that the values of a ConfigMap or a Secret may total (`MaxSecretSize`).
 const MAX_CONTENT: usize = 1 << 20;
 
-/// What is wrong with an object, defaults included.
-pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
+/// What is wrong with an object, defaults included; `new` if it is being created.
+pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec<Cause> {
     let mut out = vec![];
     if resource.custom.is_some() {
         return out;
@@ -56,6 +56,8 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
             );
         }
         ("", "Pod") => containers(value.get("spec"), "spec", &mut out),
+        ("coordination.k8s.io", "Lease") => lease(value, &mut out),
+        (_, "Event") => out.extend(super::events::check_event(resource, value, new)),
         ("", "Service") => service(value, &mut out),
         ("rbac.authorization.k8s.io", kind) => super::roles::check_rbac(kind, value, &mut out),
         ("certificates.k8s.io", _) => out.extend(crate::csr::check_request(value)),
@@ -65,6 +67,15 @@ pub(crate) fn check_object(resource: &Resource, value: &Value) -> Vec<Cause> {
         _ => {}
     }
     out
+}
+
+fn lease(value: &Value, out: &mut Vec<Cause>) {
+    let seconds = at(value, &["spec", "leaseDurationSeconds"]);
+    if seconds.and_then(Value::as_i64).is_some_and(|n| n <= 0) {
+        let why = "must be greater than 0";
+        out.push(Cause::invalid_value("spec.leaseDurationSeconds", seconds, why));
+    }
+    not_negative(value, &["spec", "leaseTransitions"], out);
 }
 
 /// The values of a ConfigMap or a Secret are bounded together, as decoded.

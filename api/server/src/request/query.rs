@@ -68,6 +68,8 @@ pub(crate) struct Query {
     pub(crate) include_object: String,
     /// Values no verb that knows the option takes; see [`super::check_options`].
     pub(crate) unsupported: Vec<Cause>,
+    /// Parameters that no verb has.
+    pub(crate) unknown: Vec<String>,
 }
 
 impl Query {
@@ -136,7 +138,13 @@ impl Query {
                 self.grace_period_seconds = Some(value.parse().map_err(|_| invalid(&value))?)
             }
             "includeObject" => self.include_object = value,
-            _ => {}
+            // These are read elsewhere, or change how an answer is written.
+            "timeout" | "pretty" => {}
+            // How Pods are looked into.
+            "container" | "command" | "stdin" | "stdout" | "stderr" | "tty" | "follow" | "previous"
+            | "tailLines" | "sinceSeconds" | "sinceTime" | "timestamps" | "limitBytes" | "ports" | "path" => {
+            }
+            _ => self.unknown.push(key.to_owned()),
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::{
     server::Core,
     service::Reply,
     store::{Change, Expect, Key, WriteError},
+    strict,
 };
 
 /// How often a generated name may collide before the client is told.
@@ -33,6 +34,9 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
         duplicates,
     } = decode(resource, &call.media, body)?;
     let warnings = sanitize(resource, &mut value, call.query.field_validation, &duplicates)?;
+    if core.strict {
+        strict::check_new(resource, &value)?;
+    }
     if !matches!(meta(&value, "resourceVersion"), "" | "0") {
         return Err(ApiError::unclassified(
             "resourceVersion should not be set on objects to be created",
@@ -158,7 +162,7 @@ pub(super) fn complete(
 ) -> Vec<Cause> {
     let Some(custom) = &resource.custom else {
         set_defaults(resource, value, old, || core.dice.next());
-        return check_object(resource, value);
+        return check_object(resource, value, old.is_none());
     };
     let none = Definitions::new();
     apply_defaults(value, &custom.schema, &none);

@@ -26,6 +26,7 @@ use crate::{
     server::Core,
     service::Reply,
     store::{Change, Expect, Key, Record, WriteError},
+    strict,
 };
 
 /// Times a write that gave no resourceVersion is tried again when another one came between.
@@ -74,6 +75,9 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
             return Err(resource.not_found(call.name()));
         };
         check_precondition(resource, &value, &record)?;
+        if core.strict {
+            strict::check_replacement(&value)?;
+        }
         match store_update(core, resource, &key, &record, value.clone(), &call.intent(part)) {
             Err(Refusal::Raced) if tries < TRIES && matches!(meta(&value, "resourceVersion"), "" | "0") => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
@@ -176,6 +180,9 @@ pub(crate) fn store_update(
         now: &rfc3339((core.clock)()),
         allocated: FieldSet::default(),
     };
+    if core.strict && intent.author.is_some() {
+        strict::check_dropped(resource, part, &old, &new)?;
+    }
     let mut new = match &resource.conversion {
         Some(conversion) => conversion.confined(Some(&old), new, |old, new| match old {
             Some(old) => confine(resource, old, new, part),
