@@ -12,7 +12,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 /// A member whose Roles count.
 pub(crate) fn member() -> Server {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(StoreLimits::default()));
-    let server = Server::builder().seed(1).count_per_object(true);
+    let server = Server::builder().seed(1).count_per_object(true).strict();
     server
         .store(Arc::clone(&store))
         .authorizer(Arc::new(Roles(store)))

@@ -258,7 +258,7 @@ impl World {
 
     async fn start(real: Option<Real>) -> Self {
         ON_REAL.set(real.is_some());
-        let hub = Server::builder().seed(1).count_per_object(true).build();
+        let hub = Server::builder().seed(1).count_per_object(true).strict().build();
         let member = rights::member();
         let (hub_client, member_client) = match &real {
             Some(real) => (real.hub.clone(), real.member.clone()),

@@ -28,17 +28,20 @@ async fn with_definitions(server: &Server) -> Raw {
 }
 
 fn map(metadata: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    map["metadata"] = metadata;
+    map
 }
 
-fn event(changes: Value) -> Value {
+fn event(changes: &Value) -> Value {
     let mut event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"},
         "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}, "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "roundhouse.dev/hub", "reportingInstance": "h", "action": "Act", "reason": "Why",
         "type": "Normal", "note": "n"});
-    for (key, value) in changes.as_object().unwrap() {
-        event[key] = value.clone();
-    }
+    event
+        .as_object_mut()
+        .unwrap()
+        .extend(changes.as_object().unwrap().clone());
     event
 }
 
@@ -52,7 +55,7 @@ async fn what_kubernetes_refuses_is_refused() {
     assert_eq!(code, 201, "{answer}");
     assert_eq!(
         admin
-            .post(EVENTS, event(json!({"metadata": {"name": "fine"}})))
+            .post(EVENTS, event(&json!({"metadata": {"name": "fine"}})))
             .await
             .0,
         201
@@ -106,7 +109,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"note": "n".repeat(1025)})),
+            event(&json!({"note": "n".repeat(1025)})),
             422,
         ),
         (
@@ -114,7 +117,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"eventTime": null})),
+            event(&json!({"eventTime": null})),
             422,
         ),
         (
@@ -122,7 +125,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"type": "Odd"})),
+            event(&json!({"type": "Odd"})),
             422,
         ),
         (
@@ -130,7 +133,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"reason": ""})),
+            event(&json!({"reason": ""})),
             422,
         ),
         (
@@ -138,7 +141,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"action": null})),
+            event(&json!({"action": null})),
             422,
         ),
         (
@@ -146,7 +149,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"reason": "r".repeat(129)})),
+            event(&json!({"reason": "r".repeat(129)})),
             422,
         ),
         (
@@ -154,7 +157,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"reportingController": null})),
+            event(&json!({"reportingController": null})),
             422,
         ),
         (
@@ -162,7 +165,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"reportingController": "a b"})),
+            event(&json!({"reportingController": "a b"})),
             422,
         ),
         (
@@ -170,7 +173,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"reportingInstance": null})),
+            event(&json!({"reportingInstance": null})),
             422,
         ),
         (
@@ -178,7 +181,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"series": {"count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}})),
+            event(&json!({"series": {"count": 1, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}})),
             422,
         ),
         (
@@ -186,7 +189,7 @@ async fn what_kubernetes_refuses_is_refused() {
             &post,
             EVENTS.to_owned(),
             JSON,
-            event(json!({"deprecatedCount": 1})),
+            event(&json!({"deprecatedCount": 1})),
             422,
         ),
         (

@@ -9,7 +9,9 @@ use crate::{
 };
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
-use roundhouse_apiserver::{Authority, DurableOptions, DurableStore, Folder, Identity, JournalError, Server};
+use roundhouse_apiserver::{
+    Authority, DurableOptions, DurableStore, Folder, Identity, JournalError, Server, ServerBuilder,
+};
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +33,13 @@ pub(super) struct Args {
     /// Seed of the simulated delays
     #[arg(long, default_value_t = 0, requires = "simulate_workloads")]
     seed: u64,
+    /// Refuse mistakes of clients that Kubernetes tolerates
+    ///
+    /// Unknown parameters; unknown and duplicate fields whatever fieldValidation says; new objects with a status, or with
+    /// metadata that only the server makes; updates without resourceVersion; changes of a status or a spec that would be
+    /// dropped in silence.
+    #[arg(long)]
+    strict: bool,
 }
 
 /// Where the objects are in a data directory.
@@ -60,6 +69,15 @@ pub(super) struct Opened {
 impl Listen {
     /// The server whose objects are in the data directory, guarded by what else is there.
     pub(super) fn server(&self, clock: &SharedClock) -> Result<Opened, Failure> {
+        self.server_with(clock, |server| server)
+    }
+
+    /// The same, changed by `more` before it is built.
+    fn server_with(
+        &self,
+        clock: &SharedClock,
+        more: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Result<Opened, Failure> {
         let directory = self.data_dir.join(STORE);
         let certificate = authority_certificate(&self.data_dir);
         let known = certificate.exists();
@@ -103,7 +121,7 @@ impl Listen {
         let authority = Arc::new(authority_in(&self.data_dir, clock).map_err(not_started)?);
         let server = guarded(&self.data_dir, authority.clone()).map_err(not_started)?;
         Ok(Opened {
-            server: server.store(store.clone()).build(),
+            server: more(server.store(store.clone())).build(),
             store,
             authority,
         })
@@ -157,7 +175,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         server,
         store,
         authority,
-    } = args.listen.server(&clock)?;
+    } = args.listen.server_with(
+        &clock,
+        |server| if args.strict { server.strict() } else { server },
+    )?;
     let endpoint = args.listen.open(&server, authority, "roundhouse", &clock).await?;
     let stop = CancellationToken::new();
     let simulator = args.simulate_workloads.then(|| {

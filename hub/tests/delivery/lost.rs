@@ -126,6 +126,7 @@ async fn a_hub_that_renders_otherwise_goes_on_with_what_is_recorded() {
     maps.delete("app-v1", &DeleteParams::default()).await.unwrap();
     record.metadata.resource_version = None;
     record.metadata.uid = None;
+    record.metadata.creation_timestamp = None;
     maps.create(&PostParams::default(), &record).await.unwrap();
 
     world.start_hub();

@@ -99,6 +99,7 @@ impl World {
                 .seed(7)
                 .clock(Arc::new(move || clock.now()))
                 .count_per_object(true)
+                .strict()
                 .build()
         };
         let client = Client::new(server.service(), "default");

@@ -111,7 +111,7 @@ fn check_new(value: &Value, out: &mut Vec<Cause>) {
         "deprecatedLastTimestamp",
         "deprecatedCount",
     ] {
-        if at(value, &[field]).is_some_and(|v| !v.is_null() && *v != Value::from(0)) {
+        if at(value, &[field]).is_some_and(|v| !v.is_null() && v.as_i64() != Some(0)) {
             out.push(Cause::invalid(field, "Invalid value: \"\": needs to be unset"));
         }
     }

@@ -199,17 +199,17 @@ impl Envtest {
         Ok(this)
     }
 
-    /// Asks until `answers` says that the server is ready, in real time; then starts `kube-controller-manager`, if it is
+    /// Asks until `answers` says that the server is ready; then starts `kube-controller-manager`, if it is
     /// there.
     ///
     /// # Errors
     /// [`EnvtestError::Program`] if a program has ended, or does not become ready within two minutes: it names the program,
     /// its flags and the end of its log.
     pub async fn until_ready(&mut self, answers: impl AsyncFn() -> bool) -> Result<(), EnvtestError> {
-        let end = std::time::Instant::now() + PATIENCE;
+        let end = tokio::time::Instant::now() + PATIENCE;
         while !answers().await {
             self.check()?;
-            if std::time::Instant::now() > end {
+            if tokio::time::Instant::now() > end {
                 return Err(self.api.failed(format!("is not ready after {PATIENCE:?}")));
             }
             tokio::time::sleep(LOOK).await;

@@ -1,9 +1,10 @@
-use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use parking_lot::Mutex;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::*;
 use crate::system_clock;
