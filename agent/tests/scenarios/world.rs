@@ -171,14 +171,9 @@ impl Embedded {
         self.server.counter()
     }
 
-    /// Writing requests that it was sent. Reviews, by which an agent asks what it may, write nothing.
+    /// Writing requests that it was sent.
     pub(crate) fn write_requests(&self) -> u64 {
-        let counter = self.counter();
-        let requests = counter.requests();
-        let reviews = requests
-            .iter()
-            .filter(|((_, table), _)| table.starts_with("selfsubject"));
-        counter.write_requests() - reviews.map(|(_, n)| n).sum::<u64>()
+        self.counter().write_requests()
     }
 
     /// Ends the watches that are open, as a server that goes away.

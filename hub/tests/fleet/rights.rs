@@ -41,7 +41,7 @@ const HANDED_OUT: &str = "handed out to agents: cluster/join/rights.rs";
 const PUT_BACK: &str = "one that somebody changed is put back: cluster/objects.rs";
 
 /// What this test does not bring about: the right, and where it is used.
-const ELSEWHERE: [(&str, &str, &str, &str); 22] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 20] = [
     ("roundhouse.dev", "bundles/status", "get", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "patch", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "update", HANDED_OUT),
@@ -49,8 +49,6 @@ const ELSEWHERE: [(&str, &str, &str, &str); 22] = [
     ("roundhouse.dev", "clusterreports", "get", HANDED_OUT),
     ("roundhouse.dev", "clusterreports", "patch", HANDED_OUT),
     ("roundhouse.dev", "clusterreports", "update", HANDED_OUT),
-    ("coordination.k8s.io", "leases", "get", HANDED_OUT),
-    ("coordination.k8s.io", "leases", "update", HANDED_OUT),
     (
         "certificates.k8s.io",
         "certificatesigningrequests",
