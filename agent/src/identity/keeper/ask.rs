@@ -66,6 +66,11 @@ impl Keeper {
                 if needs_invitation(voucher, &refusal) || !is_over {
                     return Ok(self.stands(&name, voucher, &refusal));
                 }
+                tracing::warn!(
+                    request = name,
+                    why = refusal.why,
+                    "the request that was refused is made anew"
+                );
                 // The hub lets in one key by an invitation, and it may have taken this one.
                 if matches!(voucher, Voucher::Identity(_)) {
                     self.forget_key(stored).await?;
@@ -277,5 +282,41 @@ async fn clear(
             IdentityError::call("taking the old request for a certificate away", &error),
         ),
         _ => Ok(Progress::Again),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::invitation::{Method, tests::invitation};
+    use crate::identity::tests::identity;
+
+    #[test]
+    fn a_key_is_forgotten_where_it_may_be_what_is_refused() {
+        let (invited, held) = (invitation(1, Method::Certificate), identity());
+        let used = format!("roundhouse-agent-c1 is forbidden: {SIGNED_BEFORE}; make a new key");
+        for (code, message, by_invitation, by_identity) in [
+            (403, used.as_str(), true, true),
+            (403, "may not create certificatesigningrequests", false, true),
+            (422, "spec.request is no request", true, true),
+            (401, "Unauthorized", false, false),
+            (429, "too many requests", false, false),
+            (500, used.as_str(), false, false),
+        ] {
+            let status = serde_json::json!({"code": code, "message": message});
+            let status = serde_json::from_value(status).unwrap();
+            let error = CallError::Kube(kube::Error::Api(Box::new(status)));
+            let of_the_key = |voucher| is_of_the_key(&error, voucher);
+            assert_eq!(
+                of_the_key(Voucher::Invitation(&invited)),
+                by_invitation,
+                "{code} {message}"
+            );
+            assert_eq!(
+                of_the_key(Voucher::Identity(&held)),
+                by_identity,
+                "{code} {message}"
+            );
+        }
     }
 }
