@@ -78,7 +78,7 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         GROUP,
         "clusters",
-        &["list", "patch", "watch"],
+        &["get", "list", "patch", "watch"],
         "the clusters, their labels and taints; labels that agents propose, and the finalizer that lets them leave in order",
     ),
     everywhere(
