@@ -41,7 +41,7 @@ const HANDED_OUT: &str = "handed out to agents: cluster/join/rights.rs";
 const PUT_BACK: &str = "one that somebody changed is put back: cluster/objects.rs";
 
 /// What this test does not bring about: the right, and where it is used.
-const ELSEWHERE: [(&str, &str, &str, &str); 20] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 18] = [
     ("roundhouse.dev", "bundles/status", "get", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "patch", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "update", HANDED_OUT),
@@ -69,8 +69,6 @@ const ELSEWHERE: [(&str, &str, &str, &str); 20] = [
         "asked by the API server when a request is approved: cluster/pass.rs",
     ),
     ("", "serviceaccounts", "update", PUT_BACK),
-    ("rbac.authorization.k8s.io", "roles", "update", PUT_BACK),
-    ("rbac.authorization.k8s.io", "clusterroles", "update", PUT_BACK),
     (
         "",
         "secrets",
