@@ -1,6 +1,6 @@
 //! A cluster's life: invited, accepted, delivered to, renewed, revoked, joined again, let go, forgotten.
 
-use crate::yard::Yard;
+use crate::{refused::request, yard::Yard};
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::{
@@ -11,7 +11,6 @@ use kube::{
     Api, Client, Error, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use roundhouse_api::{
     bundle::Bundle,
     cluster::{Cluster, JOINED},
@@ -24,32 +23,16 @@ use serde_json::json;
 
 const NAME: &str = "east-1";
 
-async fn cluster(yard: &Yard, name: &str) -> Result<Cluster> {
+pub(crate) async fn cluster(yard: &Yard, name: &str) -> Result<Cluster> {
     Ok(Api::<Cluster>::all(yard.client.clone()).get(name).await?)
 }
 
-/// A request for a certificate by a new key.
-fn request(name: &str, user: &str, groups: &[&str]) -> Result<CertificateSigningRequest> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, user);
-    for group in groups {
-        params.distinguished_name.push(DnType::OrganizationName, *group);
-    }
-    let pem = params.serialize_request(&KeyPair::generate()?)?.pem()?;
-    Ok(serde_json::from_value(
-        json!({"metadata": {"name": name}, "spec": {
-        "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client",
-        "usages": ["client auth", "digital signature"], "expirationSeconds": 600}}),
-    )?)
-}
-
-fn may_not<T>(answer: &kube::Result<T>) -> bool {
+pub(crate) fn may_not<T>(answer: &kube::Result<T>) -> bool {
     matches!(answer, Err(Error::Api(status)) if matches!(status.code, 401 | 403))
 }
 
 /// Whether whoever has this client may still do what an agent does.
-async fn may_list(client: &Client, name: &str) -> Result<bool> {
+pub(crate) async fn may_list(client: &Client, name: &str) -> Result<bool> {
     let bundles: Api<Bundle> = Api::namespaced(client.clone(), &format!("cluster-{name}"));
     match bundles.list(&ListParams::default()).await {
         Ok(_) => Ok(true),
@@ -145,93 +128,6 @@ async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_agai
     yard.set_image("nginx:1.27").await?;
     yard.delivered("web-v2").await?;
     drop(agent);
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Result<()> {
-    let yard = Yard::start().await?;
-    let (mine, theirs) = ("east-1", "west-1");
-    let me = client(&yard.agent_kubeconfig(mine)?).await?;
-    let serial = async |name: &str| Ok::<u32, anyhow::Error>(cluster(&yard, name).await?.spec.serial);
-    let own_name = format!("roundhouse-agent-{mine}");
-    let own = format!("roundhouse:agent:{mine}:{}", serial(mine).await?);
-    let other = format!("roundhouse:agent:{theirs}:{}", serial(theirs).await?);
-    let later = format!("roundhouse:agent:{mine}:{}", serial(mine).await? + 1);
-    let earlier = format!("roundhouse:agent:{mine}:{}", serial(mine).await? - 1);
-    let longer = format!("roundhouse:agent:{mine}0:{}", serial(mine).await?);
-    let agents = "roundhouse:agents";
-    let mut bodies = Vec::new();
-    for (why, name, user, groups) in [
-        (
-            "the name of a neighbour",
-            own_name.as_str(),
-            other.as_str(),
-            &[agents][..],
-        ),
-        (
-            "a neighbour's request",
-            &format!("roundhouse-agent-{theirs}"),
-            &other,
-            &[agents],
-        ),
-        ("a request of any name", "mine", &own, &[agents]),
-        ("a longer name", &own_name, &longer, &[agents]),
-        ("a serial to come", &own_name, &later, &[agents]),
-        ("a serial that was", &own_name, &earlier, &[agents]),
-        ("no organization", &own_name, &own, &[]),
-        ("another organization", &own_name, &own, &["system:masters"]),
-        (
-            "an organization more",
-            &own_name,
-            &own,
-            &[agents, "system:masters"],
-        ),
-        ("an administrator", &own_name, "roundhouse:admin", &[agents]),
-        (
-            "no serial",
-            &own_name,
-            &format!("roundhouse:agent:{mine}"),
-            &[agents],
-        ),
-    ] {
-        bodies.push((why, request(name, user, groups)?));
-    }
-    let requests: Api<CertificateSigningRequest> = Api::all(me.clone());
-    // The one of its own that is over.
-    requests.delete(&own_name, &Default::default()).await?;
-    let all: Api<CertificateSigningRequest> = Api::all(yard.client.clone());
-    for (why, body) in bodies {
-        let name = body.name_any();
-        match requests.create(&Default::default(), &body).await {
-            refused if may_not(&refused) => continue,
-            Ok(_) => {}
-            Err(error) => anyhow::bail!("{why}: {error}"),
-        }
-        soon(&format!("the denial of {why}"), async || {
-            let status = all.get(&name).await?.status.unwrap_or_default();
-            let conditions = status.conditions.clone().unwrap_or_default();
-            assert!(conditions.iter().all(|c| c.type_ != "Approved"), "{why}");
-            Ok(conditions
-                .iter()
-                .any(|c| c.type_ == "Denied")
-                .then_some(())
-                .ok_or(status))
-        })
-        .await?;
-        all.delete(&name, &Default::default()).await?;
-    }
-    let audit = std::fs::read_to_string(yard.home.path().join("hub/audit.log"))?;
-    let user = cluster(&yard, mine)
-        .await?
-        .status
-        .and_then(|status| status.identity?.user)
-        .context("no user is bound")?;
-    let refused = audit
-        .lines()
-        .filter(|line| line.contains(&user) && line.contains("certificatesigningrequests"));
-    assert!(refused.count() > 3, "{audit}");
-    assert!(may_list(&client(&yard.agent_kubeconfig(theirs)?).await?, theirs).await?);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod leader;
 mod memory;
 mod metrics;
 mod moves;
+mod refused;
 mod restored;
 mod steering;
 mod tenancy;

@@ -94,11 +94,11 @@ pub async fn run(
     };
     let mut controller = Controller {
         client: client.clone(),
+        heartbeats: Heartbeats::new(options.lease_duration),
         options,
         clock,
         hub_id,
         seen: Seen::default(),
-        heartbeats: Heartbeats::default(),
         due: BTreeMap::new(),
         failures: BTreeMap::new(),
         settled: BTreeMap::new(),

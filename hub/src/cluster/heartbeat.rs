@@ -1,7 +1,7 @@
 //! When each cluster's Lease was last seen to change, by the hub's clock.
 
-use jiff::Timestamp;
-use std::collections::BTreeMap;
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::BTreeMap, time::Duration};
 
 /// What the hub saw of one Lease since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,13 +13,15 @@ pub struct Heartbeat {
     /// Whether the Lease was ever renewed, by this hub's knowledge or before.
     pub renewed: bool,
     /// Since when, by this hub's clock, the agent says the same of what it received last (annotation `roundhouse.dev/seen`,
-    /// which changes with each renewal that arrives at its watch); absent where it says nothing of it.
+    /// which changes with each renewal that arrives at its watch), or is heard again after a silence; absent where it says
+    /// nothing of it.
     pub echo: Option<Timestamp>,
 }
 
 /// The heartbeats of the fleet. Lost at a restart on purpose: a new hub judges by what it sees itself.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heartbeats {
+    lease_duration: SignedDuration,
     seen: BTreeMap<String, Beat>,
 }
 
@@ -31,6 +33,14 @@ struct Beat {
 }
 
 impl Heartbeats {
+    /// Of agents that are silent when their Lease has not changed for `lease_duration`.
+    pub fn new(lease_duration: Duration) -> Self {
+        Heartbeats {
+            lease_duration: SignedDuration::try_from(lease_duration).unwrap_or(SignedDuration::MAX),
+            seen: BTreeMap::new(),
+        }
+    }
+
     /// Takes note of a Lease whose `renewTime` is `renewed_at` and whose agent echoes `echo`. True if the former is another
     /// one than before.
     ///
@@ -67,6 +77,11 @@ impl Heartbeats {
         beat.renewed_at = renewed_at;
         // A Lease made anew has no renewTime yet: that is no sign of life.
         if renewed_at.is_some() {
+            let last = beat.heartbeat.changed.unwrap_or(beat.heartbeat.first_seen);
+            // What is on the Lease is from before the silence: whoever has just come back cannot have heard anything yet.
+            if now.duration_since(last) >= self.lease_duration {
+                beat.heartbeat.echo = echo.map(|_| now);
+            }
             beat.heartbeat.changed = Some(now);
             beat.heartbeat.renewed = true;
         }
@@ -94,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_a_change_seen_by_this_hub_is_a_sign_of_life() {
-        let mut beats = Heartbeats::default();
+        let mut beats = Heartbeats::new(Duration::from_secs(40));
         // An old Lease found at the start proves that the agent once lived, not that it does.
         assert!(beats.observe("c1", Some(at(5)), None, at(100)));
         let found = Heartbeat {
@@ -120,7 +135,7 @@ mod tests {
 
     #[test]
     fn an_echo_counts_from_when_it_became_what_it_is() {
-        let mut beats = Heartbeats::default();
+        let mut beats = Heartbeats::new(Duration::from_secs(40));
         beats.observe("c1", Some(at(1)), None, at(100));
         assert_eq!(beats.get("c1").unwrap().echo, None);
         beats.observe("c1", Some(at(2)), Some("7"), at(110));
@@ -129,5 +144,18 @@ mod tests {
         assert_eq!(beats.get("c1").unwrap().echo, Some(at(110)));
         beats.observe("c1", Some(at(4)), Some("9"), at(130));
         assert_eq!(beats.get("c1").unwrap().echo, Some(at(130)));
+    }
+
+    #[test]
+    fn an_agent_that_was_silent_is_given_time_to_hear_again() {
+        let mut beats = Heartbeats::new(Duration::from_secs(40));
+        beats.observe("c1", Some(at(1)), Some("7"), at(100));
+        // Deaf for as long as it renews and says the same, and not from when it comes back on.
+        for (renewed, now, echo) in [(2, 110, 100), (3, 149, 100), (4, 189, 189), (5, 199, 189)] {
+            beats.observe("c1", Some(at(renewed)), Some("7"), at(now));
+            assert_eq!(beats.get("c1").unwrap().echo, Some(at(echo)), "at {now}");
+        }
+        beats.observe("c1", Some(at(6)), None, at(300));
+        assert_eq!(beats.get("c1").unwrap().echo, None);
     }
 }

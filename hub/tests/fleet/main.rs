@@ -11,6 +11,7 @@
 mod leader;
 mod line;
 mod reaction;
+mod restart;
 mod rights;
 mod steady;
 mod tap;

@@ -1,0 +1,384 @@
+//! Who asks for what they may not have: every refusal is in the audit log, and nobody else notices.
+
+use crate::{
+    joining::{cluster, may_list, may_not},
+    yard::Yard,
+};
+use anyhow::{Context, Result, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use k8s_openapi::api::{certificates::v1::CertificateSigningRequest, core::v1::ServiceAccount};
+use kube::{
+    Api, Client, Config, Error, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use roundhouse_api::names::JOIN_ACCOUNT;
+use roundhouse_apiserver::{Authority, Identity};
+use roundhouse_e2e::{
+    process::{Signal, client, config, soon},
+    skipped::{Need, skipped},
+};
+use serde_json::{Value, json};
+use std::{path::PathBuf, time::Duration};
+
+const AGENTS: &str = "roundhouse:agents";
+/// The user of the hub's own controllers.
+const HUB: &str = "roundhouse:hub";
+type Requests = Api<CertificateSigningRequest>;
+
+/// A request for a certificate by a new key.
+pub(crate) fn request(name: &str, user: &str, groups: &[&str]) -> Result<CertificateSigningRequest> {
+    request_by(&KeyPair::generate()?, name, user, groups)
+}
+
+fn request_by(key: &KeyPair, name: &str, user: &str, groups: &[&str]) -> Result<CertificateSigningRequest> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    // Of each type rcgen keeps one: the second organization is one by its number.
+    let organizations = [DnType::OrganizationName, DnType::CustomDnType(vec![2, 5, 4, 10])];
+    for (type_, group) in organizations.into_iter().zip(groups) {
+        params.distinguished_name.push(type_, *group);
+    }
+    let pem = params.serialize_request(key)?.pem()?;
+    Ok(serde_json::from_value(
+        json!({"metadata": {"name": name}, "spec": {
+        "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client",
+        "usages": ["client auth", "digital signature"], "expirationSeconds": 600}}),
+    )?)
+}
+
+/// What the audit log of an embedded server has of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Audited {
+    /// Empty of who is nobody to the server.
+    user: String,
+    verb: String,
+    /// With its subresource. The path of a create that was refused has none: then all that was said.
+    name: String,
+    code: u64,
+}
+
+impl Audited {
+    fn of(event: &Value) -> Audited {
+        let text = |pointer: &str| {
+            let text = event.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let name = match text("/objectRef/name") {
+            none if none.is_empty() => text("/responseStatus/message"),
+            name => match text("/objectRef/subresource") {
+                none if none.is_empty() => name,
+                part => format!("{name}/{part}"),
+            },
+        };
+        let code = event.pointer("/responseStatus/code").and_then(Value::as_u64);
+        Audited {
+            user: text("/user/username"),
+            verb: text("/verb"),
+            name,
+            code: code.unwrap_or(0),
+        }
+    }
+}
+
+/// The audit log of the hub, from now on.
+struct Audit {
+    path: PathBuf,
+    before: usize,
+}
+
+impl Audit {
+    fn of(yard: &Yard) -> Result<Audit> {
+        let mut audit = Audit {
+            path: yard.home.path().join("hub/audit.log"),
+            before: 0,
+        };
+        audit.before = audit.all()?.len();
+        Ok(audit)
+    }
+
+    fn all(&self) -> Result<Vec<Audited>> {
+        let text = std::fs::read_to_string(&self.path)?;
+        // The last line may be on its way to the disk.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let events = whole.lines().map(serde_json::from_str::<Value>);
+        events.map(|event| Ok(Audited::of(&event?))).collect()
+    }
+
+    /// Waits until it has so many requests like this one, and checks that it has no more.
+    async fn has(&self, count: usize, user: &str, verb: &str, name: &str, code: u64) -> Result<()> {
+        let is_it = |a: &Audited| a.user == user && a.verb == verb && a.code == code && a.name.contains(name);
+        let what = format!("{count} times {verb} {name:?} by {user:?} with {code} in the audit log");
+        let found = soon(&what, async || {
+            let new = self.all()?.split_off(self.before);
+            let found = new.iter().filter(|event| is_it(event)).count();
+            Ok(if found < count { Err(new) } else { Ok(found) })
+        })
+        .await?;
+        ensure!(found == count, "{found}, not {what}");
+        Ok(())
+    }
+}
+
+/// The HTTP status of a refusal.
+fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<u16> {
+    match answer {
+        Err(Error::Api(status)) => Ok(status.code),
+        other => anyhow::bail!("no refusal: {other:?}"),
+    }
+}
+
+/// Waits for the hub's word on a request: the type and the reason of its condition.
+async fn decided(all: &Requests, name: &str) -> Result<(String, String)> {
+    soon(&format!("a decision on {name}"), async || {
+        let status = all.get(name).await?.status.unwrap_or_default();
+        let first = status.conditions.clone().unwrap_or_default().into_iter().next();
+        Ok(match first {
+            Some(condition) => Ok((condition.type_, condition.reason.unwrap_or_default())),
+            None => Err(status),
+        })
+    })
+    .await
+}
+
+/// Waits until nobody is invited to become the agent of a cluster.
+async fn until_ended(yard: &Yard, name: &str) -> Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(yard.client.clone(), &format!("cluster-{name}"));
+    soon("the end of the invitation", async || {
+        let account = accounts.get_opt(JOIN_ACCOUNT).await?;
+        Ok(account.map_or(Ok(()), |account| Err(account.name_any())))
+    })
+    .await
+}
+
+/// The user that a cluster's agent is, or may become.
+async fn agent_of(yard: &Yard, name: &str) -> Result<String> {
+    let serial = cluster(yard, name).await?.spec.serial;
+    Ok(format!("roundhouse:agent:{name}:{serial}"))
+}
+
+/// How to reach the hub by an invitation, which is the last word of the command that was printed.
+async fn invited(yard: &Yard, printed: &str) -> Result<Config> {
+    let word = printed.split_whitespace().last().context("an invitation")?;
+    let kubeconfig = yard.home.path().join("invitation.kubeconfig");
+    std::fs::write(&kubeconfig, STANDARD.decode(word)?)?;
+    config(&kubeconfig).await
+}
+
+/// The same with a certificate, both PEM.
+fn certified(config: &Config, certificate: &str, key: &str) -> Result<Client> {
+    let mut config = config.clone();
+    config.auth_info = serde_json::from_value(json!({
+        "client-certificate-data": STANDARD.encode(certificate), "client-key-data": STANDARD.encode(key)}))?;
+    Ok(Client::try_from(config)?)
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Result<()> {
+    let yard = Yard::start().await?;
+    let (mine, theirs) = ("east-1", "west-1");
+    let me = client(&yard.agent_kubeconfig(mine)?).await?;
+    let serial = async |name: &str| Ok::<u32, anyhow::Error>(cluster(&yard, name).await?.spec.serial);
+    let own_name = format!("roundhouse-agent-{mine}");
+    let own = format!("roundhouse:agent:{mine}:{}", serial(mine).await?);
+    let other = format!("roundhouse:agent:{theirs}:{}", serial(theirs).await?);
+    let later = format!("roundhouse:agent:{mine}:{}", serial(mine).await? + 1);
+    let earlier = format!("roundhouse:agent:{mine}:{}", serial(mine).await? - 1);
+    let longer = format!("roundhouse:agent:{mine}0:{}", serial(mine).await?);
+    let agents = AGENTS;
+    let mut bodies = Vec::new();
+    for (why, name, user, groups) in [
+        (
+            "the name of a neighbour",
+            own_name.as_str(),
+            other.as_str(),
+            &[agents][..],
+        ),
+        (
+            "a neighbour's request",
+            &format!("roundhouse-agent-{theirs}"),
+            &other,
+            &[agents],
+        ),
+        ("a request of any name", "mine", &own, &[agents]),
+        ("a longer name", &own_name, &longer, &[agents]),
+        ("a serial to come", &own_name, &later, &[agents]),
+        ("a serial that was", &own_name, &earlier, &[agents]),
+        ("no organization", &own_name, &own, &[]),
+        ("another organization", &own_name, &own, &["system:masters"]),
+        (
+            "an organization more",
+            &own_name,
+            &own,
+            &[agents, "system:masters"],
+        ),
+        ("an administrator", &own_name, "roundhouse:admin", &[agents]),
+        (
+            "no serial",
+            &own_name,
+            &format!("roundhouse:agent:{mine}"),
+            &[agents],
+        ),
+    ] {
+        bodies.push((why, request(name, user, groups)?));
+    }
+    for (why, usages) in [
+        ("the usage of servers", &["client auth", "server auth"][..]),
+        ("the usage of authorities", &["client auth", "cert sign"]),
+        ("no usage of clients", &["digital signature"]),
+    ] {
+        let mut body = request(&own_name, &own, &[agents])?;
+        body.spec.usages = Some(usages.iter().map(|usage| (*usage).to_owned()).collect());
+        bodies.push((why, body));
+    }
+    let mut body = request(&own_name, &own, &[agents])?;
+    body.spec.expiration_seconds = Some(400 * 86_400);
+    bodies.push(("more than a year", body));
+    let requests: Api<CertificateSigningRequest> = Api::all(me.clone());
+    // The one of its own that is over.
+    requests.delete(&own_name, &Default::default()).await?;
+    let all: Api<CertificateSigningRequest> = Api::all(yard.client.clone());
+    // On real servers nobody writes an audit log here.
+    let test = "the audit of what_is_asked_for_in_somebody_elses_name";
+    let audit = match skipped(test, Need::Embedded)? {
+        true => None,
+        false => Some(Audit::of(&yard)?),
+    };
+    let mut expected: Vec<(String, u64)> = Vec::new();
+    for (why, body) in bodies {
+        let name = body.name_any();
+        match requests.create(&Default::default(), &body).await {
+            refused if may_not(&refused) => {
+                expected.push((name, u64::from(refusal(refused)?)));
+                continue;
+            }
+            Ok(_) => {}
+            Err(error) => anyhow::bail!("{why}: {error}"),
+        }
+        let (verdict, reason) = decided(&all, &name).await?;
+        assert_eq!(verdict, "Denied", "{why}: {reason}");
+        expected.push((name.clone(), 201));
+        all.delete(&name, &Default::default()).await?;
+    }
+    if let Some(audit) = audit {
+        for asked in &expected {
+            let (name, code) = asked;
+            let count = expected.iter().filter(|other| *other == asked).count();
+            // The path of a create has no name: what is said of a refusal has.
+            let told = match code {
+                201 => name.clone(),
+                _ => format!("{name:?} is forbidden"),
+            };
+            audit.has(count, &own, "create", &told, *code).await?;
+        }
+        let denied = expected.iter().filter(|(_, code)| *code == 201).count();
+        assert!((4..expected.len()).contains(&denied), "{expected:?}");
+        audit
+            .has(denied, HUB, "patch", &format!("{own_name}/approval"), 200)
+            .await?;
+    }
+    assert!(may_list(&client(&yard.agent_kubeconfig(theirs)?).await?, theirs).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Result<()> {
+    // Kubernetes signs the same key again, and nobody writes an audit log of it here.
+    let test = "an_invitation_a_key_and_a_certificate_are_good_once_and_in_time";
+    if skipped(test, Need::Embedded)? {
+        return Ok(());
+    }
+    let mut yard = Yard::of(&[("west-1", "west")]).await?;
+    let neighbour = agent_of(&yard, "west-1").await?;
+    let all: Requests = Api::all(yard.client.clone());
+    let audit = Audit::of(&yard)?;
+    let post = Default::default();
+
+    // An invitation that is over: what waits is denied, and its token is nobody's.
+    let printed = yard.invite("north-1", &[]).await?;
+    let late: Requests = Api::all(Client::try_from(invited(&yard, &printed).await?)?);
+    let north = "roundhouse-agent-north-1";
+    let asked = request(north, &agent_of(&yard, "north-1").await?, &[AGENTS])?;
+    late.create(&post, &asked).await?;
+    let over = Patch::Merge(json!({"spec": {"joinUntil": "2020-01-01T00:00:00Z"}}));
+    let clusters: Api<roundhouse_api::cluster::Cluster> = Api::all(yard.client.clone());
+    clusters.patch("north-1", &PatchParams::default(), &over).await?;
+    let denied = ("Denied".to_owned(), "InvitationExpired".to_owned());
+    assert_eq!(decided(&all, north).await?, denied);
+    until_ended(&yard, "north-1").await?;
+    assert_eq!(refusal(late.get(north).await)?, 401);
+    assert_eq!(refusal(late.create(&post, &asked).await)?, 401);
+    audit
+        .has(1, HUB, "patch", &format!("{north}/approval"), 200)
+        .await?;
+    audit.has(1, "", "get", north, 401).await?;
+    audit.has(1, "", "create", "", 401).await?;
+
+    // An invitation that was used, before and after the cluster is invited again.
+    yard.member("east-1").await?;
+    let printed = yard.invite("east-1", &["--auto-accept"]).await?;
+    let agent = yard.start_invited("east-1", &printed, &[])?;
+    yard.until_available("east-1").await?;
+    until_ended(&yard, "east-1").await?;
+    agent.end(Signal::Terminate).await?;
+    let east = "roundhouse-agent-east-1";
+    let thief: Requests = Api::all(Client::try_from(invited(&yard, &printed).await?)?);
+    assert_eq!(refusal(thief.get(east).await)?, 401);
+    let printed = yard.invite("east-1", &["--auto-accept"]).await?;
+    let invitation = invited(&yard, &printed).await?;
+    let guest: Requests = Api::all(Client::try_from(invitation.clone())?);
+    guest.delete(east, &Default::default()).await?;
+    assert_eq!(refusal(thief.get(east).await)?, 401, "the account is another one");
+    assert_eq!(
+        refusal(thief.create(&post, &request(east, "me", &[AGENTS])?).await)?,
+        401
+    );
+    audit.has(2, "", "get", east, 401).await?;
+    audit.has(2, "", "create", "", 401).await?;
+
+    // A request again, and another one by its key: by who made it, and in the name that it was signed for.
+    let user = agent_of(&yard, "east-1").await?;
+    let key = KeyPair::generate()?;
+    let asked = request_by(&key, east, &user, &[AGENTS])?;
+    guest.create(&post, &asked).await?;
+    assert_eq!(decided(&all, east).await?.0, "Approved");
+    let signed = all.get(east).await?.status.and_then(|status| status.certificate);
+    let certificate = String::from_utf8(signed.context("a certificate")?.0)?;
+    let me = certified(&invitation, &certificate, &key.serialize_pem())?;
+    assert!(may_list(&me, "east-1").await?);
+    let renewing: Requests = Api::all(me.clone());
+    renewing.delete(east, &Default::default()).await?;
+    let signed_anew = request_by(&key, east, &user, &[AGENTS])?;
+    let renamed = request_by(&key, east, &neighbour, &[AGENTS])?;
+    let invitee = format!("system:serviceaccount:cluster-east-1:{JOIN_ACCOUNT}");
+    for (by, who) in [(&guest, &invitee), (&renewing, &user)] {
+        for asked in [&asked, &signed_anew, &renamed] {
+            assert_eq!(refusal(by.create(&post, asked).await)?, 403);
+        }
+        audit
+            .has(3, who, "create", &format!("{east:?} is forbidden"), 403)
+            .await?;
+    }
+    assert!(may_list(&me, "east-1").await?, "what it has is as good as before");
+
+    // A certificate that is over.
+    let home = yard.home.path().join("hub");
+    let read = |name: &str| std::fs::read_to_string(home.join(name));
+    let authority = Authority::from_pem(&read("ca.crt")?, &read("ca.key")?)?;
+    let hour = Duration::from_secs(3600);
+    let identity = Identity::new(user.as_str(), [AGENTS]);
+    let begun = jiff::Timestamp::now().checked_sub(2 * hour)?;
+    for (lifetime, is_good) in [(hour, false), (3 * hour, true)] {
+        let issued = authority.issue(&identity, lifetime, begun)?;
+        let client = certified(&invitation, &issued.certificate, &issued.key)?;
+        assert_eq!(matches!(may_list(&client, "east-1").await, Ok(true)), is_good);
+    }
+    audit.has(1, "", "connect", "", 401).await?;
+
+    // The neighbour has noticed nothing.
+    yard.until_available("west-1").await?;
+    assert!(may_list(&client(&yard.agent_kubeconfig("west-1")?).await?, "west-1").await?);
+    assert_eq!(agent_of(&yard, "west-1").await?, neighbour);
+    Ok(())
+}
