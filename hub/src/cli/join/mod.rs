@@ -73,7 +73,7 @@ enum Shape {
     Command,
     /// The command that installs the chart of the agent in the cluster
     Helm,
-    /// A Secret for the chart's value invitation.existingSecret, to be applied in the cluster
+    /// A Secret for the chart's value existingSecret, to be applied in the cluster, in the namespace of the release
     Manifest,
     /// A kubeconfig, for --bootstrap-kubeconfig
     Kubeconfig,
@@ -320,7 +320,7 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
             "roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster} --invitation {word}\n"
         ),
         Shape::Helm => format!(
-            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation.value={word}\n"
+            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation={word}\n"
         ),
         Shape::Manifest => yaml(&json!({
             "apiVersion": "v1",
@@ -371,8 +371,15 @@ mod tests {
             of(Shape::Command),
             format!("roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1 --invitation {word}\n")
         );
-        assert!(of(Shape::Helm).ends_with(&format!("--set invitation.value={word}\n")));
-        assert!(of(Shape::Manifest).contains("kind: Secret"));
+        assert!(of(Shape::Helm).ends_with(&format!(" --set cluster=c1 --set invitation={word}\n")));
+        let secret: Value = serde_saphyr::from_str(&of(Shape::Manifest)).unwrap();
+        assert_eq!(secret["kind"], "Secret");
+        assert_eq!(secret["metadata"]["namespace"], "roundhouse-system");
+        let kubeconfig = secret["stringData"]["kubeconfig"].as_str().unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(kubeconfig).unwrap(),
+            invitation
+        );
         assert!(of(Shape::Kubeconfig).contains("kind: Config"));
     }
 }
