@@ -11,12 +11,16 @@ use super::{
 use crate::{
     action::{Allowed, Egress},
     application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
+    cluster::ClusterOptions,
     run::{self, HubError, HubOptions},
     tenancy::Tenancy,
     workflow::Limits,
 };
 use kube::{Client, Config};
-use roundhouse_api::clock::{SharedClock, SystemClock};
+use roundhouse_api::{
+    clock::{SharedClock, SystemClock},
+    cluster::IdentityMethod,
+};
 use roundhouse_apiserver::Identity;
 use std::{
     cell::OnceCell,
@@ -27,6 +31,13 @@ use std::{
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
+
+/// What agents prove themselves by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum AgentIdentity {
+    Certificate,
+    Token,
+}
 
 /// Run the hub
 ///
@@ -74,6 +85,10 @@ pub(super) struct Args {
     /// the hub name it.
     #[arg(long, value_enum, value_name = "T")]
     tenancy: Option<Tenancy>,
+    /// What agents prove themselves by: client certificates, or tokens of service accounts where the API server's signer
+    /// kubernetes.io/kube-apiserver-client signs nothing, as in some managed clusters
+    #[arg(long, value_enum, value_name = "KIND", default_value = "certificate")]
+    agent_identity: AgentIdentity,
     /// Let steps send requests here, too; may be repeated
     ///
     /// Steps of type request, webhook and notification reach any host but this machine, link-local and multicast addresses,
@@ -126,6 +141,13 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         election: args
             .leader
             .election(args.in_cluster, std::env::var("HOSTNAME").ok())?,
+        cluster: ClusterOptions {
+            identity: match args.agent_identity {
+                AgentIdentity::Certificate => IdentityMethod::Certificate,
+                AgentIdentity::Token => IdentityMethod::Token,
+            },
+            ..ClusterOptions::default()
+        },
         ..HubOptions::default()
     };
     let counted = match args.metrics_listen {
