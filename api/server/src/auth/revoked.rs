@@ -168,7 +168,10 @@ mod tests {
             ("user a before yesterday", 1),
             ("", 1),
             // A name that no agent has would revoke nothing.
-            ("user roundhouse:agent:c1:1767225600 before 2026-01-31T12:00:00Z", 0),
+            (
+                "user roundhouse:agent:c1:1767225600 before 2026-01-31T12:00:00Z",
+                0,
+            ),
             ("user roundhouse:agent:c1 before 2026-01-31T12:00:00Z", 1),
             ("user roundhouse:agent:c1: before 2026-01-31T12:00:00Z", 1),
             ("user roundhouse:agent:c1:0 before 2026-01-31T12:00:00Z", 1),

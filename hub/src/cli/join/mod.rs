@@ -73,7 +73,7 @@ enum Shape {
     Command,
     /// The command that installs the chart of the agent in the cluster
     Helm,
-    /// A Secret for the chart's value existingSecret, to be applied in the cluster, in the namespace of the release
+    /// A Secret for the chart's value existingSecret, to be applied in the cluster; its namespace is roundhouse-system
     Manifest,
     /// A kubeconfig, for --bootstrap-kubeconfig
     Kubeconfig,
@@ -319,8 +319,9 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
         Shape::Command => format!(
             "roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster} --invitation {word}\n"
         ),
+        // A name may look like a number, which Helm would make one of it.
         Shape::Helm => format!(
-            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation={word}\n"
+            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set-string cluster={cluster} --set invitation={word}\n"
         ),
         Shape::Manifest => yaml(&json!({
             "apiVersion": "v1",
@@ -371,15 +372,12 @@ mod tests {
             of(Shape::Command),
             format!("roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1 --invitation {word}\n")
         );
-        assert!(of(Shape::Helm).ends_with(&format!(" --set cluster=c1 --set invitation={word}\n")));
+        assert!(of(Shape::Helm).ends_with(&format!(" --set-string cluster=c1 --set invitation={word}\n")));
         let secret: Value = serde_saphyr::from_str(&of(Shape::Manifest)).unwrap();
         assert_eq!(secret["kind"], "Secret");
         assert_eq!(secret["metadata"]["namespace"], "roundhouse-system");
         let kubeconfig = secret["stringData"]["kubeconfig"].as_str().unwrap();
-        assert_eq!(
-            serde_json::from_str::<Value>(kubeconfig).unwrap(),
-            invitation
-        );
+        assert_eq!(serde_json::from_str::<Value>(kubeconfig).unwrap(), invitation);
         assert!(of(Shape::Kubeconfig).contains("kind: Config"));
     }
 }
