@@ -47,8 +47,8 @@ pub(crate) struct Arguments {
     /// Secret of the member cluster where it keeps them instead
     #[arg(long, env = "ROUNDHOUSE_IDENTITY_SECRET", value_name = "NAMESPACE/NAME", value_parser = secret_name, group = "place")]
     identity_secret: Option<SecretName>,
-    /// Directory where the Bundles are kept as the hub last sent them, so that an agent which starts while its hub is away
-    /// heals what they say; nobody else may read it
+    /// Directory where the Bundles are kept as the hub last sent them, Secrets and all, so that an agent which starts while
+    /// its hub is away heals what it had applied of them; without it, such an agent waits for its hub. Nobody else may read it
     #[arg(long, env = "ROUNDHOUSE_BUNDLES_DIR", value_name = "DIR")]
     bundles_dir: Option<PathBuf>,
     /// How long a certificate or token is asked to be good, at least 600; the hub may make it shorter. It is renewed at 70
@@ -244,6 +244,25 @@ mod tests {
         }
         let refused = parse(&["--apply-once-only=maybe"]).unwrap_err().to_string();
         assert!(refused.contains("use off, on or force"), "{refused}");
+    }
+
+    #[test]
+    fn bundles_are_kept_where_it_is_said_and_only_then() {
+        assert_eq!(parse(&[]).unwrap().config().unwrap().bundles_dir, None);
+        let config = parse(&["--bundles-dir", "/var/b"]).unwrap().config().unwrap();
+        assert_eq!(config.bundles_dir, Some(PathBuf::from("/var/b")));
+        let help = <Arguments as clap::CommandFactory>::command()
+            .render_long_help()
+            .to_string();
+        let (_, said) = help.split_once("--bundles-dir <DIR>").unwrap();
+        let said = said.split("--certificate-lifetime").next().unwrap();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for words in [
+            "as the hub last sent them, Secrets and all",
+            "ROUNDHOUSE_BUNDLES_DIR",
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ use tokio_util::sync::CancellationToken;
 const DEFINITION_HASH: &str = "roundhouse.dev/definition-hash";
 /// The definition of Applications.
 pub const APPLICATIONS: &str = "applications.core.oam.dev";
+/// How soon definitions that could not be installed are tried again.
+const INSTALL_AGAIN: Duration = Duration::from_secs(2);
 /// How long the API server may take to serve a new definition.
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -84,7 +86,7 @@ pub enum HubError {
 /// Installs what the hub needs and runs its controllers until `shutdown`: at once, or whenever this hub leads.
 ///
 /// # Errors
-/// [`HubError`]: what the hub needs cannot be installed. Once started, nothing ends it but `shutdown`.
+/// [`HubError`]: the API server refuses what the hub needs, or another product owns it. Nothing else ends it but `shutdown`.
 pub async fn run(
     client: Client,
     options: HubOptions,
@@ -172,7 +174,9 @@ async fn term(
         let above = Box::pin(restored::until_confirmed(candidate.client()));
         let above = held.keep(above, shutdown).await?;
         let epoch = held.begin(above, &options.leading, shutdown).await?;
-        let installed = held.keep(Box::pin(install(gated, options)), shutdown).await?;
+        let installed = held
+            .keep(Box::pin(install_at_last(gated, options)), shutdown)
+            .await?;
         Ok::<_, Ended>(installed.map(|()| epoch))
     };
     let epoch = match Box::pin(began).await {
@@ -184,6 +188,33 @@ async fn term(
     match leading.await {
         Ok(never) => match never {},
         Err(ended) => Ok(ended),
+    }
+}
+
+/// Installs, and tries again what passes by itself: a hub takes over just when its API server has trouble.
+async fn install_at_last(client: &Client, options: &HubOptions) -> Result<(), HubError> {
+    loop {
+        match install(client, options).await {
+            Err(error) if error.passes() => {
+                tracing::warn!(%error, "the definitions are not there yet; it is tried again");
+                tokio::time::sleep(INSTALL_AGAIN).await;
+            }
+            installed => return installed,
+        }
+    }
+}
+
+impl HubError {
+    /// Whether the same may go well a moment later: everything but what the API server refuses or another product owns.
+    fn passes(&self) -> bool {
+        match self {
+            HubError::ForeignDefinitions { .. } => false,
+            HubError::NotEstablished { .. } => true,
+            HubError::Install { source, .. } => match &**source {
+                kube::Error::Api(status) => status.code >= 500 || matches!(status.code, 409 | 429),
+                _ => true,
+            },
+        }
     }
 }
 

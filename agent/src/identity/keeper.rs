@@ -4,11 +4,13 @@
 mod ask;
 #[cfg(test)]
 mod fake;
+mod since;
 #[cfg(test)]
 mod tests;
 mod voice;
 
 use self::ask::Progress;
+use self::since::Since;
 use self::voice::Voice;
 use super::error::IdentityError;
 use super::invitation::{Invitation, Source};
@@ -87,7 +89,23 @@ struct State {
     failures: u32,
     /// How often the present request was asked after.
     looks: u32,
+    /// Since when the present request is decided.
+    since: Since,
     voice: Voice,
+}
+
+impl State {
+    fn new(draw: f64) -> Self {
+        State {
+            stored: Stored::default(),
+            draw,
+            spent: None,
+            failures: 0,
+            looks: 0,
+            since: Since::default(),
+            voice: Voice::default(),
+        }
+    }
 }
 
 impl Keeper {
@@ -126,14 +144,7 @@ impl Keeper {
 
     /// Joins, renews, joins again; never ends by itself. What goes wrong is logged, with what to do, and tried again.
     pub async fn keep(self) {
-        let mut state = State {
-            stored: Stored::default(),
-            draw: self.jitter.unit(),
-            spent: None,
-            failures: 0,
-            looks: 0,
-            voice: Voice::default(),
-        };
+        let mut state = State::new(self.jitter.unit());
         while let Err(error) = self.load(&mut state).await {
             let delay = self.failed(&mut state, &error);
             tokio::time::sleep(delay).await;
@@ -199,7 +210,7 @@ impl Keeper {
         } else {
             Duration::ZERO
         };
-        match self.ask(&mut state.stored, voucher, now).await {
+        match self.ask(state, voucher, now).await {
             Ok(Progress::Given(identity)) => match self.accept(state, *identity).await {
                 Ok(()) => least,
                 Err(error) => self.failed(state, &error).max(least),

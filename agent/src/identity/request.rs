@@ -20,8 +20,10 @@ pub(crate) enum Seen {
     Missing,
     /// It is not decided yet.
     Waiting,
-    /// Somebody decided against it, or the signer could not do it; in their words.
-    Refused(String),
+    /// It is approved, and there is no certificate. With its uid.
+    Unsigned(String),
+    /// There will be no certificate that is of use.
+    Refused(Refusal),
     /// It is of another key, or its certificate is of no use: it has to go before another can be made. With its uid, and why.
     InTheWay(String, &'static str),
     /// The certificate, PEM, and from when to when it is good.
@@ -30,6 +32,23 @@ pub(crate) enum Seen {
         from: Timestamp,
         until: Timestamp,
     },
+}
+
+/// Why a request came to nothing: somebody decided against it, or the signer could not do it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) uid: String,
+    /// In one word of the hub's; empty if it has none.
+    reason: String,
+    /// In words.
+    pub(crate) why: String,
+}
+
+impl Refusal {
+    /// Whether the hub says that the invitation lets nobody in any more, or not this agent: it would say so again.
+    pub(crate) fn ends_invitation(&self) -> bool {
+        ["InvitationUsed", "InvitationExpired", "OldSerial", "OtherKey"].contains(&self.reason.as_str())
+    }
 }
 
 /// Reads what the hub has under the name of the agent's request.
@@ -46,38 +65,43 @@ pub(crate) fn seen(live: Option<&CertificateSigningRequest>, pending: &Pending, 
     let conditions = status
         .and_then(|status| status.conditions.as_deref())
         .unwrap_or_default();
-    let against = conditions
-        .iter()
-        .find(|condition| matches!(condition.type_.as_str(), "Denied" | "Failed"));
-    match against {
+    let of = |types: &[&str]| {
+        let mut found = conditions.iter();
+        found.find(|condition| types.contains(&condition.type_.as_str()))
+    };
+    match of(&["Denied", "Failed"]) {
         Some(condition) => {
             let said = |text: &Option<String>| text.clone().unwrap_or_default();
             let (reason, message) = (said(&condition.reason), said(&condition.message));
-            Seen::Refused(format!("{}: {reason}: {message}", condition.type_))
+            let why = format!("{}: {reason}: {message}", condition.type_);
+            Seen::Refused(Refusal { uid, reason, why })
         }
+        None if of(&["Approved"]).is_some() => Seen::Unsigned(uid),
         None => Seen::Waiting,
     }
 }
 
 fn issued(certificate: &[u8], uid: String, pending: &Pending, now: Timestamp) -> Seen {
-    match (
+    let why = match (
         validity(certificate, &pending.key),
         std::str::from_utf8(certificate),
     ) {
         (Ok((_, until)), _) if until.duration_since(now) < USEFUL => {
-            Seen::InTheWay(uid, "its certificate expired before it was fetched")
+            return Seen::InTheWay(uid, "its certificate expired before it was fetched");
         }
-        (Ok((from, until)), Ok(text)) => Seen::Issued {
-            certificate: text.to_owned(),
-            from,
-            until,
-        },
-        (Err(IdentityError::Certificate(why)), _) => {
-            Seen::Refused(format!("the certificate that was issued {why}"))
+        (Ok((from, until)), Ok(text)) => {
+            return Seen::Issued {
+                certificate: text.to_owned(),
+                from,
+                until,
+            };
         }
-        (Err(error), _) => Seen::Refused(error.to_string()),
-        (_, Err(_)) => Seen::Refused("the certificate that was issued is no PEM".to_owned()),
-    }
+        (Err(IdentityError::Certificate(why)), _) => format!("the certificate that was issued {why}"),
+        (Err(error), _) => error.to_string(),
+        (_, Err(_)) => "the certificate that was issued is no PEM".to_owned(),
+    };
+    let reason = String::new();
+    Seen::Refused(Refusal { uid, reason, why })
 }
 
 /// The request that is made.
@@ -137,20 +161,32 @@ mod tests {
             from: at(0),
             until: at(5000),
         };
-        let foreign = "the certificate that was issued is of another key".to_owned();
+        let refused = |reason: &str, why: &str| {
+            Seen::Refused(Refusal {
+                uid: "u".to_owned(),
+                reason: reason.to_owned(),
+                why: why.to_owned(),
+            })
+        };
+        let foreign = "the certificate that was issued is of another key";
         let way = |why| Seen::InTheWay("u".to_owned(), why);
         for (status, of, expected) in [
             (json!({}), &ours, Seen::Waiting),
-            (condition("Approved"), &ours, Seen::Waiting),
+            (condition("Approved"), &ours, Seen::Unsigned("u".to_owned())),
             (
                 condition("Denied"),
                 &ours,
-                Seen::Refused("Denied: Why: for a reason".to_owned()),
+                refused("Why", "Denied: Why: for a reason"),
             ),
             (
                 condition("Failed"),
                 &ours,
-                Seen::Refused("Failed: Why: for a reason".to_owned()),
+                refused("Why", "Failed: Why: for a reason"),
+            ),
+            (
+                json!({"conditions": [{"type": "Approved"}, {"type": "Failed", "message": "m"}]}),
+                &ours,
+                refused("", "Failed: : m"),
             ),
             (good.clone(), &ours, issued),
             (
@@ -158,7 +194,7 @@ mod tests {
                 &ours,
                 way("its certificate expired before it was fetched"),
             ),
-            (signed(&other, 5000).1, &ours, Seen::Refused(foreign)),
+            (signed(&other, 5000).1, &ours, refused("", foreign)),
             (json!({}), &other, way("it is of another key")),
             (condition("Denied"), &other, way("it is of another key")),
             (good, &other, way("it is of another key")),

@@ -125,7 +125,17 @@ async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_agai
     // Joined again, with the agent still running: an invitation of a higher serial is taken at its next start.
     let printed = yard.invite(NAME, &[]).await?;
     agent.end(Signal::Terminate).await?;
-    let agent = yard.start_invited(NAME, &printed, &[])?;
+    let mut agent = yard.start_invited(NAME, &printed, &[])?;
+    // The cluster is accepted; whoever has the invitation is let in by key all the same.
+    agent
+        .stderr_line(|line| line.contains("roundhouse accept"))
+        .await?;
+    soon("the key of the new agent", async || {
+        let said = yard.roundhouse(&["accept", NAME]).await?;
+        let key = cluster(&yard, NAME).await?.spec.accepted_key;
+        Ok(key.map(drop).ok_or(said.stderr))
+    })
+    .await?;
     soon("the new identity", async || {
         let now = client(&yard.agent_kubeconfig(NAME)?).await?;
         Ok(may_list(&now, NAME).await?.then_some(()).ok_or("not yet"))

@@ -62,7 +62,8 @@ fn digest(text: &str) -> Result<String, String> {
 
 /// What accepting writes: a merge patch, or `None` if all is so already. `Err` has the key that waits, which is another one.
 fn accepting(cluster: &Cluster, key: Option<&str>) -> Result<Option<Value>, String> {
-    let identity = identity(cluster);
+    // What the hub shows may be of the invitation before this one.
+    let identity = identity(cluster).filter(|identity| identity.observed_serial == cluster.spec.serial);
     let waiting = identity.and_then(|identity| identity.waiting_key.clone());
     if let (Some(key), Some(waiting)) = (key, &waiting)
         && key != waiting
@@ -71,15 +72,21 @@ fn accepting(cluster: &Cluster, key: Option<&str>) -> Result<Option<Value>, Stri
     }
     let accepted = key.map(str::to_owned).or(waiting);
     let spec = &cluster.spec;
-    // A key that is in already is not asked for again.
-    let same = accepted.is_none() || spec.accepted_key == accepted;
+    let used = identity.is_some_and(|identity| identity.serial == spec.serial);
+    let same = match &accepted {
+        Some(_) => spec.accepted_key == accepted,
+        // Nobody asks: whoever is let in is in already, or whoever comes first is to be.
+        None => used || spec.auto_accept || spec.accepted_key.is_some(),
+    };
     if spec.accepted && same {
         return Ok(None);
     }
     let mut patch =
         json!({"metadata": {"resourceVersion": cluster.resource_version()}, "spec": {"accepted": true}});
-    if let Some(key) = accepted {
-        patch["spec"]["acceptedKey"] = key.into();
+    match accepted {
+        Some(key) => patch["spec"]["acceptedKey"] = key.into(),
+        None if !used => patch["spec"]["autoAccept"] = true.into(),
+        None => {}
     }
     Ok(Some(patch))
 }
@@ -126,7 +133,7 @@ pub(super) async fn revoke(args: RevokeArgs) -> Result<ExitCode, Failure> {
     let cluster = read(&client, name).await?;
     let serial = cluster.spec.serial.saturating_add(1);
     let patch = json!({"metadata": {"resourceVersion": cluster.resource_version()},
-        "spec": {"serial": serial, "joinUntil": null, "acceptedKey": null}});
+        "spec": {"serial": serial, "joinUntil": null, "acceptedKey": null, "autoAccept": false}});
     write(&client, name, &patch).await?;
     // Then the rights on the hub are of this serial, and of no earlier one.
     let over = |cluster: &Cluster| identity(cluster).is_some_and(|known| known.observed_serial >= serial);
@@ -207,6 +214,7 @@ mod tests {
         );
         cluster.status = Some(ClusterStatus {
             identity: Some(AgentIdentity {
+                observed_serial: 1,
                 waiting_key: waiting.map(str::to_owned),
                 ..AgentIdentity::default()
             }),
@@ -227,8 +235,14 @@ mod tests {
         assert_eq!(spec(&waits, Some("a")), r#"{"accepted":true,"acceptedKey":"a"}"#);
         assert_eq!(spec(&waits, Some("b")), "not a");
         let early = cluster(false, None, None);
-        assert_eq!(spec(&early, None), r#"{"accepted":true}"#);
+        assert_eq!(spec(&early, None), r#"{"accepted":true,"autoAccept":true}"#);
         assert_eq!(spec(&early, Some("b")), r#"{"accepted":true,"acceptedKey":"b"}"#);
+        let again = cluster(true, None, Some("a"));
+        assert_eq!(spec(&again, None), r#"{"accepted":true,"acceptedKey":"a"}"#);
+        let mut stale = cluster(true, None, Some("a"));
+        stale.spec.serial = 2;
+        assert_eq!(spec(&stale, None), r#"{"accepted":true,"autoAccept":true}"#);
+        assert_eq!(spec(&stale, Some("b")), r#"{"accepted":true,"acceptedKey":"b"}"#);
         assert_eq!(spec(&cluster(true, Some("a"), None), None), "nothing");
         assert_eq!(spec(&cluster(true, Some("a"), None), Some("a")), "nothing");
     }

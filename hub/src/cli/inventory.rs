@@ -239,7 +239,7 @@ mod tests {
             ("kind: Node", "kind is \"Node\": use Cluster"),
             (
                 "{metadata: {name: b}, spec: {taint: []}}",
-                "a Cluster has no field spec.taint (known: accepted, acceptedKey, joinUntil, leave, serial, taints)",
+                "a Cluster has no field spec.taint (known: accepted, acceptedKey, autoAccept, joinUntil, leave, serial, taints)",
             ),
             (
                 "{metadata: {name: b}, spec: {taints: [{key: a, effects: NoSchedule}]}}",

@@ -20,6 +20,8 @@ const MANAGER: &str = "roundhouse";
 const LOOK: Duration = Duration::from_millis(500);
 /// Exit status of what is not over yet.
 const IN_PROGRESS: u8 = 2;
+/// Exit status of what was not done because something else is under way.
+const REFUSED: u8 = 3;
 
 /// Let a cluster leave the fleet
 ///
@@ -51,6 +53,18 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         (false, false) => Leave::Orphan,
     };
     let looked = Looked::at(&args.options).await?;
+    let (leaves, before) = (
+        looked.before.metadata.deletion_timestamp.is_some(),
+        looked.before.spec.leave.unwrap_or_default(),
+    );
+    if leaves && how == Leave::DeleteResources && before != how {
+        return Err(
+            Failure::new("E-LEAVING", format!("cluster {name} leaves already, and what is in it stays"))
+                .because("its agent was told to let go of its bundles")
+                .advise("delete the objects in the cluster by hand; or let it leave, join it again, and let it leave with --delete-resources")
+                .ends_with(REFUSED),
+        );
+    }
     let now = SystemClock.now();
     let mut after = looked.before.clone();
     after.spec.leave = Some(how);

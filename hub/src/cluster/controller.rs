@@ -3,11 +3,15 @@
 use super::{
     ClusterError, Mirror,
     heartbeat::Heartbeats,
-    join::{self, Requested, rights::Rights},
-    pass::{self, Outcome, Pass, after},
+    join::{self, Requested},
+    pass::{self, Outcome, Pass, Settled, after},
 };
 use crate::leader::Leading;
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    future::BoxFuture,
+    stream::{BoxStream, FuturesUnordered},
+};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
@@ -21,7 +25,11 @@ use roundhouse_api::{
     cluster::{Cluster, ClusterReport, IdentityMethod},
     names::{self, AGENT_LEASE, CLIENT_SIGNER, label},
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Passes over different clusters that run at once.
@@ -98,15 +106,19 @@ pub async fn run(
     };
     let mut sightings = sightings(&client);
     let mut term = None;
+    let mut running = Running::default();
     loop {
-        let pause = term.map_or(LONG, |_| controller.pause());
+        let pause = term.map_or(LONG, |_| controller.pause(&running));
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return,
             next = leading.turns(term) => {
                 term = next;
+                // What was under way was decided in another term.
+                running = Running::default();
                 controller.look_at_all();
             }
+            Some(ended) = running.tasks.next(), if !running.tasks.is_empty() => controller.end(ended, &mut running),
             sighting = sightings.next() => match sighting {
                 Some(Ok(sighting)) => {
                     controller.see(sighting);
@@ -117,17 +129,7 @@ pub async fn run(
                 Some(Err(error)) => tracing::debug!(%error, "a watch of the cluster controller broke off and starts over"),
                 None => return,
             },
-            () = tokio::time::sleep(pause) => {
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => return,
-                    next = leading.turns(term) => {
-                        term = next;
-                        controller.look_at_all();
-                    }
-                    () = controller.pass_over_due() => {}
-                }
-            }
+            () = tokio::time::sleep(pause), if term.is_some() => controller.begin(&mut running),
         }
     }
 }
@@ -211,6 +213,21 @@ impl Seen {
     }
 }
 
+/// What is under way.
+#[derive(Default)]
+struct Running {
+    tasks: FuturesUnordered<BoxFuture<'static, Ended>>,
+    /// The clusters that a pass is under way for.
+    clusters: BTreeSet<String>,
+}
+
+/// What has ended.
+enum Ended {
+    Pass(String, Result<Outcome, ClusterError>),
+    /// A request that no cluster waits for, and whether it was answered.
+    Stray(String, bool),
+}
+
 struct Controller {
     client: Client,
     options: ClusterOptions,
@@ -223,7 +240,7 @@ struct Controller {
     /// Cluster -> failed passes in a row.
     failures: BTreeMap<String, u32>,
     /// Cluster -> the rights that were found as they should be, and until when that is taken for granted.
-    settled: BTreeMap<String, (Rights, Timestamp)>,
+    settled: BTreeMap<String, (Settled, Timestamp)>,
     /// Requests of agents that are called after no Cluster -> when they are to be looked at.
     strays: BTreeMap<String, Timestamp>,
 }
@@ -233,7 +250,20 @@ impl Controller {
     fn see(&mut self, sighting: Sighting) {
         let now = self.clock.now();
         let touched: Vec<String> = match sighting {
-            Sighting::Cluster(event) => names(self.seen.clusters.feed(event), |(_, name)| Some(name)),
+            Sighting::Cluster(event) => {
+                let touched = names(self.seen.clusters.feed(event), |(_, name)| Some(name));
+                // Also in a hub that follows: what was heard of a cluster that has left says nothing of the next of its name.
+                for gone in touched
+                    .iter()
+                    .filter(|name| self.seen.clusters.get("", name).is_none())
+                {
+                    self.heartbeats.forget(gone);
+                }
+                touched
+            }
+            Sighting::Report(Event::Apply(report) | Event::InitApply(report)) if !is_own(&report) => {
+                Vec::new()
+            }
             Sighting::Report(event) => names(self.seen.reports.feed(event), |(ns, _)| cluster_of(&ns)),
             Sighting::Namespace(event) => names(self.seen.namespaces.feed(event), |(_, ns)| cluster_of(&ns)),
             Sighting::Request(event) => {
@@ -286,55 +316,70 @@ impl Controller {
         changed || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
     }
 
-    /// How long nothing is due. Nothing is due before every list was seen whole.
-    fn pause(&self) -> Duration {
-        if !self.seen.listed() {
+    /// How long nothing can be begun. Nothing is due before every list was seen whole.
+    fn pause(&self, running: &Running) -> Duration {
+        if !self.seen.listed() || running.tasks.len() >= CONCURRENT_PASSES {
             return LONG;
         }
-        let Some(first) = self.due.values().chain(self.strays.values()).min() else {
+        let clusters = self
+            .due
+            .iter()
+            .filter(|(name, _)| !running.clusters.contains(*name));
+        let Some(first) = clusters.map(|(_, at)| at).chain(self.strays.values()).min() else {
             return LONG;
         };
         let pause = first.duration_since(self.clock.now());
         Duration::try_from(pause).unwrap_or(Duration::ZERO).min(LONG)
     }
 
-    async fn pass_over_due(&mut self) {
+    /// Begins what is due: at most so many at once, of a cluster one at a time. What one of them waits for keeps nothing else
+    /// waiting.
+    fn begin(&mut self, running: &mut Running) {
         let now = self.clock.now();
-        let names: Vec<String> = (self.due.iter())
-            .filter(|(_, at)| **at <= now)
-            .map(|(name, _)| name.clone())
-            .collect();
-        let mut passes = Vec::new();
+        let due = self.due.iter().filter(|(_, at)| **at <= now);
+        let free = due.filter(|(name, _)| !running.clusters.contains(*name));
+        let names: Vec<String> = free.map(|(name, _)| name.clone()).collect();
         for name in names {
+            if running.tasks.len() >= CONCURRENT_PASSES {
+                return;
+            }
             self.due.remove(&name);
-            match self.seen.clusters.get("", &name) {
-                Some(cluster) => passes.push(self.pass(cluster.clone())),
-                None => {
-                    self.heartbeats.forget(&name);
-                    self.failures.remove(&name);
-                    self.settled.remove(&name);
+            let Some(cluster) = self.seen.clusters.get("", &name).cloned() else {
+                self.failures.remove(&name);
+                self.settled.remove(&name);
+                continue;
+            };
+            let pass = self.pass(cluster);
+            running.clusters.insert(name.clone());
+            running.tasks.push(
+                async move {
+                    let outcome = tokio::time::timeout(PASS_TIMEOUT, pass.run()).await;
+                    let outcome = outcome.unwrap_or_else(|_| {
+                        Err(ClusterError::Timeout {
+                            cluster: name.clone(),
+                            seconds: PASS_TIMEOUT.as_secs(),
+                        })
+                    });
+                    Ended::Pass(name, outcome)
                 }
+                .boxed(),
+            );
+        }
+        self.answer_strays(running, now);
+    }
+
+    /// Takes note of what has ended.
+    fn end(&mut self, ended: Ended, running: &mut Running) {
+        match ended {
+            Ended::Pass(name, outcome) => {
+                running.clusters.remove(&name);
+                self.settle(name, outcome);
+            }
+            Ended::Stray(_, true) => {}
+            Ended::Stray(name, false) => {
+                self.strays.insert(name, after(self.clock.now(), BACKOFF.1));
             }
         }
-        let passes = passes.into_iter().map(|pass| async move {
-            let name = pass.cluster.name_any();
-            let outcome = tokio::time::timeout(PASS_TIMEOUT, pass.run()).await;
-            let outcome = outcome.unwrap_or_else(|_| {
-                Err(ClusterError::Timeout {
-                    cluster: name.clone(),
-                    seconds: PASS_TIMEOUT.as_secs(),
-                })
-            });
-            (name, outcome)
-        });
-        let outcomes: Vec<_> = futures::stream::iter(passes)
-            .buffer_unordered(CONCURRENT_PASSES)
-            .collect()
-            .await;
-        for (name, outcome) in outcomes {
-            self.settle(name, outcome);
-        }
-        self.answer_strays(now).await;
     }
 
     /// The cluster that a request is for, or `None`: then it is remembered if it is of an agent.
@@ -354,37 +399,34 @@ impl Controller {
     }
 
     /// Denies what is asked for under a name that is no cluster's: nothing but an answer is owed, and no cluster waits for it.
-    async fn answer_strays(&mut self, now: Timestamp) {
-        let due: Vec<String> = (self.strays.iter())
-            .filter(|(_, at)| **at <= now)
-            .map(|(name, _)| name.clone())
-            .collect();
-        let answers = due.into_iter().filter_map(|name| {
+    fn answer_strays(&mut self, running: &mut Running, now: Timestamp) {
+        let due = self.strays.iter().filter(|(_, at)| **at <= now);
+        let room = CONCURRENT_PASSES.saturating_sub(running.tasks.len());
+        let names: Vec<String> = due.map(|(name, _)| name.clone()).take(room).collect();
+        for name in names {
             self.strays.remove(&name);
-            let request = self.seen.requests.get("", &name)?.clone();
-            let verdict = {
-                let requested = Requested::of(&request)?;
-                let cluster = requested.cluster(|cluster| self.seen.clusters.get("", cluster).is_some());
-                // Its Cluster has come meanwhile, whose passes see to it.
-                if let Some(cluster) = cluster {
-                    self.due.insert(cluster, now);
-                    return None;
-                }
-                join::decide(&requested, None, self.options.longest_certificate, now)
+            let Some(request) = self.seen.requests.get("", &name).cloned() else {
+                continue;
             };
-            Some((name, request, verdict))
-        });
-        let answers: Vec<_> = answers.collect();
-        let client = &self.client;
-        let answered =
-            futures::stream::iter(answers.into_iter().map(|(name, request, verdict)| async move {
-                let answered = pass::answer(client, &request, &verdict, now);
-                let answered = tokio::time::timeout(PASS_TIMEOUT, answered).await;
-                (name, matches!(answered, Ok(Ok(()))))
-            }));
-        let answered: Vec<_> = answered.buffer_unordered(CONCURRENT_PASSES).collect().await;
-        for (name, _) in answered.into_iter().filter(|(_, answered)| !answered) {
-            self.strays.insert(name, after(now, BACKOFF.1));
+            let Some(requested) = Requested::of(&request) else {
+                continue;
+            };
+            let cluster = requested.cluster(|cluster| self.seen.clusters.get("", cluster).is_some());
+            // Its Cluster has come meanwhile, whose passes see to it.
+            if let Some(cluster) = cluster {
+                self.due.insert(cluster, now);
+                continue;
+            }
+            let verdict = join::decide(&requested, None, None, self.options.longest_certificate, now);
+            let client = self.client.clone();
+            running.tasks.push(
+                async move {
+                    let answered = pass::answer(&client, &request, &verdict, now);
+                    let answered = tokio::time::timeout(PASS_TIMEOUT, answered).await;
+                    Ended::Stray(name, matches!(answered, Ok(Ok(()))))
+                }
+                .boxed(),
+            );
         }
     }
 
@@ -407,7 +449,7 @@ impl Controller {
                     .map(|cluster| names::AgentName::request(&cluster));
                 request.and_then(|request| self.seen.requests.get("", &request).cloned())
             },
-            settled: settled.map(|(rights, _)| rights.clone()),
+            settled: settled.map(|(settled, _)| settled.clone()),
             heartbeat: self.heartbeats.get(&name),
             cluster,
         }
@@ -415,30 +457,38 @@ impl Controller {
 
     fn settle(&mut self, name: String, outcome: Result<Outcome, ClusterError>) {
         let now = self.clock.now();
-        let next = match outcome {
-            Ok(outcome) => {
-                self.failures.remove(&name);
-                let known = outcome.settled.map(|rights| {
-                    let known = self.settled.get(&name);
-                    let until = known.filter(|(before, until)| *before == rights && now < *until);
-                    let until = until.map_or_else(|| after(now, RIGHTS_HOLD), |(_, until)| *until);
-                    (rights, until)
-                });
-                let look = known.as_ref().map(|(_, until)| *until);
-                match known {
-                    Some(known) => drop(self.settled.insert(name.clone(), known)),
-                    None => drop(self.settled.remove(&name)),
-                }
-                [outcome.again, look].into_iter().flatten().min()
+        let (again, settled, failed) = match outcome {
+            Ok(outcome) => (outcome.again, outcome.settled, outcome.failed),
+            Err(error) => (None, None, Some(error)),
+        };
+        let look = match settled {
+            Some(settled) => {
+                let known = self.settled.remove(&name);
+                let known = known.filter(|(before, until)| *before == settled && now < *until);
+                let until = known.map_or_else(|| after(now, RIGHTS_HOLD), |(_, until)| until);
+                self.settled.insert(name.clone(), (settled, until));
+                Some(until)
             }
-            Err(error) => {
-                let failures = self.failures.entry(name.clone()).or_default();
-                let pause = (BACKOFF.0 * 2u32.saturating_pow(*failures)).min(BACKOFF.1);
-                *failures = failures.saturating_add(1).min(16);
-                tracing::warn!(%error, "pass over a cluster failed");
-                Some(after(now, pause))
+            // What was half done is looked at whole.
+            None => {
+                self.settled.remove(&name);
+                None
             }
         };
+        let retry = failed.map(|error| {
+            let failures = self.failures.entry(name.clone()).or_default();
+            let pause = (BACKOFF.0 * 2u32.saturating_pow(*failures)).min(BACKOFF.1);
+            *failures = failures.saturating_add(1).min(16);
+            match error {
+                ClusterError::Changed { .. } => tracing::debug!(%error, "a pass over a cluster starts over"),
+                _ => tracing::warn!(%error, "pass over a cluster failed"),
+            }
+            after(now, pause)
+        });
+        if retry.is_none() {
+            self.failures.remove(&name);
+        }
+        let next = [again, look, retry].into_iter().flatten().min();
         if let Some(at) = next {
             let due = self.due.entry(name).or_insert(at);
             *due = at.min(*due);
@@ -448,6 +498,12 @@ impl Controller {
 
 fn names(keys: Vec<super::mirror::Key>, cluster: fn(super::mirror::Key) -> Option<String>) -> Vec<String> {
     keys.into_iter().filter_map(cluster).collect()
+}
+
+/// Whether a report is the one of its cluster: an agent may make more where nothing else forbids it, and none of them counts.
+fn is_own(report: &ClusterReport) -> bool {
+    let cluster = report.namespace().as_deref().and_then(cluster_of);
+    cluster.is_some_and(|cluster| cluster == report.name_any())
 }
 
 fn cluster_of(namespace: &str) -> Option<String> {

@@ -26,6 +26,17 @@ pub struct Observed<'a> {
     pub report: Option<&'a ClusterReportSpec>,
     /// Who its agent is, if it was invited.
     pub identity: Option<AgentIdentity>,
+    /// What keeps its agent from joining that the hub itself meets.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// What keeps an agent from joining.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Obstacle {
+    /// What the hub makes for the cluster could not be made.
+    NotProvisioned(String),
+    /// Its certificate is approved, and nobody signs it.
+    NotSigned,
 }
 
 /// Where the namespace of a cluster stands.
@@ -191,7 +202,32 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
         if !refused.is_empty() {
             message = format!("{message}; facts not understood: {}", refused.join(", "));
         }
+        if let Some(report) = observed.report {
+            message.push_str(&lacking(report));
+        }
         return verdict(JOINED, Status::True, "AgentReported", message);
+    }
+    match &observed.obstacle {
+        Some(Obstacle::NotProvisioned(why)) => return not("NotProvisioned", why.clone()),
+        Some(Obstacle::NotSigned) => {
+            return not(
+                "NotSigned",
+                "the certificate of its agent is approved, and signer kubernetes.io/kube-apiserver-client of this API server does not sign it: start the hub with --agent-identity token".to_owned(),
+            );
+        }
+        None => {}
+    }
+    let waiting = observed
+        .identity
+        .as_ref()
+        .and_then(|identity| identity.waiting_key.as_ref());
+    if let Some(key) = waiting {
+        return not(
+            "KeyWaits",
+            format!(
+                "an agent asks with key {key}: compare it with the agent's log, then roundhouse accept {name}"
+            ),
+        );
     }
     if observed.home == Home::NotAccepted {
         return not(
@@ -203,6 +239,25 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
         "WaitingForAgent",
         format!("no agent has reported yet: start roundhouse-agent for cluster {name}"),
     )
+}
+
+/// What the agent lacks in its cluster, for people.
+fn lacking(report: &ClusterReportSpec) -> String {
+    const NAMED: usize = 5;
+    let bounded = |text: &String| text.chars().take(100).collect::<String>();
+    if let Some(why) = &report.rights_unknown {
+        return format!("; what it may there could not be told: {}", bounded(why));
+    }
+    let missing: Vec<String> = report.missing_rights.iter().take(NAMED).map(bounded).collect();
+    match report.missing_rights.len() {
+        0 => String::new(),
+        many if many > NAMED => format!(
+            "; it lacks rights there: {} and {} more",
+            missing.join(", "),
+            many - NAMED
+        ),
+        _ => format!("; it lacks rights there: {}", missing.join(", ")),
+    }
 }
 
 /// Whether the Lease is fresh, and until when. `previous` is what the status says now: a hub that has just started has

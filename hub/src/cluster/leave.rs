@@ -4,7 +4,6 @@
 //! objects in the cluster stay as they are.
 
 use super::{ClusterError, join::rights::Rights, objects::Kept};
-use jiff::Timestamp;
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::Namespace,
@@ -16,8 +15,8 @@ use kube::{
 };
 use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, PropagationPolicy},
-    cluster::{AVAILABLE, Cluster, ClusterStatus, IdentityMethod, LEAVING, Leave},
-    condition::{self, Status, Verdict},
+    cluster::{Cluster, IdentityMethod, LEAVING, Leave},
+    condition::{Status, Verdict},
     names::{AgentName, BUNDLE_FINALIZER, ClusterName, HUB_FIELD_MANAGER},
 };
 use serde_json::{Value, json};
@@ -111,7 +110,9 @@ fn due(bundle: &Bundle, how: Leave) -> Due {
 }
 
 /// Takes the leaving of a cluster one step further.
-pub(super) async fn step(client: &Client, cluster: &Cluster) -> Result<Left, ClusterError> {
+///
+/// `available` is whether its agent is heard of.
+pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) -> Result<Left, ClusterError> {
     let Ok(name) = ClusterName::new(cluster.name_any()) else {
         return Ok(Left::Whole);
     };
@@ -121,6 +122,7 @@ pub(super) async fn step(client: &Client, cluster: &Cluster) -> Result<Left, Clu
         api: Api::<Namespace>::all(client.clone()),
         cluster: name.as_str(),
         what: "its namespace",
+        serial: u32::MAX,
     };
     let namespace = match home.find(&name.namespace()).await {
         // A namespace of that name that is somebody else's was never ours to empty.
@@ -128,7 +130,7 @@ pub(super) async fn step(client: &Client, cluster: &Cluster) -> Result<Left, Clu
         found => found?,
     };
     if let Some(namespace) = namespace {
-        if let Some(waiting) = leaving.bundles(cluster, how).await? {
+        if let Some(waiting) = leaving.bundles(how, available).await? {
             return Ok(waiting);
         }
         if namespace.metadata.deletion_timestamp.is_none() {
@@ -148,7 +150,7 @@ struct Leaving<'a> {
 
 impl Leaving<'_> {
     /// Takes each Bundle one step further; what is waited for, if any is left.
-    async fn bundles(&self, cluster: &Cluster, how: Leave) -> Result<Option<Left>, ClusterError> {
+    async fn bundles(&self, how: Leave, available: bool) -> Result<Option<Left>, ClusterError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &self.name.namespace());
         let page = ListParams::default().limit(PAGE);
         let list = api
@@ -170,7 +172,7 @@ impl Leaving<'_> {
             self.take(&api, bundle, due).await?;
         }
         Ok(Some(Left::Waiting {
-            message: waits_for(cluster, how, left, waiting.first()),
+            message: waits_for(self.name, (how, available), left, waiting.first()),
             again: if moved { SOON } else { LATER },
         }))
     }
@@ -216,11 +218,13 @@ impl Leaving<'_> {
             api: Api::<ClusterRoleBinding>::all(self.client.clone()),
             cluster,
             what: "its ClusterRoleBinding",
+            serial: u32::MAX,
         };
         let roles = Kept {
             api: Api::<ClusterRole>::all(self.client.clone()),
             cluster,
             what: "its ClusterRole",
+            serial: u32::MAX,
         };
         // What is called so and is not ours stays.
         for removed in [bindings.remove(&role).await, roles.remove(&role).await] {
@@ -252,7 +256,12 @@ fn gone_or(answer: Result<(), Error>) -> Result<(), Error> {
     }
 }
 
-fn waits_for(cluster: &Cluster, how: Leave, left: u64, first: Option<&String>) -> String {
+fn waits_for(
+    name: &ClusterName,
+    (how, available): (Leave, bool),
+    left: u64,
+    first: Option<&String>,
+) -> String {
     let bundles = if left == 1 {
         "1 bundle"
     } else {
@@ -261,8 +270,6 @@ fn waits_for(cluster: &Cluster, how: Leave, left: u64, first: Option<&String>) -
     let named = first
         .map(|name| format!(", {name} among them"))
         .unwrap_or_default();
-    let status = cluster.status.as_ref();
-    let available = status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE));
     let does = match how {
         Leave::Orphan => "let go of",
         Leave::DeleteResources => "delete the objects of",
@@ -270,7 +277,6 @@ fn waits_for(cluster: &Cluster, how: Leave, left: u64, first: Option<&String>) -
     };
     let mut message = format!("the agent is to {does} {bundles}{named}");
     if !available {
-        let name = cluster.name_any();
         message.push_str(&format!(
             "; it is not heard of: when it never comes back, roundhouse leave {name} --force forgets it and leaves its objects as they are"
         ));
@@ -278,17 +284,14 @@ fn waits_for(cluster: &Cluster, how: Leave, left: u64, first: Option<&String>) -
     message
 }
 
-/// The status of a cluster that leaves: it is not available for anything new, and says what is waited for.
-pub(super) fn status(cluster: &Cluster, message: String, now: Timestamp) -> ClusterStatus {
-    let mut status = cluster.status.clone().unwrap_or_default();
-    let leaving = Verdict {
+/// That a cluster leaves, and what is waited for.
+pub(super) fn verdict(message: String) -> Verdict {
+    Verdict {
         type_: LEAVING,
         status: Status::True,
         reason: "Leaving",
         message,
-    };
-    condition::set(&mut status.conditions, leaving, cluster.metadata.generation, now);
-    status
+    }
 }
 
 #[cfg(test)]

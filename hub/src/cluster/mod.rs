@@ -24,7 +24,7 @@ mod tests;
 pub use controller::{ClusterOptions, hub_id, run};
 pub use facts::{Facts, checked as checked_facts};
 pub use heartbeat::{Heartbeat, Heartbeats};
-pub use judge::{Home, Judgement, Observed, judge, same_but_last_seen};
+pub use judge::{Home, Judgement, Observed, Obstacle, judge, same_but_last_seen};
 pub(crate) use mirror::Mirror;
 
 /// Why a pass over a cluster did not finish; the pass is repeated with back-off.

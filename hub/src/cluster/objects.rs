@@ -5,7 +5,7 @@ use kube::{
     Api, Error, ResourceExt,
     api::{DeleteParams, PostParams, Preconditions},
 };
-use roundhouse_api::names::{HUB_FIELD_MANAGER, label};
+use roundhouse_api::names::{HUB_FIELD_MANAGER, annotation, label};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt::Debug;
@@ -24,6 +24,14 @@ pub(super) struct Kept<'a, K> {
     pub(super) cluster: &'a str,
     /// What they are to people: `its Role`.
     pub(super) what: &'static str,
+    /// The serial of the cluster that this is decided by; objects of a later one are left alone.
+    pub(super) serial: u32,
+}
+
+/// The serial that an object is for.
+fn serial_of<K: kube::Resource>(object: &K) -> u32 {
+    let said = object.annotations().get(annotation::SERIAL);
+    said.and_then(|serial| serial.parse().ok()).unwrap_or(0)
 }
 
 impl<K> Kept<'_, K>
@@ -47,6 +55,7 @@ where
         if is_as(&found, wanted) {
             return Ok(());
         }
+        self.not_later(&found)?;
         let mut next = wanted.clone();
         next.meta_mut().resource_version = found.resource_version();
         match self.api.replace(&name, &params(), &next).await {
@@ -69,15 +78,31 @@ where
         }
     }
 
+    /// Refuses to touch what is for a later serial: what was decided here is decided by what was.
+    fn not_later(&self, found: &K) -> Result<(), ClusterError> {
+        if serial_of(found) > self.serial {
+            return Err(ClusterError::Changed {
+                cluster: self.cluster.to_owned(),
+                what: self.what,
+            });
+        }
+        Ok(())
+    }
+
     /// Removes the object that was looked at, and no other.
     pub(super) async fn delete(&self, found: &K) -> Result<(), ClusterError> {
+        self.not_later(found)?;
         let one = DeleteParams::background().preconditions(Preconditions {
             uid: found.uid(),
-            resource_version: None,
+            resource_version: found.resource_version(),
         });
         match self.api.delete(&found.name_any(), &one).await {
             Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(Error::Api(status)) if status.is_conflict() => Err(ClusterError::Changed {
+                cluster: self.cluster.to_owned(),
+                what: self.what,
+            }),
             Err(error) => Err(self.failed()(error)),
         }
     }

@@ -4,7 +4,9 @@ use super::{
     ClusterError, ClusterOptions, Home, Observed,
     heartbeat::Heartbeat,
     join::{self, Requested, Verdict, rights::Rights},
-    judge, labels, leave,
+    judge,
+    judge::Obstacle,
+    labels, leave,
     objects::{Kept, params},
     provision::{self, Provision},
     same_but_last_seen,
@@ -14,7 +16,7 @@ use k8s_openapi::{
     api::{
         certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
         coordination::v1::Lease,
-        core::v1::Namespace,
+        core::v1::{Namespace, ServiceAccount},
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
@@ -24,14 +26,17 @@ use kube::{
 };
 use roundhouse_api::{
     clock::SharedClock,
-    cluster::{AgentIdentity, Cluster, ClusterReport, ClusterStatus, IdentityMethod},
-    names::{CLUSTER_FINALIZER, ClusterName, HUB_FIELD_MANAGER},
+    cluster::{AVAILABLE, AgentIdentity, Cluster, ClusterReport, ClusterStatus, IdentityMethod},
+    condition,
+    names::{AGENT_ROLE, CLUSTER_FINALIZER, ClusterName, HUB_FIELD_MANAGER, JOIN_ACCOUNT},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// How often a cluster whose namespace is not ours, or is being deleted, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long the signer of an approved request may take before that is said.
+const SIGNED_WITHIN: Duration = Duration::from_secs(60);
 
 /// One pass over one cluster, with all that was seen of it.
 pub(super) struct Pass {
@@ -46,7 +51,16 @@ pub(super) struct Pass {
     pub(super) request: Option<Arc<CertificateSigningRequest>>,
     pub(super) heartbeat: Option<Heartbeat>,
     /// The rights that are known to be as they should be.
-    pub(super) settled: Option<Rights>,
+    pub(super) settled: Option<Settled>,
+}
+
+/// Rights that are as they should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settled {
+    /// The rights.
+    pub(super) rights: Rights,
+    /// The uid of the account whose tokens invite, while somebody is invited.
+    pub(super) invited: Option<String>,
 }
 
 /// What a pass leaves behind.
@@ -55,7 +69,9 @@ pub(super) struct Outcome {
     /// When to look again.
     pub(super) again: Option<Timestamp>,
     /// The rights that are as they should be now.
-    pub(super) settled: Option<Rights>,
+    pub(super) settled: Option<Settled>,
+    /// What could not be done, when everything else was.
+    pub(super) failed: Option<ClusterError>,
 }
 
 pub(super) fn after(now: Timestamp, pause: Duration) -> Timestamp {
@@ -64,11 +80,12 @@ pub(super) fn after(now: Timestamp, pause: Duration) -> Timestamp {
 }
 
 impl Pass {
-    /// Makes what is missing, judges, and writes the status if it differs.
+    /// Makes what is missing, judges, and writes the status if it differs. What cannot be made keeps nothing from being judged.
     pub(super) async fn run(self) -> Result<Outcome, ClusterError> {
         let now = self.clock.now();
-        if self.cluster.metadata.deletion_timestamp.is_some() {
-            return self.leave(now).await;
+        let leaving = self.cluster.metadata.deletion_timestamp.is_some();
+        if leaving && !self.is_held() {
+            return Ok(Outcome::default());
         }
         let name = ClusterName::new(self.cluster.name_any());
         if name.is_ok() && self.wants_home() && !self.is_held() {
@@ -80,35 +97,29 @@ impl Pass {
             });
         }
         let home = match &name {
+            Ok(name) if leaving => self.home_left(name),
             Ok(name) => self.home(name).await?,
             Err(error) => Home::InvalidName(error.to_string()),
         };
-        let (mut outcome, mut identity, mut approval) = (Outcome::default(), None, None);
-        if let (Ok(name), Home::Ready) = (&name, &home)
-            && self.cluster.spec.serial > 0
-        {
-            let heard = self.heartbeat.and_then(|heartbeat| heartbeat.changed);
-            let invitation = join::invitation(&self.cluster, heard, now);
-            let rights = self.rights(name, invitation.open);
-            outcome.again = invitation.until;
-            // Who was let in before has nothing any more before anybody else is, or is said to be, let in.
-            if self.settled.as_ref() != Some(&rights) {
-                put_rights(&self.client, &rights).await?;
+        let mut outcome = Outcome::default();
+        let (mut identity, mut approval) = (None, None);
+        if let (Ok(name), Home::Ready) = (&name, &home) {
+            match self.admit(name, now, &mut outcome).await {
+                Ok(admitted) => (identity, approval) = admitted,
+                Err(error) => outcome.failed = Some(error),
             }
-            let judged = self.judged_request(now);
-            identity = Some(self.identity(&rights, judged.as_ref(), now));
-            approval = judged;
-            outcome.settled = Some(rights);
-        }
-        if home == Home::Ready
-            && self.cluster.spec.accepted
-            && let Ok(name) = &name
-        {
-            self.provision(name)
-                .lease(self.lease.as_deref(), &self.hub_id, self.options.lease_duration)
-                .await?;
+            if self.cluster.spec.accepted && !leaving {
+                let lease = self.provision(name);
+                let lease = lease.lease(self.lease.as_deref(), &self.hub_id, self.options.lease_duration);
+                let failed = lease.await.err();
+                outcome.failed = outcome.failed.or(failed);
+            }
         }
         let settled = matches!(home, Home::Ready | Home::NotAccepted | Home::InvalidName(_));
+        let obstacle = match &outcome.failed {
+            Some(failed) => Some(Obstacle::NotProvisioned(failed.to_string())),
+            None => self.unsigned(now, &mut outcome),
+        };
         let judgement = judge(
             &Observed {
                 cluster: &self.cluster,
@@ -116,12 +127,25 @@ impl Pass {
                 heartbeat: self.heartbeat,
                 report: self.report.as_deref().map(|report| &report.spec),
                 identity,
+                obstacle,
             },
             self.options.lease_duration,
             now,
         );
-        let wrote = self.write_if_other(judgement.status).await?;
-        let look_again = (!settled).then(|| after(now, LOOK_AGAIN));
+        let mut status = judgement.status;
+        let mut look_again = (!settled && !leaving).then(|| after(now, LOOK_AGAIN));
+        if leaving {
+            let available = condition::is_true(&status.conditions, AVAILABLE);
+            match leave::step(&self.client, &self.cluster, available).await? {
+                leave::Left::Whole => return self.release().await,
+                leave::Left::Waiting { message, again } => {
+                    let generation = self.cluster.metadata.generation;
+                    condition::set(&mut status.conditions, leave::verdict(message), generation, now);
+                    look_again = Some(after(now, again));
+                }
+            }
+        }
+        let wrote = self.write_if_other(status).await?;
         outcome.again = [outcome.again, judgement.recheck_at, look_again]
             .into_iter()
             .flatten()
@@ -134,10 +158,95 @@ impl Pass {
             Some((request, verdict)) => answer(&self.client, &request, &verdict, now).await?,
             None => {}
         }
-        if wrote == Wrote::Nothing {
+        if wrote == Wrote::Nothing && !leaving {
             self.relabel().await?;
         }
         Ok(outcome)
+    }
+
+    /// Gives the cluster's agent its rights, and judges what it asks for; nothing where nobody was ever invited.
+    async fn admit(
+        &self,
+        name: &ClusterName,
+        now: Timestamp,
+        outcome: &mut Outcome,
+    ) -> Result<(Option<AgentIdentity>, Option<Judged>), ClusterError> {
+        if self.cluster.spec.serial == 0 {
+            return Ok((None, None));
+        }
+        let heard = self.heartbeat.and_then(|heartbeat| heartbeat.changed);
+        let invitation = join::invitation(&self.cluster, self.options.identity, heard, now);
+        let rights = self.rights(name, invitation.open);
+        outcome.again = invitation.until;
+        // Who was let in before has nothing any more before anybody else is, or is said to be, let in.
+        let settled = match &self.settled {
+            Some(settled) if settled.rights == rights => settled.clone(),
+            _ => {
+                self.is_present().await?;
+                put_rights(&self.client, rights).await?
+            }
+        };
+        let judged = self.judged_request(settled.invited.as_deref(), now);
+        let identity = self.identity(&settled.rights, judged.as_ref(), now);
+        outcome.settled = Some(settled);
+        Ok((Some(identity), judged))
+    }
+
+    /// Whether the Cluster is as it was seen: rights are not written by what a watch that lags behind shows.
+    async fn is_present(&self) -> Result<(), ClusterError> {
+        let api: Api<Cluster> = Api::all(self.client.clone());
+        let name = self.cluster.name_any();
+        let found = api.get_metadata_opt(&name).await;
+        let found = found.map_err(|source| ClusterError::Api {
+            cluster: name.clone(),
+            action: "reading it",
+            source: Box::new(source),
+        })?;
+        let same = found.is_some_and(|found| found.resource_version() == self.cluster.resource_version());
+        if same {
+            return Ok(());
+        }
+        Err(ClusterError::Changed {
+            cluster: name,
+            what: "it",
+        })
+    }
+
+    /// What the request of the agent tells if it was approved a while ago and nobody has signed it.
+    fn unsigned(&self, now: Timestamp, outcome: &mut Outcome) -> Option<Obstacle> {
+        let status = self.request.as_ref()?.status.as_ref()?;
+        let conditions = status.conditions.as_deref().unwrap_or_default();
+        let approved = conditions
+            .iter()
+            .find(|condition| condition.type_ == "Approved")?;
+        if status.certificate.is_some() || conditions.iter().any(|condition| condition.type_ == "Failed") {
+            return None;
+        }
+        let since = approved.last_update_time.as_ref()?.0;
+        let due = after(since, SIGNED_WITHIN);
+        if now >= due {
+            return Some(Obstacle::NotSigned);
+        }
+        outcome.again = [outcome.again, Some(due)].into_iter().flatten().min();
+        None
+    }
+
+    /// Where the namespace of a cluster that leaves stands: none is made for it.
+    fn home_left(&self, name: &ClusterName) -> Home {
+        match self.namespace.as_deref() {
+            None => Home::NotAccepted,
+            Some(namespace) if !provision::is_ours(namespace, name) => Home::Foreign,
+            Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => Home::Terminating,
+            Some(_) => Home::Ready,
+        }
+    }
+
+    /// Lets the Cluster go: nothing is left of it.
+    async fn release(&self) -> Result<Outcome, ClusterError> {
+        let patch = json!({"metadata": {
+            "resourceVersion": self.cluster.resource_version(), "finalizers": others(&self.cluster)}});
+        self.patch(patch, "releasing it").await?;
+        Ok(Outcome::default())
     }
 
     /// Whether the cluster has a namespace on the hub: it is let in, or somebody is invited to join from it.
@@ -188,21 +297,16 @@ impl Pass {
     }
 
     /// The request of the cluster's agent that is still to be decided, and what is decided.
-    fn judged_request(&self, now: Timestamp) -> Option<(Arc<CertificateSigningRequest>, Verdict)> {
+    fn judged_request(&self, invited: Option<&str>, now: Timestamp) -> Option<Judged> {
         let request = self.request.as_ref()?;
         let requested = Requested::of(request)?;
         let longest = self.options.longest_certificate;
-        let verdict = join::decide(&requested, Some(&self.cluster), longest, now);
+        let verdict = join::decide(&requested, Some(&self.cluster), invited, longest, now);
         Some((request.clone(), verdict))
     }
 
     /// What the status says of the identity, with the claim of what is about to be approved.
-    fn identity(
-        &self,
-        rights: &Rights,
-        judged: Option<&(Arc<CertificateSigningRequest>, Verdict)>,
-        now: Timestamp,
-    ) -> AgentIdentity {
+    fn identity(&self, rights: &Rights, judged: Option<&Judged>, now: Timestamp) -> AgentIdentity {
         let before = join::identity_of(&self.cluster).cloned().unwrap_or_default();
         let serial = rights.serial;
         let claim = |key: Option<String>| match before.serial == serial {
@@ -228,31 +332,6 @@ impl Pass {
             since,
             waiting_key,
         }
-    }
-
-    async fn leave(&self, now: Timestamp) -> Result<Outcome, ClusterError> {
-        if !self.is_held() {
-            return Ok(Outcome::default());
-        }
-        let (message, again) = match leave::step(&self.client, &self.cluster).await? {
-            leave::Left::Whole => {
-                self.patch(
-                    json!({"metadata": {
-                    "resourceVersion": self.cluster.resource_version(),
-                    "finalizers": others(&self.cluster)}}),
-                    "releasing it",
-                )
-                .await?;
-                return Ok(Outcome::default());
-            }
-            leave::Left::Waiting { message, again } => (message, again),
-        };
-        let status = leave::status(&self.cluster, message, now);
-        self.write_if_other(status).await?;
-        Ok(Outcome {
-            again: Some(after(now, again)),
-            settled: None,
-        })
     }
 
     /// Puts the hub's finalizer on the Cluster: what is made for it is taken away before it is gone.
@@ -322,6 +401,9 @@ impl Pass {
     }
 }
 
+/// A request that is to be decided, and what is decided.
+type Judged = (Arc<CertificateSigningRequest>, Verdict);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrote {
     Nothing,
@@ -336,25 +418,25 @@ fn others(cluster: &Cluster) -> Vec<String> {
 }
 
 /// Makes the rights what they should be: what is to end first.
-pub(super) async fn put_rights(client: &Client, rights: &Rights) -> Result<(), ClusterError> {
-    let (cluster, namespace) = (rights.cluster.as_str(), rights.cluster.namespace());
+async fn put_rights(client: &Client, rights: Rights) -> Result<Settled, ClusterError> {
+    let (cluster, serial, namespace) = (rights.cluster.as_str(), rights.serial, rights.cluster.namespace());
     let accounts = Kept {
-        api: Api::namespaced(client.clone(), &namespace),
+        api: Api::<ServiceAccount>::namespaced(client.clone(), &namespace),
         cluster,
         what: "its ServiceAccount",
+        serial,
     };
     // A token is good as long as its account is the same object: another serial is another account.
     for (name, wanted) in [
-        (roundhouse_api::names::JOIN_ACCOUNT, rights.join_account()),
-        (roundhouse_api::names::AGENT_ROLE, rights.agent_account()),
+        (JOIN_ACCOUNT, rights.join_account()),
+        (AGENT_ROLE, rights.agent_account()),
     ] {
         let found = accounts.find(name).await?;
-        let other = |there: &k8s_openapi::api::core::v1::ServiceAccount| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| there.annotations() != wanted.annotations())
+        let other = |there: &&ServiceAccount| {
+            let wanted = wanted.as_ref();
+            wanted.is_none_or(|wanted| there.annotations() != wanted.annotations())
         };
-        if let Some(there) = found.as_ref().filter(|there| other(there)) {
+        if let Some(there) = found.as_ref().filter(other) {
             accounts.delete(there).await?;
         }
     }
@@ -362,18 +444,20 @@ pub(super) async fn put_rights(client: &Client, rights: &Rights) -> Result<(), C
         api: Api::namespaced(client.clone(), &namespace),
         cluster,
         what: "its Role",
+        serial,
     };
     roles.put(&rights.role()).await?;
     let bindings = Kept {
         api: Api::namespaced(client.clone(), &namespace),
         cluster,
         what: "its RoleBinding",
+        serial,
     };
     for binding in [rights.role_binding(), rights.token_role_binding()] {
         match binding.subjects.as_ref().is_none_or(Vec::is_empty) {
             true => bindings.remove(&binding.name_any()).await?,
             false => {
-                if binding.name_any() == roundhouse_api::names::JOIN_ACCOUNT {
+                if binding.name_any() == JOIN_ACCOUNT {
                     roles.put(&rights.token_role()).await?;
                 }
                 bindings.put(&binding).await?;
@@ -385,6 +469,7 @@ pub(super) async fn put_rights(client: &Client, rights: &Rights) -> Result<(), C
         api: Api::all(client.clone()),
         cluster,
         what: "its ClusterRoleBinding",
+        serial,
     };
     match binding.subjects.as_ref().is_none_or(Vec::is_empty) {
         true => fleet_bindings.remove(&binding.name_any()).await?,
@@ -393,15 +478,26 @@ pub(super) async fn put_rights(client: &Client, rights: &Rights) -> Result<(), C
                 api: Api::all(client.clone()),
                 cluster,
                 what: "its ClusterRole",
+                serial,
             };
             fleet_roles.put(&rights.request_role()).await?;
             fleet_bindings.put(&binding).await?;
         }
     }
-    for account in rights.join_account().into_iter().chain(rights.agent_account()) {
+    if let Some(account) = rights.agent_account() {
         accounts.put(&account).await?;
     }
-    Ok(())
+    let invited = match rights.join_account() {
+        Some(account) => {
+            accounts.put(&account).await?;
+            accounts
+                .find(JOIN_ACCOUNT)
+                .await?
+                .and_then(|account| account.uid())
+        }
+        None => None,
+    };
+    Ok(Settled { rights, invited })
 }
 
 /// Writes what was decided on a request, on the request that was looked at.

@@ -44,6 +44,8 @@ pub(super) struct Hub {
     pub(super) request: Option<Value>,
     /// Whether requests are accepted and signed at once.
     pub(super) signs: bool,
+    /// What is decided at once on each request: a type of condition, and its reason.
+    pub(super) decides: Option<(&'static str, &'static str)>,
     /// Tokens that are not known.
     pub(super) ended: BTreeSet<String>,
     /// How long a token lasts at the most.
@@ -153,8 +155,10 @@ impl Hub {
                     return failure(409, "AlreadyExists");
                 }
                 let request = self.put(body);
-                if self.signs {
-                    self.sign(now);
+                match self.decides {
+                    Some((type_, reason)) => self.decide(type_, reason),
+                    None if self.signs => self.sign(now),
+                    None => {}
                 }
                 (201, request)
             }
@@ -191,6 +195,12 @@ impl Hub {
         request["metadata"]["uid"] = json!(format!("uid-{}", self.uids));
         self.request = Some(request.clone());
         request
+    }
+
+    /// Decides on what is asked for, and signs nothing.
+    pub(super) fn decide(&mut self, type_: &str, reason: &str) {
+        let condition = json!({"type": type_, "status": "True", "reason": reason, "message": "no"});
+        self.request.as_mut().unwrap()["status"] = json!({"conditions": [condition]});
     }
 
     /// Accepts and signs what is asked for.

@@ -1,5 +1,7 @@
 //! Joining, renewing and joining again against a hub that is as slow, deaf or unwilling as it may be.
 
+mod decided;
+
 use super::fake::{Fake, Fate, REQUEST};
 use super::*;
 use crate::delay::SeededJitter;
@@ -187,25 +189,6 @@ async fn a_crash_at_any_point_is_recovered_from() {
         // A look, the request, a look; the same for the renewal, whose old request goes first.
         assert!(crashes >= 7, "{crashes} crashes, {fate:?}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_that_was_denied_is_waited_with_until_it_is_gone() {
-    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
-    let (_, _task) = run(keeper(&fake, &place, given(1, Method::Certificate)));
-    until("a request", async || fake.hub.lock().request.clone()).await;
-    let condition =
-        serde_json::json!([{"type": "Denied", "status": "True", "reason": "Why", "message": "no"}]);
-    fake.hub.lock().request.as_mut().unwrap()["status"] = serde_json::json!({"conditions": condition});
-    tokio::time::sleep(Duration::from_secs(3600)).await;
-    assert_eq!(fake.hub.lock().asked_for(CREATE).len(), 1);
-    assert!(fake.hub.lock().asked_for("DELETE").is_empty());
-    {
-        let mut hub = fake.hub.lock();
-        hub.request = None;
-        hub.signs = true;
-    }
-    identity_of(&place, 1).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,9 +32,10 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// Makes the Cluster if there is none of that name, and prints what starts its agent, with a token that is good for one
 /// certificate within the time of --ttl. The agent makes its key itself; what it asks for is given when the cluster is
-/// accepted: with --auto-accept at once, otherwise by `roundhouse accept`. A cluster that was accepted before stays so.
+/// accepted: with --auto-accept at once, otherwise by `roundhouse accept`.
 ///
-/// Joining again ends the identity that the cluster's agent has had until now.
+/// Joining again ends the identity that the cluster's agent has had until now. A cluster that was accepted before keeps what is
+/// placed there, and its new agent waits to be accepted all the same.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The cluster
@@ -116,18 +117,15 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let (cluster, name) = (&args.cluster, args.cluster.as_str());
     let found = find(&client, cluster).await?;
     let asked = invited(&client, cluster, found, &args).await?;
-    let (serial, accepted) = (asked.spec.serial, asked.spec.accepted);
+    let serial = asked.spec.serial;
     let method = prepared(&client, cluster, serial, args.timeout).await?;
     let (token, until) = token(&client, cluster, args.ttl).await?;
     let kubeconfig = invitation::kubeconfig(&reached, cluster, serial, &method, &token);
     terminal::print(&shown(args.output, cluster, &kubeconfig)?)?;
     eprintln!("cluster {name} is invited until {until}");
-    match (accepted, args.auto_accept) {
-        (false, _) => eprintln!("next: start its agent with what is printed, then: roundhouse accept {name}"),
-        (true, true) => eprintln!("next: start its agent with what is printed: it is let in at once"),
-        (true, false) => eprintln!(
-            "next: start its agent with what is printed: cluster {name} is accepted already, it is let in at once"
-        ),
+    match args.auto_accept {
+        true => eprintln!("next: start its agent with what is printed: it is let in at once"),
+        false => eprintln!("next: start its agent with what is printed, then: roundhouse accept {name}"),
     }
     if reached.is_here_only() {
         eprintln!(
@@ -194,6 +192,7 @@ async fn invited(
             cluster.as_str(),
             ClusterSpec {
                 accepted,
+                auto_accept: args.auto_accept,
                 serial,
                 join_until: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(until)),
                 ..ClusterSpec::default()
@@ -204,7 +203,8 @@ async fn invited(
     };
     let patch = json!({
         "metadata": {"resourceVersion": found.resource_version(), "labels": labels},
-        "spec": {"accepted": accepted, "serial": serial, "joinUntil": until, "acceptedKey": null}});
+        "spec": {"accepted": accepted, "autoAccept": args.auto_accept, "serial": serial, "joinUntil": until,
+            "acceptedKey": null}});
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()

@@ -85,15 +85,16 @@ fn cluster_of_invitation(user: &str) -> Option<&str> {
     (account == JOIN_ACCOUNT).then_some(cluster)
 }
 
-/// Judges a request. `cluster` is the Cluster that its name is of, if there is one; `longest` the longest life that a
-/// certificate may be asked for.
+/// Judges a request. `cluster` is the Cluster that its name is of, if there is one; `invited` the uid of the account whose
+/// tokens invite to it now; `longest` the longest life that a certificate may be asked for.
 pub(crate) fn decide(
     requested: &Requested<'_>,
     cluster: Option<&Cluster>,
+    invited: Option<&str>,
     longest: Duration,
     now: Timestamp,
 ) -> Verdict {
-    judged(requested, cluster, longest, now)
+    judged(requested, cluster, invited, longest, now)
         .unwrap_or_else(|(reason, message)| Verdict::Deny(reason, message))
 }
 
@@ -102,6 +103,7 @@ type Denied = (&'static str, String);
 fn judged(
     requested: &Requested<'_>,
     cluster: Option<&Cluster>,
+    invited: Option<&str>,
     longest: Duration,
     now: Timestamp,
 ) -> Result<Verdict, Denied> {
@@ -146,7 +148,15 @@ fn judged(
             ),
         );
     }
-    first(cluster, content.key_digest(), now)
+    let verdict = first(cluster, content.key_digest(), now)?;
+    // An earlier invitation had an account of the same name.
+    if invited.is_none() || requested.csr.spec.uid.as_deref() != invited {
+        return deny(
+            "OldInvitation",
+            format!("this is not the present invitation of cluster {}", agent.cluster),
+        );
+    }
+    Ok(verdict)
 }
 
 /// The agent that a request is for: exactly one name, exactly one organization, and nothing else.
@@ -219,12 +229,14 @@ fn first(cluster: &Cluster, key: String, now: Timestamp) -> Result<Verdict, Deni
     if cluster.metadata.deletion_timestamp.is_some() {
         return Err(("Leaving", format!("cluster {name} is leaving")));
     }
+    let wait = || Ok(Verdict::Wait(key.clone()));
     if used(cluster).is_some() {
         // The one that was claimed, and the hub was killed before it approved.
         let claimed = identity_of(cluster).and_then(|identity| identity.key.as_ref());
-        return match claimed == Some(&key) {
-            true => Ok(Verdict::Approve(Some(key))),
-            false => Err((
+        return match (claimed == Some(&key), spec.accepted) {
+            (true, true) => Ok(Verdict::Approve(Some(key))),
+            (true, false) => wait(),
+            (false, _) => Err((
                 "InvitationUsed",
                 format!(
                     "the invitation of cluster {name} was used: roundhouse join {name} makes another one"
@@ -238,18 +250,13 @@ fn first(cluster: &Cluster, key: String, now: Timestamp) -> Result<Verdict, Deni
             format!("the invitation of cluster {name} is over: roundhouse join {name} makes another one"),
         ));
     }
-    if spec
-        .accepted_key
-        .as_ref()
-        .is_some_and(|accepted| *accepted != key)
-    {
-        return Err((
+    match (&spec.accepted_key, spec.accepted) {
+        (Some(accepted), _) if *accepted != key => Err((
             "OtherKey",
             format!("cluster {name} accepts another key than {key}: who holds the invitation?"),
-        ));
+        )),
+        (Some(_), true) => Ok(Verdict::Approve(Some(key))),
+        (None, true) if spec.auto_accept => Ok(Verdict::Approve(Some(key))),
+        (_, _) => wait(),
     }
-    Ok(match spec.accepted {
-        true => Verdict::Approve(Some(key)),
-        false => Verdict::Wait(key),
-    })
 }

@@ -17,7 +17,7 @@ pub(super) use decide::{Requested, Verdict, decide};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::cluster::{AgentIdentity, Cluster};
+use roundhouse_api::cluster::{AgentIdentity, Cluster, IdentityMethod};
 
 /// How long an invitation that was used stays for its agent to fetch the certificate, if the agent is not heard of before.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
@@ -33,8 +33,14 @@ pub(super) struct Invitation {
     pub(super) until: Option<Timestamp>,
 }
 
-/// Judges the invitation of a cluster whose agent was last heard of at `heard`.
-pub(super) fn invitation(cluster: &Cluster, heard: Option<Timestamp>, now: Timestamp) -> Invitation {
+/// Judges the invitation of a cluster whose agent was last heard of at `heard`. Where tokens are the identity nothing tells the
+/// agent of this invitation from the one before it: it holds for its time.
+pub(super) fn invitation(
+    cluster: &Cluster,
+    method: IdentityMethod,
+    heard: Option<Timestamp>,
+    now: Timestamp,
+) -> Invitation {
     let closed = Invitation {
         open: false,
         until: None,
@@ -46,7 +52,8 @@ pub(super) fn invitation(cluster: &Cluster, heard: Option<Timestamp>, now: Times
     if spec.serial == 0 || cluster.metadata.deletion_timestamp.is_some() {
         return closed;
     }
-    let fetched_by = match used(cluster) {
+    let used = used(cluster).filter(|_| method == IdentityMethod::Certificate);
+    let fetched_by = match used {
         None => until,
         Some(since) if heard.is_some_and(|heard| heard.duration_since(since) > SETTLED) => return closed,
         Some(since) => since

@@ -152,10 +152,8 @@ impl Rights {
     }
 
     fn account(&self, name: &str) -> ServiceAccount {
-        let mut metadata = self.metadata(name);
-        metadata.annotations = Some([(annotation::SERIAL.to_owned(), self.serial.to_string())].into());
         ServiceAccount {
-            metadata,
+            metadata: self.metadata(name),
             // Nobody runs pods in the namespace of a cluster.
             automount_service_account_token: Some(false),
             ..ServiceAccount::default()
@@ -203,6 +201,8 @@ impl Rights {
         ObjectMeta {
             name: Some(name.to_owned()),
             labels: Some(labels),
+            // A hub that lags behind takes nothing back from a serial that it has not seen.
+            annotations: Some([(annotation::SERIAL.to_owned(), self.serial.to_string())].into()),
             ..ObjectMeta::default()
         }
     }

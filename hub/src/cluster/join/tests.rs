@@ -29,6 +29,8 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const LONGEST: Duration = Duration::from_secs(90 * 86_400);
+/// Of the account that invites.
+const UID: &str = "11111111-2222-3333-4444-555555555555";
 const INVITED: &str = "system:serviceaccount:cluster-c1:roundhouse-join";
 
 fn now() -> Timestamp {
@@ -60,6 +62,7 @@ fn csr(name: &str, requester: &str, request: Vec<u8>) -> CertificateSigningReque
         ..CertificateSigningRequest::default()
     };
     csr.metadata.name = Some(name.to_owned());
+    csr.spec.uid = requester.contains(JOIN_ACCOUNT).then(|| UID.to_owned());
     csr
 }
 
@@ -78,6 +81,7 @@ fn cluster(accepted: bool) -> Cluster {
         "c1",
         ClusterSpec {
             accepted,
+            auto_accept: true,
             serial: 3,
             join_until: Some(Time(now() + SignedDuration::from_hours(1))),
             ..ClusterSpec::default()
@@ -102,7 +106,7 @@ fn judged(csr: &CertificateSigningRequest, cluster: Option<&Cluster>) -> String 
     let Some(requested) = Requested::of(csr) else {
         return "not ours".to_owned();
     };
-    match decide(&requested, cluster, LONGEST, now()) {
+    match decide(&requested, cluster, Some(UID), LONGEST, now()) {
         Verdict::Wait(_) => "wait".to_owned(),
         Verdict::Approve(None) => "approve".to_owned(),
         Verdict::Approve(Some(_)) => "approve first".to_owned(),
@@ -313,6 +317,7 @@ fn one_key_is_let_in_by_an_invitation() {
     let digest = match decide(
         &Requested::of(&request).unwrap(),
         Some(&cluster(false)),
+        Some(UID),
         LONGEST,
         now(),
     ) {
@@ -348,25 +353,59 @@ fn an_invitation_ends_with_its_time_or_its_use() {
         until: None,
     };
     let (fresh, used) = (cluster(false), claimed(3, "k"));
-    assert_eq!(invitation(&fresh, None, now()), open(60));
-    assert_eq!(invitation(&fresh, None, minutes(60)), over);
+    assert_eq!(invitation_of(&fresh, None, now()), open(60));
+    assert_eq!(invitation_of(&fresh, None, minutes(60)), over);
     // Used, and not heard of yet: its agent fetches the certificate.
-    assert_eq!(invitation(&used, None, minutes(1)), open(10));
+    assert_eq!(invitation_of(&used, None, minutes(1)), open(10));
     assert_eq!(
-        invitation(&used, Some(now() - SignedDuration::from_mins(5)), minutes(1)),
+        invitation_of(&used, Some(now() - SignedDuration::from_mins(5)), minutes(1)),
         open(10)
     );
-    assert_eq!(invitation(&used, Some(minutes(1)), minutes(1)), over);
-    assert_eq!(invitation(&used, None, minutes(10)), over);
+    assert_eq!(invitation_of(&used, Some(minutes(1)), minutes(1)), over);
+    assert_eq!(invitation_of(&used, None, minutes(10)), over);
     // Of an earlier serial: this one is open.
     assert_eq!(
-        invitation(&claimed(2, "k"), Some(minutes(1)), minutes(1)),
+        invitation_of(&claimed(2, "k"), Some(minutes(1)), minutes(1)),
         open(60)
     );
     assert_eq!(
-        invitation(&Cluster::new("c1", ClusterSpec::default()), None, now()),
+        invitation_of(&Cluster::new("c1", ClusterSpec::default()), None, now()),
         over
     );
+}
+
+fn invitation_of(cluster: &Cluster, heard: Option<Timestamp>, now: Timestamp) -> Invitation {
+    invitation(cluster, IdentityMethod::Certificate, heard, now)
+}
+
+#[test]
+fn an_invitation_to_tokens_holds_for_its_time() {
+    let used = claimed(3, "k");
+    let later = now() + SignedDuration::from_mins(30);
+    let open = invitation(&used, IdentityMethod::Token, Some(later), later);
+    assert!(open.open && open.until == Some(now() + SignedDuration::from_hours(1)));
+}
+
+#[test]
+fn an_accepted_cluster_waits_for_the_key_of_its_next_agent() {
+    let mut again = cluster(true);
+    again.spec.auto_accept = false;
+    let request = ask(INVITED, "roundhouse:agent:c1:3");
+    assert_eq!(judged(&request, Some(&again)), "wait");
+    // An earlier invitation had an account of the same name: its token is of another uid.
+    let mut old = request.clone();
+    old.spec.uid = Some("0".to_owned());
+    assert_eq!(judged(&old, Some(&cluster(true))), "OldInvitation");
+    old.spec.uid = None;
+    assert_eq!(judged(&old, Some(&cluster(true))), "OldInvitation");
+    // Claimed, the hub killed, and the cluster accepted no longer.
+    let key = Requested::of(&request).unwrap();
+    let Verdict::Approve(Some(digest)) = decide(&key, Some(&cluster(true)), Some(UID), LONGEST, now()) else {
+        panic!()
+    };
+    let mut shut = claimed(3, &digest);
+    shut.spec.accepted = false;
+    assert_eq!(judged(&request, Some(&shut)), "wait");
 }
 
 struct Hub {
@@ -418,18 +457,20 @@ impl Hub {
         self.stop = None;
     }
 
-    fn as_user(&self, user: &str, groups: &[&str]) -> Client {
-        let identity = Identity::new(user, groups.iter().copied());
+    /// Who holds a token of the account that invites now.
+    async fn invited(&self, cluster: &str) -> Client {
+        let user = format!("system:serviceaccount:cluster-{cluster}:{JOIN_ACCOUNT}");
+        let mut identity = Identity::new(user, ["system:serviceaccounts", "system:authenticated"]);
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.client.clone(), &format!("cluster-{cluster}"));
+        let account = accounts.get(JOIN_ACCOUNT).await.unwrap();
+        identity.uid = account.uid().unwrap();
         Client::new(self.server.service_as(Some(identity)), "default")
     }
 
-    fn invited(&self, cluster: &str) -> Client {
-        let user = format!("system:serviceaccount:cluster-{cluster}:{JOIN_ACCOUNT}");
-        self.as_user(&user, &["system:serviceaccounts", "system:authenticated"])
-    }
-
     fn agent(&self, name: &str) -> Client {
-        self.as_user(name, &[AGENTS])
+        let identity = Identity::new(name, [AGENTS]);
+        Client::new(self.server.service_as(Some(identity)), "default")
     }
 
     async fn join(&self, name: &str, serial: u32, accepted: bool) {
@@ -440,7 +481,7 @@ impl Hub {
             api.create(&PostParams::default(), &new).await.unwrap();
         }
         let patch = json!({"spec": {"serial": serial, "joinUntil": until.to_string(), "accepted": accepted,
-            "acceptedKey": null}});
+            "autoAccept": accepted, "acceptedKey": null}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
@@ -526,7 +567,7 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
     let hub = Hub::start().await;
     hub.join("c1", 7, false).await;
     let (name, first) = ("roundhouse-agent-c1", "roundhouse:agent:c1:7");
-    let invited = hub.invited("c1");
+    let invited = hub.invited("c1").await;
 
     // What is asked for waits until somebody accepts, and the hub says with which key.
     let key = KeyPair::generate().unwrap();
@@ -609,7 +650,7 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
     );
     let second = "roundhouse:agent:c1:8";
     assert_eq!(
-        hub.ask(&hub.invited("c1"), name, second, &[AGENTS]).await,
+        hub.ask(&hub.invited("c1").await, name, second, &[AGENTS]).await,
         "approved"
     );
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -645,7 +686,8 @@ async fn neighbours_of_almost_the_same_name_are_not_affected() {
         let user = format!("roundhouse:agent:{name}:1");
         let request = format!("roundhouse-agent-{name}");
         assert_eq!(
-            hub.ask(&hub.invited(name), &request, &user, &[AGENTS]).await,
+            hub.ask(&hub.invited(name).await, &request, &user, &[AGENTS])
+                .await,
             "approved"
         );
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -709,8 +751,14 @@ async fn a_hub_that_was_killed_lets_one_key_in() {
         .await
         .unwrap();
     hub.restart();
-    assert_eq!(hub.send(&hub.invited("c1"), &ask(&other)).await, "InvitationUsed");
-    assert_eq!(hub.send(&hub.invited("c1"), &ask(&claimed)).await, "approved");
+    assert_eq!(
+        hub.send(&hub.invited("c1").await, &ask(&other)).await,
+        "InvitationUsed"
+    );
+    assert_eq!(
+        hub.send(&hub.invited("c1").await, &ask(&claimed)).await,
+        "approved"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -219,6 +219,7 @@ fn what_is_seen_decides() {
             heartbeat,
             report: None,
             identity: None,
+            obstacle: None,
         };
         let judgement = judge(&observed, LEASE, at(now));
         let taints: Vec<&str> = Some(taint).filter(|t| !t.is_empty()).into_iter().collect();
@@ -261,6 +262,7 @@ fn a_report_joins_and_its_facts_are_copied() {
         heartbeat: beat(0, None, false),
         report: Some(&report),
         identity: None,
+        obstacle: None,
     };
     let status = judge(&observed, LEASE, at(1)).status;
     assert_eq!(status.kubernetes_version.as_deref(), Some("v1.36.0"));
@@ -285,6 +287,7 @@ fn heartbeats_alone_are_no_reason_to_write() {
             heartbeat: beat(0, Some(1), true),
             report: None,
             identity: None,
+            obstacle: None,
         };
         judge(&observed, LEASE, at(2)).status
     };
@@ -295,6 +298,7 @@ fn heartbeats_alone_are_no_reason_to_write() {
         heartbeat: beat(0, Some(11), true),
         report: None,
         identity: None,
+        obstacle: None,
     };
     let next = judge(&observed, LEASE, at(12)).status;
     assert_ne!(next.last_seen, before.last_seen);
@@ -322,6 +326,7 @@ fn taints_that_evict_are_noted_when_they_are_first_seen() {
             heartbeat: beat(0, Some(1), true),
             report: None,
             identity: None,
+            obstacle: None,
         };
         judge(&observed, LEASE, at(now)).status
     };
@@ -354,4 +359,72 @@ fn taints_that_evict_are_noted_when_they_are_first_seen() {
         look(&[other], &first, 40).taints_seen[0].time_added,
         Some(Time(at(40)))
     );
+}
+
+#[test]
+fn what_keeps_an_agent_out_is_said() {
+    let cluster = cluster(None);
+    let joined = |identity: Option<AgentIdentity>, obstacle: Option<Obstacle>| {
+        let observed = Observed {
+            cluster: &cluster,
+            home: Home::Ready,
+            heartbeat: None,
+            report: None,
+            identity,
+            obstacle,
+        };
+        let status = judge(&observed, LEASE, at(0)).status;
+        let joined = condition::get(&status.conditions, JOINED).unwrap().clone();
+        (joined.reason, joined.message)
+    };
+    assert_eq!(joined(None, None).0, "WaitingForAgent");
+    let waits = AgentIdentity {
+        waiting_key: Some("sha256:12".to_owned()),
+        ..AgentIdentity::default()
+    };
+    let (reason, message) = joined(Some(waits.clone()), None);
+    assert_eq!(reason, "KeyWaits");
+    assert!(
+        message.contains("sha256:12") && message.ends_with("roundhouse accept c1"),
+        "{message}"
+    );
+    let (reason, message) = joined(Some(waits), Some(Obstacle::NotProvisioned("no right".to_owned())));
+    assert_eq!(
+        (reason.as_str(), message.as_str()),
+        ("NotProvisioned", "no right")
+    );
+    let (reason, message) = joined(None, Some(Obstacle::NotSigned));
+    assert!(
+        reason == "NotSigned" && message.ends_with("--agent-identity token"),
+        "{message}"
+    );
+}
+
+#[test]
+fn missing_rights_are_named_in_the_condition() {
+    let cluster = cluster(None);
+    let message = |missing: usize, unknown: Option<&str>| {
+        let report = ClusterReportSpec {
+            missing_rights: (0..missing).map(|n| format!("create r{n}")).collect(),
+            rights_unknown: unknown.map(str::to_owned),
+            ..ClusterReportSpec::default()
+        };
+        let observed = Observed {
+            cluster: &cluster,
+            home: Home::Ready,
+            heartbeat: beat(0, Some(0), true),
+            report: Some(&report),
+            identity: None,
+            obstacle: None,
+        };
+        let status = judge(&observed, LEASE, at(0)).status;
+        condition::get(&status.conditions, JOINED)
+            .unwrap()
+            .message
+            .clone()
+    };
+    assert!(!message(0, None).contains("lacks"));
+    assert!(message(2, None).ends_with("it lacks rights there: create r0, create r1"));
+    assert!(message(7, None).ends_with("create r4 and 2 more"));
+    assert!(message(0, Some("webhook")).ends_with("could not be told: webhook"));
 }

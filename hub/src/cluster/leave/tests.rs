@@ -4,8 +4,10 @@ use crate::{
     leader::Leading,
     simulate::TokioClock,
 };
+use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::PostParams;
+use roundhouse_api::condition;
 use roundhouse_api::{
     bundle::{BundleStatus, DeleteOption},
     clock::SharedClock,
