@@ -15,6 +15,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use roundhouse_api::{
+    clock::{Clock, SystemClock},
     cluster::{Cluster, ClusterSpec},
     names::{ClusterName, JOIN_ACCOUNT, annotation},
 };
@@ -228,7 +229,7 @@ async fn server_time(clusters: &Api<Cluster>) -> Result<Timestamp, Error> {
     Ok(made
         .metadata
         .creation_timestamp
-        .map_or_else(Timestamp::now, |time| time.0))
+        .map_or_else(|| SystemClock.now(), |time| time.0))
 }
 
 /// Waits until the hub has made the account of this invitation; what it gives its agents.
