@@ -48,6 +48,7 @@ fn an_argument_that_is_unknown_or_has_a_wrong_value_is_noticed() -> Result<()> {
     for (binary, arguments) in [
         (&binaries.roundhouse, &["serve", "--no-such-flag"][..]),
         (&binaries.roundhouse, &["serve", "--tenancy=maybe"][..]),
+        (&binaries.roundhouse, &["serve", "--agent-identity=maybe"][..]),
         (&binaries.agent, &["--no-such-flag"][..]),
         (&binaries.agent, &["--apply-once-only=maybe"][..]),
     ] {

@@ -136,6 +136,37 @@ fn an_invitation_is_mounted_as_the_kubeconfig_that_it_is() -> Result<()> {
 }
 
 #[test]
+fn bundles_are_kept_where_the_root_file_system_is_read_only_unless_they_are_not_to_be() -> Result<()> {
+    let (chart, release) = &charts()?[1];
+    let paths = |objects: &[Value]| -> Result<(Option<String>, Vec<Value>)> {
+        let container = crate::container(objects)?;
+        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+        let flag = crate::strings(&container["args"])
+            .into_iter()
+            .find_map(|argument| argument.strip_prefix("--bundles-dir=").map(str::to_owned));
+        let mounts = container["volumeMounts"].as_array().context("no mounts")?.iter();
+        let writable = mounts.filter(|mount| mount["readOnly"] != true);
+        Ok((flag, writable.cloned().collect()))
+    };
+    let objects = chart.objects(release, &json!({}))?;
+    let (flag, writable) = paths(&objects)?;
+    let [mount] = &writable[..] else {
+        anyhow::bail!("{writable:?}");
+    };
+    assert_eq!(mount["mountPath"], flag.context("no --bundles-dir")?);
+    let pod = of_kind(&objects, "Deployment").next().context("no Deployment")?;
+    let volumes = pod["spec"]["template"]["spec"]["volumes"].as_array();
+    let volume = volumes
+        .into_iter()
+        .flatten()
+        .find(|one| one["name"] == mount["name"]);
+    assert_eq!(volume.context("no volume")?["emptyDir"], json!({}));
+    let objects = chart.objects(release, &json!({"keepBundles": false}))?;
+    assert_eq!(paths(&objects)?, (None, vec![]));
+    Ok(())
+}
+
+#[test]
 fn a_cluster_is_named_by_its_value_or_else_by_the_release() -> Result<()> {
     let (chart, release) = &charts()?[1];
     for (values, expected) in [

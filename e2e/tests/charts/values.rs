@@ -127,6 +127,11 @@ fn values_that_cannot_work_are_refused_by_name() -> Result<()> {
         (0, json!({"replica": 2}), "replica: there is no such value"),
         (0, json!({"replicas": "2"}), "replicas: \"2\" is not of type"),
         (0, json!({"tenancy": "opne"}), "tenancy: \"opne\" is not of enum"),
+        (
+            0,
+            json!({"agentIdentity": "Token"}),
+            "agentIdentity: \"Token\" is not of enum",
+        ),
         (0, json!({"image": {"repository": "a:b"}}), "image.repository"),
         (
             0,

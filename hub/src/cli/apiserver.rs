@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 ///
 /// Who may do what is said by Roles, ClusterRoles and their bindings, as in Kubernetes. Writes, and requests that were
 /// refused, are recorded in D/audit.log. Certificates listed in the ConfigMap kube-system/roundhouse-revoked are not taken,
-/// by entries such as "user roundhouse:agent:c1 before 2026-01-31T12:00:00Z" or "serial 0a1b2c".
+/// by entries such as "user roundhouse:agent:c1:1767225600 before 2026-01-31T12:00:00Z" (the number is spec.serial of the
+/// Cluster) or "serial 0a1b2c". `roundhouse revoke` ends the identity of an agent without it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

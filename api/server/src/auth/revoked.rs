@@ -3,14 +3,15 @@
 //! ConfigMap `kube-system/roundhouse-revoked` lists them, one under each key, in words of one of two forms:
 //! `serial <hex>`, or `user <name> before <time>`: whatever that user was issued before that time. A ConfigMap because it
 //! is kept, watched, backed up and guarded by RBAC like everything else; a user rather than a list of serials because a
-//! certificate that leaked is often one whose serial nobody noted.
+//! certificate that leaked is often one whose serial nobody noted. Agents are named with the serial of their Cluster,
+//! `roundhouse:agent:<cluster>:<serial>`: a name without it is nobody's, and is refused.
 
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Presented;
+use super::{Presented, identity::cluster_of_agent};
 use crate::{error::Cause, schema::join_key, store::Key};
 
 const NAMESPACE: &str = "kube-system";
@@ -39,6 +40,11 @@ fn entry(text: &str) -> Result<Entry, &'static str> {
             Ok(Entry::Serial(bare(&serial)))
         }
         ["user", user, "before", time] => {
+            if cluster_of_agent(user) == Some("") {
+                return Err(
+                    "no agent has this name: agents are roundhouse:agent:<cluster>:<serial>, with spec.serial of the Cluster",
+                );
+            }
             let time = time
                 .parse()
                 .map_err(|_| "the time must be one such as 2026-01-31T12:00:00Z")?;
@@ -117,8 +123,8 @@ mod tests {
     #[test]
     fn what_is_revoked() {
         let list = json!({"data": {
-            "a": "serial 0A:ff", "b": "user roundhouse:agent:c1 before 2026-01-31T12:00:00Z",
-            "c": "user roundhouse:agent:c1 before 2026-01-30T12:00:00Z",
+            "a": "serial 0A:ff", "b": "user roundhouse:agent:c1:7 before 2026-01-31T12:00:00Z",
+            "c": "user roundhouse:agent:c1:7 before 2026-01-30T12:00:00Z",
         }});
         let revoked = Revoked::of(Some(&list));
         let has = |user: &str, serial: &str, not_before: &str| {
@@ -133,9 +139,10 @@ mod tests {
         assert!(has("x", "aff", "2026-03-01T00:00:00Z"));
         assert!(has("x", "0AFF", "2026-03-01T00:00:00Z"));
         assert!(!has("x", "aff0", "2026-03-01T00:00:00Z"));
-        assert!(has("roundhouse:agent:c1", "1", "2026-01-31T11:59:59Z"));
-        assert!(!has("roundhouse:agent:c1", "1", "2026-01-31T12:00:00Z"));
-        assert!(!has("roundhouse:agent:c10", "1", "2026-01-01T00:00:00Z"));
+        assert!(has("roundhouse:agent:c1:7", "1", "2026-01-31T11:59:59Z"));
+        assert!(!has("roundhouse:agent:c1:7", "1", "2026-01-31T12:00:00Z"));
+        assert!(!has("roundhouse:agent:c10:7", "1", "2026-01-01T00:00:00Z"));
+        assert!(!has("roundhouse:agent:c1:8", "1", "2026-01-01T00:00:00Z"));
         assert!(!Revoked::of(None).has(&Presented {
             identity: Identity::admin(),
             serial: String::new(),
@@ -160,6 +167,18 @@ mod tests {
             ("user a", 1),
             ("user a before yesterday", 1),
             ("", 1),
+            // A name that no agent has would revoke nothing.
+            (
+                "user roundhouse:agent:c1:1767225600 before 2026-01-31T12:00:00Z",
+                0,
+            ),
+            ("user roundhouse:agent:c1 before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent:c1: before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent:c1:0 before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent:c1:07 before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent:C1:7 before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent:c1:7:8 before 2026-01-31T12:00:00Z", 1),
+            ("user roundhouse:agent: before 2026-01-31T12:00:00Z", 1),
         ] {
             assert_eq!(named(NAME, entry), wrong, "{entry}");
             assert_eq!(named("other", entry), 0);

@@ -15,6 +15,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use roundhouse_api::{
+    clock::{Clock, SystemClock},
     cluster::{Cluster, ClusterSpec},
     names::{ClusterName, JOIN_ACCOUNT, annotation},
 };
@@ -74,7 +75,7 @@ enum Shape {
     Command,
     /// The command that installs the chart of the agent in the cluster
     Helm,
-    /// A Secret for the chart's value invitation.existingSecret, to be applied in the cluster
+    /// A Secret for the chart's value existingSecret, to be applied in the cluster; its namespace is roundhouse-system
     Manifest,
     /// A kubeconfig, for --bootstrap-kubeconfig
     Kubeconfig,
@@ -228,7 +229,7 @@ async fn server_time(clusters: &Api<Cluster>) -> Result<Timestamp, Error> {
     Ok(made
         .metadata
         .creation_timestamp
-        .map_or_else(Timestamp::now, |time| time.0))
+        .map_or_else(|| SystemClock.now(), |time| time.0))
 }
 
 /// Waits until the hub has made the account of this invitation; what it gives its agents.
@@ -319,8 +320,9 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
         Shape::Command => format!(
             "roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster} --invitation {word}\n"
         ),
+        // A name may look like a number, which Helm would make one of it.
         Shape::Helm => format!(
-            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set cluster={cluster} --set invitation.value={word}\n"
+            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set-string cluster={cluster} --set invitation={word}\n"
         ),
         Shape::Manifest => yaml(&json!({
             "apiVersion": "v1",
@@ -371,8 +373,12 @@ mod tests {
             of(Shape::Command),
             format!("roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1 --invitation {word}\n")
         );
-        assert!(of(Shape::Helm).ends_with(&format!("--set invitation.value={word}\n")));
-        assert!(of(Shape::Manifest).contains("kind: Secret"));
+        assert!(of(Shape::Helm).ends_with(&format!(" --set-string cluster=c1 --set invitation={word}\n")));
+        let secret: Value = serde_saphyr::from_str(&of(Shape::Manifest)).unwrap();
+        assert_eq!(secret["kind"], "Secret");
+        assert_eq!(secret["metadata"]["namespace"], "roundhouse-system");
+        let kubeconfig = secret["stringData"]["kubeconfig"].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(kubeconfig).unwrap(), invitation);
         assert!(of(Shape::Kubeconfig).contains("kind: Config"));
     }
 }
