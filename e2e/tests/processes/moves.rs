@@ -112,7 +112,7 @@ async fn a_cluster_leaves_while_an_application_is_delivered() -> Result<()> {
         .await?;
     soon("east-2 to have left", async || {
         let there = clusters.get_opt("east-2").await?;
-        Ok(there.map_or(Ok(()), |there| Err(there.status)))
+        Ok(there.map_or(Ok(()), |there| Err(there.finalizers().to_vec())))
     })
     .await?;
     let left = yard.deployments("east-2").await?.get("web").await?;
