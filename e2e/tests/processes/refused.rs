@@ -12,7 +12,11 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use roundhouse_api::names::JOIN_ACCOUNT;
+use roundhouse_api::{
+    clock::{Clock, SystemClock},
+    cluster::Cluster,
+    names::JOIN_ACCOUNT,
+};
 use roundhouse_apiserver::{Authority, Identity};
 use roundhouse_e2e::{
     process::{Signal, client, config, soon},
@@ -302,7 +306,7 @@ async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Re
     let asked = request(north, &agent_of(&yard, "north-1").await?, &[AGENTS])?;
     late.create(&post, &asked).await?;
     let over = Patch::Merge(json!({"spec": {"joinUntil": "2020-01-01T00:00:00Z"}}));
-    let clusters: Api<roundhouse_api::cluster::Cluster> = Api::all(yard.client.clone());
+    let clusters: Api<Cluster> = Api::all(yard.client.clone());
     clusters.patch("north-1", &PatchParams::default(), &over).await?;
     let denied = ("Denied".to_owned(), "InvitationExpired".to_owned());
     assert_eq!(decided(&all, north).await?, denied);
@@ -368,7 +372,7 @@ async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Re
     let authority = Authority::from_pem(&read("ca.crt")?, &read("ca.key")?)?;
     let hour = Duration::from_secs(3600);
     let identity = Identity::new(user.as_str(), [AGENTS]);
-    let begun = jiff::Timestamp::now().checked_sub(2 * hour)?;
+    let begun = SystemClock.now().checked_sub(2 * hour)?;
     for (lifetime, is_good) in [(hour, false), (3 * hour, true)] {
         let issued = authority.issue(&identity, lifetime, begun)?;
         let client = certified(&invitation, &issued.certificate, &issued.key)?;
