@@ -143,8 +143,14 @@ fn node(schema: &Value, path: &str, place: Place, found: &mut Vec<String>) {
     format(map, type_, &mut refuse);
     lists_and_maps(map, type_, &mut refuse);
     rules(map, place, &mut refuse);
-    if map.contains_key("pattern") {
-        refuse("patterns are not checked here yet: check that they compile");
+    if let Some(pattern) = map.get("pattern") {
+        // Kubernetes' patterns are those of Go, of which the syntax here has all that ours use.
+        let compiles = pattern
+            .as_str()
+            .is_some_and(|pattern| regex::Regex::new(pattern).is_ok());
+        if type_ != Some("string") || !compiles {
+            refuse("a pattern is one that compiles, of a string");
+        }
     }
     values::check(map, schema, &mut refuse);
     junctors(map, schema, int_or_string, path, found);
