@@ -12,7 +12,6 @@ use roundhouse_api::{
 use serde_json::{Value, json};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-const MANAGER: &str = "roundhouse";
 /// Exit status of what was not done because something else is there than was said.
 const REFUSED: u8 = 3;
 const LOOK: Duration = Duration::from_millis(200);
@@ -182,19 +181,12 @@ async fn read(client: &Client, name: &ClusterName) -> Result<Cluster, Failure> {
 async fn write(client: &Client, name: &ClusterName, patch: &Value) -> Result<Cluster, Failure> {
     let clusters: Api<Cluster> = Api::all(client.clone());
     let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(hub::MANAGER.to_owned()),
         ..PatchParams::default()
     };
     let written = clusters.patch(name.as_str(), &params, &Patch::Merge(patch)).await;
-    written.map_err(|error| {
-        let conflict = matches!(&error, kube::Error::Api(answer) if answer.code == 409);
-        let code = if conflict { "E-CONFLICT" } else { "E-HUB" };
-        let failure = Failure::new(code, format!("cluster {name} was not changed"));
-        hub::refused(failure, error).advise(match conflict {
-            true => "the same command again: somebody changed the cluster meanwhile",
-            false => "kubectl auth can-i patch clusters with the same kubeconfig",
-        })
-    })
+    let what = format!("cluster {name} was not changed");
+    written.map_err(|error| hub::unwritten(what, hub::AGAIN, "patch", error))
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use roundhouse_api::{
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 
-const MANAGER: &str = "roundhouse";
 const LOOK: Duration = Duration::from_millis(500);
 /// Exit status of what is not over yet.
 const IN_PROGRESS: u8 = 2;
@@ -88,21 +87,16 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Says how the cluster leaves, then deletes it: the hub's finalizer holds it until all is done.
 async fn write(client: &Client, cluster: &Cluster, how: Leave) -> Result<(), Failure> {
     let (name, clusters) = (cluster.name_any(), Api::<Cluster>::all(client.clone()));
-    let refused = |error: kube::Error| {
-        let conflict = matches!(&error, kube::Error::Api(answer) if answer.code == 409);
-        let code = if conflict { "E-CONFLICT" } else { "E-HUB" };
-        let failure = Failure::new(code, format!("cluster {name} does not leave"));
-        hub::refused(failure, error).advise(match conflict {
-            true => "the same command again: somebody changed the cluster meanwhile, and other things may move now",
-            false => "kubectl auth can-i patch,delete clusters with the same kubeconfig",
-        })
+    let refused = |error| {
+        let what = format!("cluster {name} does not leave");
+        hub::unwritten(what, hub::LOOK_AGAIN, "patch,delete", error)
     };
     // What was looked at is what is changed; a heartbeat that is noted after that is no reason to ask again.
     let mut version = cluster.resource_version();
     if cluster.spec.leave != Some(how) {
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"leave": how}});
         let params = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
+            field_manager: Some(hub::MANAGER.to_owned()),
             ..PatchParams::default()
         };
         let patched = clusters.patch(&name, &params, &Patch::Merge(patch)).await;

@@ -3,7 +3,11 @@
 //! Nothing is taken for done that the agent has not said, unless somebody who administers the hub says to forget it: then the
 //! objects in the cluster stay as they are.
 
-use super::{ClusterError, join::rights::Rights, objects::Kept};
+use super::{
+    ClusterError,
+    join::rights::Rights,
+    objects::{Kept, patch_params},
+};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::Namespace,
@@ -11,13 +15,13 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Client, Error, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, Preconditions},
 };
 use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, PropagationPolicy},
     cluster::{Cluster, IdentityMethod, LEAVING, Leave},
     condition::{Status, Verdict},
-    names::{AgentName, BUNDLE_FINALIZER, ClusterName, HUB_FIELD_MANAGER},
+    names::{AgentName, BUNDLE_FINALIZER, ClusterName},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -196,11 +200,9 @@ impl Leaving<'_> {
                 json!({"metadata": {"resourceVersion": bundle.resource_version(), "finalizers": kept}})
             }
         };
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let patched = api.patch(&bundle.name_any(), &params, &Patch::Merge(patch)).await;
+        let patched = api
+            .patch(&bundle.name_any(), &patch_params(), &Patch::Merge(patch))
+            .await;
         gone_or(patched.map(drop)).map_err(self.failed("letting a bundle go"))
     }
 

@@ -3,7 +3,7 @@
 use super::ClusterError;
 use kube::{
     Api, Error, ResourceExt,
-    api::{DeleteParams, PostParams, Preconditions},
+    api::{DeleteParams, PatchParams, PostParams, Preconditions},
 };
 use roundhouse_api::names::{HUB_FIELD_MANAGER, annotation, label};
 use serde::{Serialize, de::DeserializeOwned};
@@ -15,6 +15,14 @@ pub(super) fn params() -> PostParams {
     PostParams {
         field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
         ..PostParams::default()
+    }
+}
+
+/// Parameters of the hub's patches.
+pub(super) fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     judge,
     judge::Obstacle,
     labels, leave,
-    objects::{Kept, params},
+    objects::{Kept, params, patch_params},
     provision::{self, Provision},
     same_but_last_seen,
 };
@@ -20,15 +20,12 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Client, ResourceExt, api::Patch};
 use roundhouse_api::{
     clock::SharedClock,
     cluster::{AVAILABLE, AgentIdentity, Cluster, ClusterReport, ClusterStatus, IdentityMethod},
     condition,
-    names::{AGENT_ROLE, CLUSTER_FINALIZER, ClusterName, HUB_FIELD_MANAGER, JOIN_ACCOUNT},
+    names::{AGENT_ROLE, CLUSTER_FINALIZER, ClusterName, JOIN_ACCOUNT},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -359,12 +356,8 @@ impl Pass {
 
     async fn patch(&self, patch: Value, action: &'static str) -> Result<(), ClusterError> {
         let api: Api<Cluster> = Api::all(self.client.clone());
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         let name = self.cluster.name_any();
-        match api.patch(&name, &params, &Patch::Merge(patch)).await {
+        match api.patch(&name, &patch_params(), &Patch::Merge(patch)).await {
             Ok(_) => Ok(()),
             // Someone else wrote: the watch brings the newer object and with it the next pass.
             Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
@@ -546,11 +539,10 @@ pub(super) async fn answer(
         "metadata": {"resourceVersion": request.resource_version(), "uid": request.uid()},
         "status": {"conditions": conditions}});
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
-    let params = PatchParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    match api.patch_approval(&name, &params, &Patch::Merge(patch)).await {
+    match api
+        .patch_approval(&name, &patch_params(), &Patch::Merge(patch))
+        .await
+    {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
         Err(source) => Err(ClusterError::Api {

@@ -1,6 +1,9 @@
 //! The namespace of a cluster on the hub, and the Lease that its agent renews.
 
-use super::{ClusterError, objects::params};
+use super::{
+    ClusterError,
+    objects::{params, patch_params},
+};
 use k8s_openapi::{
     api::{
         coordination::v1::{Lease, LeaseSpec},
@@ -8,11 +11,8 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use roundhouse_api::names::{AGENT_LEASE, ClusterName, HUB_FIELD_MANAGER, annotation, label};
+use kube::{Api, Client, ResourceExt, api::Patch};
+use roundhouse_api::names::{AGENT_LEASE, ClusterName, annotation, label};
 use serde_json::json;
 use std::time::Duration;
 
@@ -112,11 +112,7 @@ impl Provision<'_> {
         let patch = json!({"metadata": {
             "resourceVersion": found.resource_version(),
             "annotations": {annotation::HUB_ID: hub_id}}});
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..Default::default()
-        };
-        api.patch(AGENT_LEASE, &params, &Patch::Merge(&patch))
+        api.patch(AGENT_LEASE, &patch_params(), &Patch::Merge(&patch))
             .await
             .map(drop)
             .map_err(self.failed("writing the hub's id on its Lease"))

@@ -16,8 +16,6 @@ use kube::{
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Field manager of what these verbs write.
-const MANAGER: &str = "roundhouse";
 /// The exit status of a command that makes no sense where the application stands.
 pub(super) const REFUSED: u8 = 3;
 /// Times that a write is made again because somebody else wrote in between.
@@ -192,7 +190,7 @@ async fn write(
     let version = &application.metadata.resource_version;
     let api = subject.api(client);
     let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(hub::MANAGER.to_owned()),
         ..PatchParams::default()
     };
     let name = &subject.application;

@@ -10,6 +10,14 @@ use kube::{Api, Client, Error, ResourceExt, api::ListParams};
 use roundhouse_api::{cluster::Cluster, names::label};
 use std::{collections::BTreeSet, path::Path};
 
+/// Field manager of what the verbs write.
+pub(super) const MANAGER: &str = "roundhouse";
+/// What to do where somebody else was quicker, and what is seen changes nothing for others.
+pub(super) const AGAIN: &str = "the same command again: somebody changed the cluster meanwhile";
+/// The same where what would move was shown.
+pub(super) const LOOK_AGAIN: &str =
+    "the same command again: somebody changed the cluster meanwhile, and other things may move now";
+
 /// Names that an error lists at most.
 const NAMES: usize = 8;
 
@@ -167,6 +175,17 @@ pub(super) fn refused(failure: Failure, error: Error) -> Failure {
         Error::Api(answer) => failure.because(answer.message),
         error => failure.because(error),
     }
+}
+
+/// A write that the hub refused: somebody else was quicker, which `again` says what to do about, or it may not be. `verbs` on
+/// clusters are what it takes.
+pub(super) fn unwritten(what: String, again: &'static str, verbs: &str, error: Error) -> Failure {
+    if matches!(&error, Error::Api(answer) if answer.code == 409) {
+        return refused(Failure::new("E-CONFLICT", what), error).advise(again);
+    }
+    refused(Failure::new("E-HUB", what), error).advise(format!(
+        "kubectl auth can-i {verbs} clusters with the same kubeconfig"
+    ))
 }
 
 #[cfg(test)]

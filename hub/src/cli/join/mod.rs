@@ -22,8 +22,6 @@ use roundhouse_api::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
-/// Field manager of what this verb writes.
-const MANAGER: &str = "roundhouse";
 /// The shortest and the longest time that an invitation holds. Tokens of less than ten minutes are given by nobody.
 const HOLDS: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(30 * 86_400));
 /// How often it is looked whether the hub has prepared the invitation.
@@ -164,17 +162,9 @@ async fn invited(
     args: &Args,
 ) -> Result<Cluster, Failure> {
     let clusters: Api<Cluster> = Api::all(client.clone());
-    let refused = |error: Error| {
-        let conflict = matches!(&error, Error::Api(answer) if answer.code == 409);
-        let code = if conflict { "E-CONFLICT" } else { "E-HUB" };
-        hub::refused(
-            Failure::new(code, format!("cluster {cluster} was not invited")),
-            error,
-        )
-        .advise(match conflict {
-            true => "the same command again: somebody changed the cluster meanwhile",
-            false => "kubectl auth can-i create,patch clusters with the same kubeconfig",
-        })
+    let refused = |error| {
+        let what = format!("cluster {cluster} was not invited");
+        hub::unwritten(what, hub::AGAIN, "create,patch", error)
     };
     let now = server_time(&clusters).await.map_err(refused)?;
     let before = found.as_ref().map_or(0, |found| found.spec.serial);
@@ -185,7 +175,7 @@ async fn invited(
     let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     let accepted = args.auto_accept || found.as_ref().is_some_and(|found| found.spec.accepted);
     let params = PostParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(hub::MANAGER.to_owned()),
         ..PostParams::default()
     };
     let Some(found) = found else {
@@ -207,7 +197,7 @@ async fn invited(
         "spec": {"accepted": accepted, "autoAccept": args.auto_accept, "serial": serial, "joinUntil": until,
             "acceptedKey": null}});
     let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(hub::MANAGER.to_owned()),
         ..PatchParams::default()
     };
     let patched = clusters

@@ -9,7 +9,7 @@ use super::{Failure, format::Format, hub, terminal};
 use crate::fleet::{Impact, impact};
 use jiff::Timestamp;
 use kube::{
-    Api, Client, Error, ResourceExt,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams},
 };
 use roundhouse_api::{
@@ -23,9 +23,6 @@ use std::{
     path::PathBuf,
     process::ExitCode,
 };
-
-/// Field manager of what these verbs write.
-const MANAGER: &str = "roundhouse";
 
 /// How a cluster is changed.
 #[derive(Debug, clap::Args)]
@@ -198,19 +195,12 @@ fn ask(name: &ClusterName) -> Result<(), Failure> {
 async fn write(client: &Client, name: &ClusterName, patch: &Value) -> Result<(), Failure> {
     let clusters: Api<Cluster> = Api::all(client.clone());
     let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
+        field_manager: Some(hub::MANAGER.to_owned()),
         ..PatchParams::default()
     };
     let written = clusters.patch(name.as_str(), &params, &Patch::Merge(patch)).await;
-    written.map(drop).map_err(|error| {
-        let conflict = matches!(&error, Error::Api(answer) if answer.code == 409);
-        let failure = Failure::new(
-            if conflict { "E-CONFLICT" } else { "E-HUB" },
-            format!("cluster {name} was not changed"),
-        );
-        hub::refused(failure, error).advise(match conflict {
-            true => "the same command again: somebody changed the cluster meanwhile, and other things may move now",
-            false => "kubectl auth can-i patch clusters with the same kubeconfig",
-        })
-    })
+    let what = format!("cluster {name} was not changed");
+    written
+        .map(drop)
+        .map_err(|error| hub::unwritten(what, hub::LOOK_AGAIN, "patch", error))
 }
