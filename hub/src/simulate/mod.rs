@@ -10,4 +10,7 @@ mod harness;
 pub mod workloads;
 
 pub use clock::TokioClock;
-pub use harness::{Fleet, FleetOptions, HUB, HarnessError, MemberSpec, Standing, Through};
+pub use harness::{
+    Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
+    Standing, Stores, Through, WORKLOADS, Wire, Wires,
+};
