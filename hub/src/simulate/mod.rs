@@ -6,6 +6,7 @@
 //! not, and from a seed.
 
 mod clock;
+pub mod fault;
 mod harness;
 pub mod workloads;
 
