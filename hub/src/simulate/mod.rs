@@ -7,6 +7,8 @@
 
 mod clock;
 mod harness;
+pub mod monitor;
+pub mod trace;
 pub mod workloads;
 
 pub use clock::TokioClock;
