@@ -8,6 +8,8 @@
 mod clock;
 pub mod fault;
 mod harness;
+pub mod monitor;
+pub mod trace;
 pub mod workloads;
 
 pub use clock::TokioClock;

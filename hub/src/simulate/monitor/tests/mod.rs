@@ -1,0 +1,3 @@
+//! Whole fleets under the monitor, and for each promise what breaks it.
+
+mod fleet;
