@@ -6,21 +6,22 @@
 //!
 //! Architecture Invariant: it only looks. Nothing that it is told takes another course for it.
 
-// mod alone;
-// mod bounded;
+mod alone;
+mod bounded;
 mod commit;
 mod deletion;
 mod evidence;
-// mod fence;
+mod fence;
+mod fields;
 mod isolation;
 mod kept;
 mod model;
 mod once;
-// mod others;
+mod others;
 mod promise;
 mod replicas;
-// mod same;
-// mod spread;
+mod same;
+mod spread;
 mod steady;
 mod store;
 mod tap;
@@ -41,13 +42,21 @@ use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use promise::{Check, Found};
-use roundhouse_apiserver::{Expect, Store};
-use std::{collections::{BTreeMap, BTreeSet}, fmt, sync::Arc, time::Duration};
+use roundhouse_apiserver::{Expect, Gauge, Store};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 use store::Observed;
 use tokio::time::Instant;
 
 /// Tables whose writes are no part of a trace: heartbeats.
 const HEARTBEATS: &str = "leases.coordination.k8s.io";
+
+/// What a store holds is measured after so many writes of all servers.
+const EVERY: u64 = 64;
 
 /// Watches the promises of one fleet; clones are the same one.
 #[derive(Clone)]
@@ -64,6 +73,8 @@ struct Inner {
     /// How often the controllers of each hub were started.
     starts: BTreeMap<String, u32>,
     servers: BTreeSet<Arc<str>>,
+    /// How many writes there were.
+    writes: u64,
 }
 
 impl fmt::Debug for Monitor {
@@ -88,17 +99,17 @@ impl Monitor {
         Monitor::of(vec![
             Box::<kept::Kept>::default(),
             Box::<once::Once>::default(),
-            // Box::<fence::Fence>::default(),
+            Box::<fence::Fence>::default(),
             Box::<deletion::Deletions>::default(),
             Box::<replicas::Replicas>::default(),
             Box::<evidence::Passing>::default(),
-            // Box::<spread::Spread>::default(),
-            // Box::<alone::Alone>::default(),
-            // Box::<others::Others>::default(),
+            Box::<spread::Spread>::default(),
+            Box::<alone::Alone>::default(),
+            Box::<others::Others>::default(),
             Box::<steady::Steady>::default(),
-            // Box::<bounded::Bounded>::default(),
+            Box::<bounded::Bounded>::default(),
             Box::<isolation::Isolation>::default(),
-            // Box::<same::Same>::default(),
+            Box::<same::Same>::default(),
         ])
     }
 
@@ -112,6 +123,7 @@ impl Monitor {
                 broken: Vec::new(),
                 starts: BTreeMap::new(),
                 servers: BTreeSet::new(),
+                writes: 0,
             })),
         }
     }
@@ -217,6 +229,25 @@ impl Monitor {
             check.committed(commit, model, found);
         });
         inner.model.take(commit);
+    }
+
+    /// Now and then looks at what a store holds.
+    fn measured(&self, server: &Arc<str>, gauges: impl FnOnce() -> Vec<Gauge>) {
+        {
+            let mut inner = self.inner.lock();
+            inner.writes += 1;
+            if !inner.writes.is_multiple_of(EVERY) {
+                return;
+            }
+        }
+        for Gauge { name, value, most } in gauges() {
+            self.note(&Note::Gauge {
+                server: server.clone(),
+                name,
+                value,
+                most,
+            });
+        }
     }
 
     fn asked(&self, asked: &Arc<Asked>) {
