@@ -331,8 +331,16 @@ mod tests {
         let mut trace = Trace::default();
         let bundle = Object::new("(hub)", "bundles", "cluster-east", "web");
         trace.note(&bundle, at(1), wrote(None, 3, "x"));
-        trace.note(&Object::party("east", "agent"), at(2), Happened::Fault("killed".into()));
-        trace.note(&Object::party("west", "agent"), at(2), Happened::Fault("killed".into()));
+        trace.note(
+            &Object::party("east", "agent"),
+            at(2),
+            Happened::Fault("killed".into()),
+        );
+        trace.note(
+            &Object::party("west", "agent"),
+            at(2),
+            Happened::Fault("killed".into()),
+        );
         trace.note(&bundle, at(3), wrote(Some(3), 4, "y"));
         let text = trace.of(std::slice::from_ref(&bundle), 2);
         assert_eq!(

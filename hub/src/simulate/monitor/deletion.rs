@@ -45,8 +45,12 @@ fn by_agent(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     }
     let cause = match model.ledger_of(&commit.server, &commit.key) {
         None => Err("no ledger answers for it".to_owned()),
-        Some((name, ledger)) => cause(commit, cluster, ledger, model)
-            .map_err(|why| format!("its ledger {name} follows generation {}: {why}", ledger.spec.generation)),
+        Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
+            format!(
+                "its ledger {name} follows generation {}: {why}",
+                ledger.spec.generation
+            )
+        }),
     };
     if let Err(why) = cause {
         let expected = "evidence on the hub that it is to go, from before";
@@ -60,7 +64,10 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
     let Some(held) = model.by_uid(&spec.bundle_uid) else {
         return Err(format!("its Bundle {} was never there", spec.bundle));
     };
-    let confirmed = held.contents.values().any(|content| content.spec.deletion.is_some());
+    let confirmed = held
+        .contents
+        .values()
+        .any(|content| content.spec.deletion.is_some());
     if confirmed || (!spec.dispatched && (held.deleting || held.gone)) {
         return Ok(());
     }
@@ -77,7 +84,10 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
     }
     let namespace = format!("cluster-{cluster}");
     let others = model.bundles.iter().filter(|((of, _), other)| {
-        **of == *namespace && other.uid != held.uid && !other.gone && other.application() == held.application()
+        **of == *namespace
+            && other.uid != held.uid
+            && !other.gone
+            && other.application() == held.application()
     });
     let moved = others
         .filter(|((_, name), _)| step_of_bundle(name).is_none())
@@ -98,15 +108,20 @@ impl Deletions {
         let annotations = commit.after().pointer("/metadata/annotations");
         if let Some(confirmed) = annotations.and_then(|all| all.get(annotation::CONFIRM_DELETES)?.as_str()) {
             let name = (commit.key.namespace.clone(), commit.key.name.clone());
-            self.confirmed.entry(name).or_default().insert(confirmed.to_owned());
+            self.confirmed
+                .entry(name)
+                .or_default()
+                .insert(confirmed.to_owned());
         }
     }
 
     fn by_hub(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let cluster = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
         let forgotten = asked_to(model, cluster, Leave::Forget);
-        let before: Option<Bundle> =
-            commit.before.as_ref().and_then(|record| serde_json::from_slice(&record.bytes).ok());
+        let before: Option<Bundle> = commit
+            .before
+            .as_ref()
+            .and_then(|record| serde_json::from_slice(&record.bytes).ok());
         let deletion = before.as_ref().and_then(|bundle| bundle.spec.deletion.as_ref());
         if commit.deletes() && deletion.is_none() && !forgotten {
             let expected = "spec.deletion, written before the Bundle is deleted";
@@ -120,7 +135,9 @@ impl Deletions {
             let expected = "the report of its agent that all is removed, of this generation";
             found.broke(Promise::P5, commit.object(), expected, format!("{phase:?}"));
         }
-        let Some(written) = commit.read::<Bundle>().filter(|bundle| bundle.spec.deletion.as_ref() != deletion)
+        let Some(written) = commit
+            .read::<Bundle>()
+            .filter(|bundle| bundle.spec.deletion.as_ref() != deletion)
         else {
             return;
         };
@@ -133,13 +150,21 @@ impl Deletions {
     }
 
     /// Whether what confirms a removal was there before.
-    fn stands(&self, bundle: &Bundle, cluster: &str, evidence: &Deletion, model: &Model) -> Result<(), String> {
+    fn stands(
+        &self,
+        bundle: &Bundle,
+        cluster: &str,
+        evidence: &Deletion,
+        model: &Model,
+    ) -> Result<(), String> {
         let by = evidence.confirmed_by.as_str();
         if by == Deletion::CLUSTER_LEFT {
             let left = model.left.contains_key(cluster) || !model.clusters.contains_key(cluster);
             let going = |c: &roundhouse_api::cluster::Cluster| c.metadata.deletion_timestamp.is_some();
             let going = left || model.clusters.get(cluster).is_some_and(going);
-            return going.then_some(()).ok_or_else(|| "nobody lets the cluster leave".to_owned());
+            return going
+                .then_some(())
+                .ok_or_else(|| "nobody lets the cluster leave".to_owned());
         }
         let Some(of) = &bundle.spec.application_ref else {
             return Err("the hub does not remove what it has not written".to_owned());
@@ -148,17 +173,23 @@ impl Deletions {
         if by == Deletion::APPLICATION_DELETED {
             let application = model.applications.get(&name);
             let deleting = application.is_some_and(|application| application.deleting);
-            return deleting.then_some(()).ok_or_else(|| "the Application is not being deleted".to_owned());
+            return deleting
+                .then_some(())
+                .ok_or_else(|| "the Application is not being deleted".to_owned());
         }
         if let Some(step) = evidence.step() {
             let revision = (name.0.clone(), Arc::from(evidence.revision.as_str()));
             let known = model.revisions.get(&revision);
             let said = known.is_some_and(|known| known.valid.all_steps().any(|valid| valid.name == step));
-            return said.then_some(()).ok_or_else(|| format!("{} has no such step", evidence.revision));
+            return said
+                .then_some(())
+                .ok_or_else(|| format!("{} has no such step", evidence.revision));
         }
         if by != Deletion::GARBAGE_COLLECTION {
             let confirmed = self.confirmed.get(&name).is_some_and(|all| all.contains(by));
-            return confirmed.then_some(()).ok_or_else(|| "nobody has confirmed that".to_owned());
+            return confirmed
+                .then_some(())
+                .ok_or_else(|| "nobody has confirmed that".to_owned());
         }
         let main = bundle.metadata.name.as_deref() == Some(bundle_name(&of.namespace, &of.name, 1).as_str());
         let placed = model.decisions.iter().find(|((namespace, _), decision)| {
@@ -175,7 +206,10 @@ impl Deletions {
 }
 
 fn asked_to(model: &Model, cluster: &str, leave: Leave) -> bool {
-    model.left.get(cluster).is_some_and(|all| all.contains(&format!("{leave:?}")))
+    model
+        .left
+        .get(cluster)
+        .is_some_and(|all| all.contains(&format!("{leave:?}")))
 }
 
 /// Whether the agent says that all of this generation is removed, or that it keeps what is to be taken up again.
@@ -190,4 +224,3 @@ fn is_let_go(bundle: &Bundle) -> bool {
     });
     (own && status.phase == Some(BundlePhase::Cleaned)) || refused
 }
-

@@ -87,7 +87,10 @@ impl Run<'_> {
     /// A placing step: by its Decision, and by what each of its clusters has reported.
     fn placed(&self, step: &str, deploy: &DeployStep) -> Judged {
         let (of, _) = self.revision;
-        let key = (self.namespace.into(), decision_name(self.name, step).as_str().into());
+        let key = (
+            self.namespace.into(),
+            decision_name(self.name, step).as_str().into(),
+        );
         let Some(decision) = self.model.decisions.get(&key) else {
             return Err(("a Decision".to_owned(), "there is none".to_owned()));
         };
@@ -123,7 +126,9 @@ impl Run<'_> {
         if parts.is_empty() {
             return Err("there is no Bundle".to_owned());
         }
-        parts.into_iter().try_for_each(|held| self.part(held, deploy.wait))
+        parts
+            .into_iter()
+            .try_for_each(|held| self.part(held, deploy.wait))
     }
 
     fn part(&self, held: &Held, wait: WaitFor) -> Result<(), String> {
@@ -131,11 +136,16 @@ impl Run<'_> {
             return Err("its Bundle is being deleted".to_owned());
         };
         if let Some(image) = self.foreign_image(content) {
-            return Err(format!("its Bundle has the image {image}, which is none of {}", self.revision.0));
+            return Err(format!(
+                "its Bundle has the image {image}, which is none of {}",
+                self.revision.0
+            ));
         }
         if wait != WaitFor::None && !content.reports.iter().any(|report| shows(report, wait)) {
             let generation = held.generation;
-            return Err(format!("nothing was reported of generation {generation} that shows it"));
+            return Err(format!(
+                "nothing was reported of generation {generation} that shows it"
+            ));
         }
         Ok(())
     }
@@ -151,7 +161,10 @@ impl Run<'_> {
             let mut placements = self.model.placements.values();
             revision.text.contains(*image) || placements.any(|placement| placement.contains(*image))
         };
-        let images = content.manifests.iter().flat_map(|(_, manifest)| images(manifest));
+        let images = content
+            .manifests
+            .iter()
+            .flat_map(|(_, manifest)| images(manifest));
         images.into_iter().find(|image| !named(image))
     }
 
@@ -191,5 +204,7 @@ fn images(manifest: &Value) -> Vec<&str> {
     let pod = manifest.pointer("/spec/template/spec");
     let lists = ["containers", "initContainers"].map(|list| pod.and_then(|pod| pod.get(list)?.as_array()));
     let containers = lists.into_iter().flatten().flatten();
-    containers.filter_map(|container| container.get("image")?.as_str()).collect()
+    containers
+        .filter_map(|container| container.get("image")?.as_str())
+        .collect()
 }

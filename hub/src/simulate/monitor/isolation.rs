@@ -45,7 +45,11 @@ impl Check for Isolation {
                 };
                 if !is_own(cluster, &target.table, namespace.unwrap_or_default(), name) {
                     let expected = format!("answers about what is the cluster {cluster}'s own");
-                    let is = format!("{}/{name} in an answer to {}", namespace.unwrap_or_default(), asked.who);
+                    let is = format!(
+                        "{}/{name} in an answer to {}",
+                        namespace.unwrap_or_default(),
+                        asked.who
+                    );
                     found.broke(Promise::P13, of(asked, target), expected, is);
                 }
             }

@@ -61,7 +61,12 @@ impl Check for Kept {
         let server = self.servers.entry(commit.server.clone()).or_default();
         if commit.revision <= *server {
             let expected = format!("a revision above {server}");
-            found.broke(Promise::P2, commit.object(), expected, commit.revision.to_string());
+            found.broke(
+                Promise::P2,
+                commit.object(),
+                expected,
+                commit.revision.to_string(),
+            );
         }
         *server = commit.revision;
         known.last = commit.revision;
@@ -129,11 +134,16 @@ impl Kept {
             });
             // What was never acknowledged may be there or not, as it was before or after.
             if known.acknowledged > 0 && !written {
-                let expected = format!("what was acknowledged at revision {}, or a later write", known.acknowledged);
+                let expected = format!(
+                    "what was acknowledged at revision {}, or a later write",
+                    known.acknowledged
+                );
                 found.broke(Promise::P1, object, expected, version(revision));
             }
             let kept = revision.unwrap_or(0);
-            known.writes.retain(|(at, wrote)| *at <= kept || (revision.is_none() && wrote.is_none()));
+            known
+                .writes
+                .retain(|(at, wrote)| *at <= kept || (revision.is_none() && wrote.is_none()));
             known.last = match (revision, known.writes.last()) {
                 (Some(revision), _) => revision,
                 (None, Some((at, _))) => *at,

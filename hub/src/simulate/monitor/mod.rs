@@ -42,7 +42,12 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use promise::{Check, Found};
 use roundhouse_apiserver::{Expect, Store};
-use std::{collections::{BTreeMap, BTreeSet}, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 use store::Observed;
 use tokio::time::Instant;
 
@@ -174,6 +179,11 @@ impl Monitor {
     /// What has been found so far: the first ones, at most 100.
     pub fn broken(&self) -> Vec<Broken> {
         self.inner.lock().broken.clone()
+    }
+
+    /// How many things the trace has so far.
+    pub fn happened(&self) -> u64 {
+        self.inner.lock().trace.len()
     }
 
     /// What has happened so far.

@@ -1,10 +1,6 @@
 //! What is stored, as far as promises are about it.
 
-use super::{
-    commit::Commit,
-    promise::Note,
-    who::Who,
-};
+use super::{commit::Commit, promise::Note, who::Who};
 use crate::simulate::HUB;
 use kube::core::{ApiResource, GroupVersionKind};
 use roundhouse_api::{
@@ -74,7 +70,10 @@ impl Content {
         let is = |carried: &Carried| {
             carried.0 == table && (carried.1.is_empty() || carried.1 == namespace) && carried.2 == name
         };
-        let found = self.manifests.iter().find(|(carried, _)| carried.as_ref().is_some_and(is));
+        let found = self
+            .manifests
+            .iter()
+            .find(|(carried, _)| carried.as_ref().is_some_and(is));
         found.map(|(_, manifest)| &**manifest)
     }
 }
@@ -188,7 +187,11 @@ impl Model {
         let name = || (commit.key.namespace.clone(), commit.key.name.clone());
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => self.bundle(name(), commit),
-            (HUB, DECISIONS) => put(&mut self.decisions, name(), commit.read::<Decision>().map(|d| d.spec)),
+            (HUB, DECISIONS) => put(
+                &mut self.decisions,
+                name(),
+                commit.read::<Decision>().map(|d| d.spec),
+            ),
             (HUB, APPLICATIONS) => self.application(name(), commit),
             (HUB, REVISIONS) => {
                 let revision = commit.read::<ApplicationRevision>();
@@ -202,7 +205,11 @@ impl Model {
             }
             (HUB, PLACEMENTS) => {
                 let there = commit.after.is_some();
-                put(&mut self.placements, name(), there.then(|| commit.after().to_string()));
+                put(
+                    &mut self.placements,
+                    name(),
+                    there.then(|| commit.after().to_string()),
+                );
             }
             (HUB, CLUSTERS) => self.cluster(commit),
             (HUB, LEASES) => self.lease(commit),
@@ -262,11 +269,13 @@ impl Model {
 
     /// The ledger that answers for an object of a member, with its name.
     pub(super) fn ledger_of(&self, member: &Arc<str>, key: &Key) -> Option<(&str, &Ledger)> {
-        let is = |object: &Carried| {
-            object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name
-        };
+        let is =
+            |object: &Carried| object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name;
         let first = (member.clone(), Arc::from(""));
-        let mut own = self.ledgers.range(first..).take_while(|((server, _), _)| server == member);
+        let mut own = self
+            .ledgers
+            .range(first..)
+            .take_while(|((server, _), _)| server == member);
         let found = own.find(|(_, ledger)| ledger.objects.iter().any(is))?;
         Some((&found.0.1, found.1))
     }
@@ -281,7 +290,13 @@ impl Model {
             }
             let revision = now.as_ref().map_or(record.revision, |now| now.revision);
             let after = now.map(|now| now.bytes);
-            Some(Commit::new((server, key), None, at, Some(record.clone()), (revision, after)))
+            Some(Commit::new(
+                (server, key),
+                None,
+                at,
+                Some(record.clone()),
+                (revision, after),
+            ))
         });
         changed.collect()
     }
@@ -309,7 +324,10 @@ impl Model {
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
         let content = held.contents.entry(held.generation).or_insert_with(|| Content {
-            manifests: manifests.into_iter().map(|m| (carried(&m), Arc::new(m))).collect(),
+            manifests: manifests
+                .into_iter()
+                .map(|m| (carried(&m), Arc::new(m)))
+                .collect(),
             at: commit.at,
             unreachable,
             ..Content::default()
@@ -345,7 +363,10 @@ impl Model {
         let cluster = commit.read::<Cluster>();
         let asked = cluster.as_ref().and_then(|cluster| cluster.spec.leave);
         if let Some(leave) = asked {
-            self.left.entry(name.clone()).or_default().insert(format!("{leave:?}"));
+            self.left
+                .entry(name.clone())
+                .or_default()
+                .insert(format!("{leave:?}"));
         }
         put(&mut self.clusters, name.clone(), cluster);
         if !self.is_available(&name) {
@@ -361,11 +382,17 @@ impl Model {
         if &*commit.key.name != roundhouse_api::names::HUB_LEASE {
             return;
         }
-        let epoch = commit.after().pointer("/metadata/annotations").and_then(|a| a.get(annotation::EPOCH));
+        let epoch = commit
+            .after()
+            .pointer("/metadata/annotations")
+            .and_then(|a| a.get(annotation::EPOCH));
         let Some(epoch) = epoch.and_then(Value::as_str).and_then(|epoch| epoch.parse().ok()) else {
             return;
         };
-        let before = commit.before().pointer("/metadata/annotations").and_then(|a| a.get(annotation::EPOCH));
+        let before = commit
+            .before()
+            .pointer("/metadata/annotations")
+            .and_then(|a| a.get(annotation::EPOCH));
         let raised = before.and_then(Value::as_str).and_then(|e| e.parse().ok()) != Some(epoch);
         self.epoch = self.epoch.max(epoch);
         // A Lease that is taken carries its last epoch until the new one is known.
@@ -396,9 +423,17 @@ fn carried(manifest: &Value) -> Option<Carried> {
     let text = |pointer: &str| manifest.pointer(pointer)?.as_str();
     let (group, _) = text("/apiVersion")?.split_once('/').unwrap_or_default();
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
-    Some((table(group, text("/kind")?), namespace, text("/metadata/name")?.to_owned()))
+    Some((
+        table(group, text("/kind")?),
+        namespace,
+        text("/metadata/name")?.to_owned(),
+    ))
 }
 
 fn listed(entry: &LedgerEntry) -> Carried {
-    (table(&entry.group, &entry.kind), entry.namespace.clone(), entry.name.clone())
+    (
+        table(&entry.group, &entry.kind),
+        entry.namespace.clone(),
+        entry.name.clone(),
+    )
 }

@@ -72,7 +72,12 @@ fn obeys(commit: &Commit, found: &mut Found<'_>) {
     let (before, after) = (commit.before(), commit.after());
     if commit.is_change() && of(before) == of(after) && order(after) < order(before) {
         let expected = format!("(epoch, generation) at least {:?}", order(before));
-        found.broke(Promise::P3, commit.object(), expected, format!("{:?}", order(after)));
+        found.broke(
+            Promise::P3,
+            commit.object(),
+            expected,
+            format!("{:?}", order(after)),
+        );
     }
 }
 
@@ -102,7 +107,12 @@ impl Once {
         };
         if before.of == effect.of && !before.touched && commit.is_change() && !commit.deletes() {
             let expected = format!("one change by generation {} of its Bundle", effect.of.1);
-            found.broke(Promise::P3, commit.object(), expected, "a second one, with nobody else's in between");
+            found.broke(
+                Promise::P3,
+                commit.object(),
+                expected,
+                "a second one, with nobody else's in between",
+            );
         }
         if before.of.0 == effect.of.0
             && let (Some(was), Some(is)) = (before.carries, effect.carries)

@@ -1,10 +1,6 @@
 //! The promises, how one is checked, and what is said when it does not hold.
 
-use super::{
-    commit::Commit,
-    model::Model,
-    who::Asked,
-};
+use super::{commit::Commit, model::Model, who::Asked};
 use crate::simulate::trace::Object;
 use bytes::Bytes;
 use http::StatusCode;
@@ -153,11 +149,7 @@ impl Note {
             Note::Started(cluster) => agent(cluster, "started"),
             Note::Reopened { server, .. } => Some((Object::party(server, "server"), "restarted".to_owned())),
             Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
-            Note::Fault {
-                server,
-                party,
-                what,
-            } => Some((Object::party(server, party), what.clone())),
+            Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
             Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
         }
     }

@@ -18,7 +18,12 @@ impl Check for Steady {
         if self.quiet && table != LEASES && !expires {
             let by = commit.by().map_or("the server".to_owned(), ToString::to_string);
             let expected = "no write of anything but Leases";
-            found.broke(Promise::P11, commit.object(), expected, format!("a write by {by}"));
+            found.broke(
+                Promise::P11,
+                commit.object(),
+                expected,
+                format!("a write by {by}"),
+            );
         }
     }
 

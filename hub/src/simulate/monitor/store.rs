@@ -1,10 +1,6 @@
 //! A store that tells the monitor of every write, in the order in which they are made.
 
-use super::{
-    Monitor,
-    commit::Commit,
-    who,
-};
+use super::{Monitor, commit::Commit, who};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{

@@ -42,11 +42,7 @@ impl Monitor {
                 let answer = std::future::poll_fn(poll).await?;
                 monitor.answered(&asked, answer.status());
                 Ok(answer.map(|body| {
-                    let heard = Heard {
-                        body,
-                        asked,
-                        monitor,
-                    };
+                    let heard = Heard { body, asked, monitor };
                     heard.boxed_unsync()
                 }))
             }

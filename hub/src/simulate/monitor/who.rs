@@ -149,7 +149,9 @@ impl Asked {
 
     /// Whether it watches.
     pub fn watches(&self) -> bool {
-        self.query.split('&').any(|part| part == "watch=true" || part == "watch=1")
+        self.query
+            .split('&')
+            .any(|part| part == "watch=true" || part == "watch=1")
     }
 
     /// The version that the write says it replaces.
@@ -211,7 +213,10 @@ mod tests {
                 "/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c/bundles/b/status",
                 "bundles.roundhouse.dev|cluster-c|b|status",
             ),
-            ("/apis/roundhouse.dev/v1alpha1/clusters/c", "clusters.roundhouse.dev||c|"),
+            (
+                "/apis/roundhouse.dev/v1alpha1/clusters/c",
+                "clusters.roundhouse.dev||c|",
+            ),
         ] {
             let target = Target::of(path).unwrap();
             let Target {

@@ -27,9 +27,9 @@ async fn fleet(monitor: &Monitor, seed: u64) -> Fleet {
     let mut options = FleetOptions::new(members.into(), clock);
     options.seed = seed;
     options.wires = Some(monitor.wires());
-    options.stores = Some(
-        monitor.stores(Stores::new(|_| Arc::new(MemoryStore::new(StoreLimits::default())))),
-    );
+    options.stores = Some(monitor.stores(Stores::new(|_| {
+        Arc::new(MemoryStore::new(StoreLimits::default()))
+    })));
     Fleet::start(options).await.unwrap()
 }
 
@@ -44,7 +44,10 @@ async fn delivered(api: &Api<Application>, generation: i64) {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    assert!(timeout(Duration::from_secs(300), wait).await.is_ok(), "generation {generation}");
+    assert!(
+        timeout(Duration::from_secs(300), wait).await.is_ok(),
+        "generation {generation}"
+    );
 }
 
 async fn story(seed: u64) -> Monitor {
