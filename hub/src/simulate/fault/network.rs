@@ -1,12 +1,13 @@
 //! The network of a fleet: every wire, and the faults that are on.
 
 use super::{Dice, Effect, Ending, Kind, Moment, On, Rule, Seen, life::Life, wire::carry};
-use crate::simulate::{Ends, HUB, Wire, Wires};
+use crate::simulate::{Ends, HUB, WORKLOADS, Wire, Wires};
 use bytes::Bytes;
 use http::Request;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     sync::Arc,
     time::Duration,
 };
@@ -32,6 +33,8 @@ struct Inner {
 struct State {
     seed: u64,
     dice: BTreeMap<Ends, Dice>,
+    /// How long every request takes, whatever else befalls it.
+    latency: RangeInclusive<Duration>,
     rules: BTreeMap<u64, Rule>,
     rules_made: u64,
     /// Clusters whose agents do not reach the hub.
@@ -59,6 +62,7 @@ impl Network {
         let state = State {
             seed,
             dice: BTreeMap::new(),
+            latency: Duration::ZERO..=Duration::ZERO,
             rules: BTreeMap::new(),
             rules_made: 0,
             cut_off: BTreeSet::new(),
@@ -89,6 +93,11 @@ impl Network {
 
     fn changed(&self) {
         self.0.changed.send_modify(|times| *times += 1);
+    }
+
+    /// From now on every request of hubs and agents takes so long to arrive: no fault, and no end of faults ends it.
+    pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
+        self.0.state.lock().latency = latency;
     }
 
     /// Turns a fault on; the number turns it off again.
@@ -193,10 +202,14 @@ impl Network {
     pub(super) fn plan(&self, ends: &Ends, request: &Request<Bytes>) -> Plan {
         let mut state = self.0.state.lock();
         let State {
-            seed, dice, rules, ..
+            seed,
+            dice,
+            rules,
+            latency,
+            ..
         } = &mut *state;
         let mut plan = Plan::default();
-        if rules.is_empty() {
+        if ends.who == WORKLOADS || (rules.is_empty() && latency.end().is_zero()) {
             return plan;
         }
         let dice = match dice.get_mut(ends) {
@@ -205,6 +218,7 @@ impl Network {
                 .entry(ends.clone())
                 .or_insert_with(|| Dice::new(*seed, &ends.to_string())),
         };
+        plan.delay = dice.between(latency);
         for (number, rule) in rules.iter_mut() {
             let spent = rule.times == Some(0);
             if spent || !rule.on.has(ends, request) || !dice.happens(rule.per_mille) {

@@ -188,6 +188,11 @@ impl Monitor {
         self.inner.lock().broken.clone()
     }
 
+    /// How many things the trace has so far.
+    pub fn happened(&self) -> u64 {
+        self.inner.lock().trace.len()
+    }
+
     /// What has happened so far.
     pub fn trace(&self) -> Trace {
         self.inner.lock().trace.clone()
