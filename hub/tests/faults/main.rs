@@ -4,6 +4,10 @@
 //! `ROUNDHOUSE_SEED=n` alone. A run that fails prints its seed, its timeline and the minimal trace.
 
 mod hub;
+mod inputs;
+mod members;
 mod runs;
 mod same;
+mod seeing;
 mod soak;
+mod watches;
