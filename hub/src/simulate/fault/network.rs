@@ -27,6 +27,7 @@ struct Inner {
     changed: watch::Sender<u64>,
     deaths: mpsc::UnboundedSender<String>,
     seen: Seen,
+    began: tokio::time::Instant,
 }
 
 #[derive(Debug)]
@@ -75,6 +76,7 @@ impl Network {
             changed: watch::Sender::new(0),
             deaths,
             seen,
+            began: tokio::time::Instant::now(),
         };
         (Network(Arc::new(inner)), told)
     }
@@ -90,6 +92,8 @@ impl Network {
             })
         })
     }
+
+    pub(super) fn logtime(&self) -> u128 { self.0.began.elapsed().as_micros() }
 
     fn changed(&self) {
         self.0.changed.send_modify(|times| *times += 1);

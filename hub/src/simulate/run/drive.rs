@@ -7,6 +7,10 @@ use tokio::time::{Instant, sleep_until};
 
 /// Between two looks at whether something is so.
 const LOOKS: Duration = Duration::from_millis(500);
+/// Between two looks at whether somebody has ended by itself.
+const REVIVES: Duration = Duration::from_secs(1);
+/// Nothing that a look would see happens longer than this without a write.
+const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
 /// After everything is delivered, what follows from it settles: reports whose texts changed are sent after ten seconds,
@@ -130,7 +134,11 @@ impl Driver<'_> {
                 let later = self.stage.follow(later).await;
                 self.due.add(later);
             }
+            for later in self.stage.revive().await {
+                self.due.add(Some(later));
+            }
             let next = self.due.next().map_or(until, |due| due.min(until));
+            let next = next.min(Instant::now() + REVIVES);
             let stage = &mut self.stage;
             tokio::select! {
                 biased;
@@ -142,7 +150,7 @@ impl Driver<'_> {
                     let later = stage.store_ends(&failure.why).await;
                     self.due.add(later);
                 }
-                () = sleep_until(next) => if next == until { return },
+                () = sleep_until(next) => if next >= until { return },
             }
         }
     }
@@ -163,8 +171,16 @@ impl Driver<'_> {
             Until::Done { within, idle } => (within, Duration::ZERO, Some(idle)),
         };
         let mut happened = (self.stage.monitor.happened(), began);
+        let mut looked: Option<(u64, Instant, Vec<String>)> = None;
         loop {
-            let waits = look::waits(&self.stage.fleet).await;
+            let now = self.stage.monitor.happened();
+            let seen = looked
+                .take()
+                .filter(|(then, at, _)| *then == now && at.elapsed() < LOOKS_ANYWAY);
+            let (then, at, waits) = match seen {
+                Some(seen) => seen,
+                None => (now, Instant::now(), look::waits(&self.stage.fleet).await),
+            };
             if waits.is_empty() {
                 let took = began.elapsed();
                 self.stage.tell("everything is delivered");
@@ -186,6 +202,7 @@ impl Driver<'_> {
                     .fail(format!("not delivered after {within:?}: {}", waits.join("; ")));
                 return (None, waits);
             }
+            looked = Some((then, at, waits));
             self.pass(Instant::now() + LOOKS).await;
         }
     }

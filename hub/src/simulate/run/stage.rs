@@ -36,6 +36,7 @@ pub(super) struct Stage {
     /// Stores that have ended by themselves.
     pub(super) failed_stores: UnboundedReceiver<StoreFailure>,
     pub(super) server_apart: bool,
+    pub(super) server_is_down: bool,
     /// Who does not run, and is to be started again.
     pub(super) down: BTreeSet<String>,
     /// Clusters that are cut off, and how often.
@@ -95,6 +96,7 @@ impl Stage {
             deaths,
             failed_stores,
             server_apart: script.server_apart,
+            server_is_down: false,
             down: BTreeSet::new(),
             cut_off: BTreeMap::new(),
             away: BTreeMap::new(),
