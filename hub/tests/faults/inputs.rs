@@ -92,7 +92,10 @@ fn f20_a_label_that_most_clusters_lose_waits_for_a_confirmation() {
         let script = relabel(fleet().then(Act::wait("it is delivered", runs("web"))), 4, true);
         script
             .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
-            .at(SECOND * 300, Act::check("nothing is deleted before", bundles("web", 10)))
+            .at(
+                SECOND * 300,
+                Act::check("nothing is deleted before", bundles("web", 10)),
+            )
             .then(Act::wait("somebody confirms it", confirm("web")))
             .then(Act::wait("then it goes", bundles("web", 2)))
             .until(within(SECOND * 120))
@@ -117,7 +120,11 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
 }
 
 /// Sends these bytes to the hub's API server; it has to refuse them with a word of why.
-fn refused(what: &'static str, body: impl Fn() -> Vec<u8> + Send + Sync + Copy + 'static, word: &'static str) -> Look {
+fn refused(
+    what: &'static str,
+    body: impl Fn() -> Vec<u8> + Send + Sync + Copy + 'static,
+    word: &'static str,
+) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
             let request = http::Request::post("/apis/core.oam.dev/v1beta1/namespaces/default/applications")
@@ -125,7 +132,9 @@ fn refused(what: &'static str, body: impl Fn() -> Vec<u8> + Send + Sync + Copy +
                 .body(body())
                 .unwrap();
             match fleet.hub_client().request_text(request).await {
-                Err(kube::Error::Api(status)) if status.code >= 400 && status.message.contains(word) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code >= 400 && status.message.contains(word) => {
+                    Ok(())
+                }
                 answer => Err(format!("{what}: {:?}", answer.map(|text| text.len()))),
             }
         })
@@ -136,7 +145,9 @@ fn named(name: &str, properties: &str) -> Vec<u8> {
     let text = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"components": [{"name": "a", "type": "worker", "properties": "PROPERTIES"}]}});
-    text.to_string().replace("\"PROPERTIES\"", properties).into_bytes()
+    text.to_string()
+        .replace("\"PROPERTIES\"", properties)
+        .into_bytes()
 }
 
 #[test]
@@ -169,7 +180,9 @@ fn f27_an_application_with_an_expression_that_never_ends_or_is_none_stays_alone_
     good(|_| {
         let over = |status: &roundhouse_api::application::ApplicationStatus| {
             let refused = condition::get(&status.conditions, ACCEPTED).is_some_and(|c| c.status == "False");
-            refused || status.phase == Some(ApplicationPhase::WorkflowFailed) || step_is(status, "east", StepPhase::Failed)
+            refused
+                || status.phase == Some(ApplicationPhase::WorkflowFailed)
+                || step_is(status, "east", StepPhase::Failed)
         };
         fleet()
             .with(poisoned("endless", &long))

@@ -67,7 +67,9 @@ fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once() {
 
 fn is_fought(bundle: &Bundle) -> bool {
     let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|condition| condition.reason == FIGHTING)
+    conditions
+        .into_iter()
+        .any(|condition| condition.reason == FIGHTING)
 }
 
 #[test]
@@ -79,7 +81,10 @@ fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_kee
             script = script.at(SECOND * n, Act::Patch(config_map("east-1"), data));
         }
         script
-            .at(SECOND * 120, Act::check("it says so", bundle("east-1", BUNDLE, is_fought)))
+            .at(
+                SECOND * 120,
+                Act::check("it says so", bundle("east-1", BUNDLE, is_fought)),
+            )
             .then(Act::wait(
                 "what is ours is as it was, and what is theirs stays",
                 object("east-1", MAP, |found| {
@@ -121,7 +126,10 @@ fn f24_an_object_that_a_webhook_of_the_member_rejects_fails_alone_and_is_tried_w
                 let counts = status.counts.unwrap_or_default();
                 (counts.applied, counts.failed) == (1, 1) && status.phase == Some(BundlePhase::Failed)
             };
-            script = script.then(Act::wait("that one failed, alone", bundle("east-1", BUNDLE, failed)));
+            script = script.then(Act::wait(
+                "that one failed, alone",
+                bundle("east-1", BUNDLE, failed),
+            ));
             script.until(within(SECOND * 600))
         });
         for outcome in outcomes {
@@ -151,13 +159,23 @@ fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds
         web
     };
     let no_kind = |bundle: &Bundle| {
-        let listed = bundle.status.iter().filter_map(|status| status.resource_status.as_ref());
-        let conditions = listed.flat_map(|listed| &listed.manifests).flat_map(|m| &m.conditions);
-        conditions.into_iter().any(|condition| condition.reason == "NoKind")
+        let listed = bundle
+            .status
+            .iter()
+            .filter_map(|status| status.resource_status.as_ref());
+        let conditions = listed
+            .flat_map(|listed| &listed.manifests)
+            .flat_map(|m| &m.conditions);
+        conditions
+            .into_iter()
+            .any(|condition| condition.reason == "NoKind")
     };
     good(|_| {
         let mut script = Script::of_regions(2, &["east"]).with(with_widget());
-        script = script.then(Act::wait("its kind is missing", bundle("east-1", BUNDLE, no_kind)));
+        script = script.then(Act::wait(
+            "its kind is missing",
+            bundle("east-1", BUNDLE, no_kind),
+        ));
         script = script.then(Act::check(
             "its siblings are there",
             object("east-1", DEPLOYMENT, |found| image(found) == "web:1"),

@@ -38,7 +38,12 @@ fn short(status: &ApplicationStatus) -> String {
         .iter()
         .map(|step| format!("{} {:?} {:?}", step.name, step.phase, step.message))
         .collect();
-    format!("{:?}; {}; {}", status.phase, conditions.join("; "), steps.join("; "))
+    format!(
+        "{:?}; {}; {}",
+        status.phase,
+        conditions.join("; "),
+        steps.join("; ")
+    )
 }
 
 fn in_short(condition: &Condition) -> String {
@@ -60,7 +65,8 @@ pub(crate) fn runs(name: &'static str) -> Look {
 /// The phase of a step.
 pub(crate) fn step_is(status: &ApplicationStatus, step: &str, phase: StepPhase) -> bool {
     let run = status.workflow.as_ref();
-    run.and_then(|run| run.step(step)).is_some_and(|found| found.phase == phase)
+    run.and_then(|run| run.step(step))
+        .is_some_and(|found| found.phase == phase)
 }
 
 /// Something that is so about the Bundle of an application on a cluster.
@@ -74,9 +80,13 @@ pub(crate) fn bundle(
             let namespace = ClusterName::new(cluster).unwrap().namespace();
             let api: Api<Bundle> = Api::namespaced(fleet.hub_client(), &namespace);
             let found = api.get(name).await.map_err(|error| error.to_string())?;
-            is_so(&found)
-                .then_some(())
-                .ok_or_else(|| format!("generation {:?}, {}", found.metadata.generation, json!(found.status)))
+            is_so(&found).then_some(()).ok_or_else(|| {
+                format!(
+                    "generation {:?}, {}",
+                    found.metadata.generation,
+                    json!(found.status)
+                )
+            })
         })
     })
 }
@@ -85,11 +95,19 @@ pub(crate) fn bundle(
 pub(crate) fn bundles(application: &'static str, count: usize) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
-            let all = Api::<Bundle>::all(fleet.hub_client()).list(&Default::default()).await;
+            let all = Api::<Bundle>::all(fleet.hub_client())
+                .list(&Default::default())
+                .await;
             let all = all.map_err(|error| error.to_string())?;
-            let own = all.iter().filter(|bundle| bundle.name_any() == format!("default.{application}"));
-            let living = own.filter(|bundle| bundle.metadata.deletion_timestamp.is_none()).count();
-            (living == count).then_some(()).ok_or_else(|| format!("{living} Bundles of {application}, not {count}"))
+            let own = all
+                .iter()
+                .filter(|bundle| bundle.name_any() == format!("default.{application}"));
+            let living = own
+                .filter(|bundle| bundle.metadata.deletion_timestamp.is_none())
+                .count();
+            (living == count)
+                .then_some(())
+                .ok_or_else(|| format!("{living} Bundles of {application}, not {count}"))
         })
     })
 }
@@ -99,9 +117,16 @@ pub(crate) fn cluster(name: &'static str, type_: &'static str, status: &'static 
     Look::new(move |fleet| {
         Box::pin(async move {
             let api = Api::<Cluster>::all(fleet.hub_client());
-            let found = api.get(name).await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+            let found = api
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?
+                .status
+                .unwrap_or_default();
             let is = condition::get(&found.conditions, type_).map(|c| c.status.as_str());
-            (is == Some(status)).then_some(()).ok_or_else(|| format!("{type_} of {name} is {is:?}"))
+            (is == Some(status))
+                .then_some(())
+                .ok_or_else(|| format!("{type_} of {name} is {is:?}"))
         })
     })
 }
@@ -142,7 +167,9 @@ pub(crate) fn confirm(name: &'static str) -> Look {
             let held = found.status.and_then(|status| status.held_deletes);
             let hash = held.ok_or("no removals are held")?.hash;
             let patch = json!({"metadata": {"annotations": {annotation::CONFIRM_DELETES: hash}}});
-            let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+            let patched = api
+                .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await;
             patched.map(drop).map_err(|error| error.to_string())
         })
     })

@@ -39,7 +39,10 @@ fn f17_an_agent_whose_watches_are_dead_in_silence_is_shown_as_deaf_and_heals_by_
             .then(Act::wait("it is delivered", runs("web")))
             .then(Act::EndWatches(dead.clone(), Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .then(Act::wait("who receives nothing is told from the others", cluster("east-1", DEAF, "True")))
+            .then(Act::wait(
+                "who receives nothing is told from the others",
+                cluster("east-1", DEAF, "True"),
+            ))
             .then(Act::check("and only that one", cluster("east-2", DEAF, "False")))
             .until(within(HEALS))
     });
@@ -68,7 +71,10 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
         let late = Rule::sometimes(reports.clone(), Effect::Late(SECOND * 60), 700);
         let mut script = fleet().then(Act::for_a_while(Fault::Network(late), SECOND * 40));
         for n in 2..6 {
-            script = script.at(SECOND * 8 * n, Act::Apply(with_image(&web(), &format!("web:{n}"))));
+            script = script.at(
+                SECOND * 8 * n,
+                Act::Apply(with_image(&web(), &format!("web:{n}"))),
+            );
         }
         script.until(within(SECOND * 300))
     });

@@ -93,7 +93,9 @@ impl Network {
         })
     }
 
-    pub(super) fn logtime(&self) -> u128 { self.0.began.elapsed().as_micros() }
+    pub(super) fn logtime(&self) -> u128 {
+        self.0.began.elapsed().as_micros()
+    }
 
     fn changed(&self) {
         self.0.changed.send_modify(|times| *times += 1);

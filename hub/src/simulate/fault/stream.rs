@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
