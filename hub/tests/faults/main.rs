@@ -3,6 +3,7 @@
 //! Every test runs from several seeds, with every promise watched: 3 seeds, 100 with `ROUNDHOUSE_LONG=1`, and the one of
 //! `ROUNDHOUSE_SEED=n` alone. A run that fails prints its seed, its timeline and the minimal trace.
 
+mod approvals;
 mod hub;
 mod inputs;
 mod members;

@@ -82,6 +82,9 @@ impl Stage {
         options.stores = Some(monitor.stores(shelves.stores()));
         options.wires = Some(monitor.wires().then(network.wires()));
         options.configure = Some(configure(script, seed));
+        if let Some(configure) = &script.hub {
+            configure(&mut options.hub);
+        }
         network.set_latency(script.latency.clone());
         let mut fleet = Fleet::start(options).await?;
         for hub in script.hubs.iter().filter(|hub| *hub != HUB) {
