@@ -71,7 +71,7 @@ pub(crate) struct Observation {
     /// What became of it.
     pub(crate) outcome: Outcome,
     /// Since when the member was seen not to serve its kind.
-    pub(crate) waits_since: Option<Instant>,
+    pub(crate) no_kind_since: Option<Instant>,
     /// Whether the live object is ready; counts only if it is applied.
     pub(crate) readiness: Readiness,
     /// Its replicas, for workloads.
@@ -245,7 +245,7 @@ pub(crate) fn undecodable(failed: &Undecodable) -> Observation {
         kind: None,
         labelled: false,
         outcome: Outcome::Undecodable(failed.error.clone()),
-        waits_since: None,
+        no_kind_since: None,
         readiness: Readiness::Progressing(String::new()),
         workload: None,
         examined: None,

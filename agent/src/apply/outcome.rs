@@ -15,9 +15,9 @@ const PATIENT: [&str; 4] = [
     "InvalidRecreateField",
 ];
 
-/// How long a kind may be missing, or a member not come to an end with an object, before that is a failure: an operator that is
-/// dispatched together with its custom resources installs their definitions in that time, and its webhooks answer.
-pub(crate) const PASSES_IN: Duration = Duration::from_secs(120);
+/// How long a kind may be missing before that is a failure: an operator that is dispatched together with its custom
+/// resources installs their definitions in that time.
+pub(crate) const KIND_TAKES: Duration = Duration::from_secs(120);
 
 /// What became of one manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
     Applied(Applied),
     /// The manifest is no object.
     Undecodable(DecodeError),
-    /// The member does not know the kind (yet). `lasting`: for longer than [`PASSES_IN`].
+    /// The member does not know the kind (yet). `lasting`: for longer than [`KIND_TAKES`].
     NoKind { message: String, lasting: bool },
     /// The object is not ours to touch.
     Refused(Refused),

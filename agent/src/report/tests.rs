@@ -22,7 +22,7 @@ fn observation(ordinal: u32, outcome: Outcome, readiness: Readiness) -> Observat
         kind: None,
         labelled: false,
         outcome,
-        waits_since: None,
+        no_kind_since: None,
         readiness,
         workload: None,
         examined: None,

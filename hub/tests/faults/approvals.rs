@@ -30,7 +30,10 @@ fn web() -> Value {
 /// East, two approvals, west.
 fn with_gates() -> Value {
     let mut web = web();
-    let steps = web.pointer_mut("/spec/workflow/steps").and_then(Value::as_array_mut).unwrap();
+    let steps = web
+        .pointer_mut("/spec/workflow/steps")
+        .and_then(Value::as_array_mut)
+        .unwrap();
     for name in ["gate-2", "gate-1"] {
         steps.insert(1, json!({"name": name, "type": "suspend"}));
     }
@@ -50,9 +53,12 @@ fn two_approve() -> Look {
             let approval = json!({"metadata": {"resourceVersion": seen.metadata.resource_version},
                 "status": {"workflow": {"suspend": false}}});
             let params = PatchParams::default();
-            let approve = || api.patch_status("web", &params, &Patch::Merge(&approval));
-            let approval_twice = futures::join!(approve(), approve());
-            match approval_twice {
+            let patch = Patch::Merge(&approval);
+            let both = futures::join!(
+                api.patch_status("web", &params, &patch),
+                api.patch_status("web", &params, &patch)
+            );
+            match both {
                 (Ok(_), Err(kube::Error::Api(status))) | (Err(kube::Error::Api(status)), Ok(_))
                     if status.code == 409 =>
                 {
@@ -72,7 +78,10 @@ fn f31_of_two_who_approve_the_same_thing_one_is_heard_and_the_next_gate_stays_sh
             .then(Act::wait("the first gate", status_of("web", waits_at("gate-1"))))
             .then(Act::wait("two approve", two_approve()))
             .then(Act::wait("the second gate", status_of("web", waits_at("gate-2"))))
-            .at(SECOND * 60, Act::check("which nobody has approved", status_of("web", waits_at("gate-2"))))
+            .at(
+                SECOND * 60,
+                Act::check("which nobody has approved", status_of("web", waits_at("gate-2"))),
+            )
             .then(Act::wait("two approve that", two_approve()))
             .until(Until::Delivered {
                 within: SECOND * 60,
@@ -94,12 +103,16 @@ fn f31_a_confirmation_with_a_stale_hash_confirms_nothing() {
                 value: None,
             });
         }
-        let stale = json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": "0123456789abcdef"}}});
+        let stale =
+            json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": "0123456789abcdef"}}});
         script
             .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
             .then(Act::Patch(Target::application("web"), stale))
             .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 5)))
-            .then(Act::check("it is still asked", status_of("web", deletes_are_held)))
+            .then(Act::check(
+                "it is still asked",
+                status_of("web", deletes_are_held),
+            ))
             .until(Until::Time(SECOND * 60))
     });
 }
@@ -130,10 +143,11 @@ impl Executor for Gates {
 fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_heard() {
     let gated = || {
         let mut gated = application("gated", 4, &[("east", "100%")]);
-        let steps = gated.pointer_mut("/spec/workflow/steps").and_then(Value::as_array_mut).unwrap();
-        let call = |name: &str| {
-            json!({"name": name, "type": "webhook", "if": "always", "properties": {"url": "https://gate.example"}})
-        };
+        let steps = gated
+            .pointer_mut("/spec/workflow/steps")
+            .and_then(Value::as_array_mut)
+            .unwrap();
+        let call = |name: &str| json!({"name": name, "type": "webhook", "if": "always", "properties": {"url": "https://gate.example"}});
         let mut slow = call("slow");
         slow["timeout"] = json!("20s");
         steps.insert(0, slow);
@@ -142,9 +156,7 @@ fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_
     };
     let timed_out = |status: &ApplicationStatus| {
         let step = status.workflow.as_ref().and_then(|run| run.step("slow"));
-        step.is_some_and(|step| {
-            step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout)
-        })
+        step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
     };
     good(|seed| {
         let mut script = Script::of_regions(2, &["east", "west"]).with(web()).with(gated());
@@ -161,9 +173,18 @@ fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_
         let tried_again = |status: &ApplicationStatus| step_is(status, "flaky", StepPhase::Succeeded);
         script
             .then(Act::wait("the other one is delivered", runs("web")))
-            .then(Act::wait("the third try is good", status_of("gated", tried_again)))
-            .then(Act::wait("the slow one is given up", status_of("gated", timed_out)))
-            .at(SECOND * 120, Act::check("and stays so", status_of("gated", timed_out)))
+            .then(Act::wait(
+                "the third try is good",
+                status_of("gated", tried_again),
+            ))
+            .then(Act::wait(
+                "the slow one is given up",
+                status_of("gated", timed_out),
+            ))
+            .at(
+                SECOND * 120,
+                Act::check("and stays so", status_of("gated", timed_out)),
+            )
             .until(Until::Time(SECOND * 30))
     });
 }

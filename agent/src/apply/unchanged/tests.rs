@@ -34,7 +34,7 @@ fn known(api_version: &str, kind: &str) -> Known {
         kind: Some(Arc::new(kind.clone())),
         labelled: false,
         outcome: Outcome::Applied(Applied::Unchanged),
-        waits_since: None,
+        no_kind_since: None,
         readiness: Readiness::Ready,
         workload: None,
         examined: None,

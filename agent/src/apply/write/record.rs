@@ -2,7 +2,7 @@
 
 use super::Ended;
 use crate::apply::desired::Copy;
-use crate::apply::outcome::{Applied, PASSES_IN, Outcome, RECREATING};
+use crate::apply::outcome::{Applied, KIND_TAKES, Outcome, RECREATING};
 use crate::apply::{Done, Observation, Order, Task};
 use crate::kinds::Kind;
 use crate::ledger::{Ours, Settled};
@@ -40,7 +40,7 @@ pub(super) fn done(
         .and_then(|kind| order.rules.of(kind, target.as_ref().unwrap_or(key)));
     let sight = sight(task, &ended, rules);
     let settled = settled(task, &ended, &sight, rules);
-    let (outcome, waits_since) = patient(task, order.anew, ended.outcome, Instant::now());
+    let (outcome, no_kind_since) = patient(task, order.anew, ended.outcome, Instant::now());
     let observation = Observation {
         meta: ResourceMeta {
             ordinal: manifest.ordinal,
@@ -58,7 +58,7 @@ pub(super) fn done(
         kind,
         labelled: is_labelled(ended.live.as_ref().unwrap_or(&manifest.object)),
         outcome,
-        waits_since,
+        no_kind_since,
         readiness: sight.readiness,
         workload: sight.workload,
         examined: rules.map(|_| Box::new(sight.examined)),
@@ -88,22 +88,15 @@ fn is_labelled(object: &Value) -> bool {
     object::label(object, label::APP_NAME).is_some()
 }
 
-/// A kind that is missing, or a member that does not come to an end with this object (a webhook of it hangs), is a failure only
-/// after a while; a Bundle that was written anew waits anew. What the ledger has of the object stays as it was: the attempt
-/// may have had its effect.
+/// A kind that is missing is a failure only after a while; a Bundle that was written anew waits anew.
 fn patient(task: Task<'_>, anew: bool, outcome: Outcome, now: Instant) -> (Outcome, Option<Instant>) {
-    let known = task.known.filter(|_| !anew);
-    let since = known.and_then(|known| known.waits_since).unwrap_or(now);
-    let lasting = now.saturating_duration_since(since) >= PASSES_IN;
-    let outcome = match outcome {
-        Outcome::NoKind { message, .. } => Outcome::NoKind { message, lasting },
-        Outcome::Delayed { reason, message } if ["Timeout", "ServerError"].contains(&reason) => match lasting {
-            true => Outcome::Failed { reason, message },
-            false => Outcome::Delayed { reason, message },
-        },
-        other => return (other, None),
+    let Outcome::NoKind { message, .. } = outcome else {
+        return (outcome, None);
     };
-    (outcome, Some(since))
+    let known = task.known.filter(|_| !anew);
+    let since = known.and_then(|known| known.no_kind_since).unwrap_or(now);
+    let lasting = now.saturating_duration_since(since) >= KIND_TAKES;
+    (Outcome::NoKind { message, lasting }, Some(since))
 }
 
 /// What the attempt left to be seen.
