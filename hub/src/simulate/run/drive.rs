@@ -61,6 +61,10 @@ impl Driver<'_> {
             self.cues().await;
         }
         let (converged_after, waits) = self.end().await;
+        for check in &self.script.finally {
+            // It leaves nothing to be done.
+            drop(self.stage.perform(&Act::Check(check.clone())).await);
+        }
         let stage = &mut self.stage;
         let mut revisions = BTreeMap::new();
         for name in stage.fleet.members().into_iter().chain([HUB.to_owned()]) {
