@@ -43,7 +43,8 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
             .finally("the newest runs everywhere", images("web", "web:2", names))
     });
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < SECOND * 90, "{outcome}");
+        // A watch that died meanwhile without a word is given up when it should have ended by itself.
+        assert!(outcome.converged_after.unwrap() < SECOND * 320, "{outcome}");
     }
 }
 
