@@ -58,6 +58,6 @@ pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{
     Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure,
-    FaultyDisk, Folder, From, JournalError, Key, Listing, MemoryStore, Range, Record, Render, Settling,
-    Store, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
+    FaultyDisk, Folder, From, Gauge, JournalError, Key, Listing, MemoryStore, Range, Record, Render,
+    Settling, Store, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
 };

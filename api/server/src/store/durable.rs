@@ -28,8 +28,8 @@ use tokio::{
 
 use self::{full::Admitted, threads::Threads};
 use super::{
-    Change, Event, Expect, From, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription,
-    TooOld, Unsettled, WriteError,
+    Change, Event, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, StoreLimits,
+    Subscription, TooOld, Unsettled, WriteError,
     disk::{Disk, Folder},
     journal::{
         self, Journal, JournalError, Place, Recovered, Segment, Spares, drop_segments, size, write_base,
@@ -452,6 +452,10 @@ impl Store for DurableStore {
 
     fn close_subscriptions(&self) {
         self.shared.inner.write().state.close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.shared.inner.read().state.gauges()
     }
 }
 

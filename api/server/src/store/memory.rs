@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::{
-    Change, Expect, From, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription, TooOld,
-    Unsettled, WriteError, state::State,
+    Change, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription,
+    TooOld, Unsettled, WriteError, state::State,
 };
 
 /// Objects in memory.
@@ -23,6 +23,20 @@ impl MemoryStore {
     pub fn new(limits: StoreLimits) -> Self {
         Self {
             state: RwLock::new(State::new(limits, FIRST_REVISION)),
+        }
+    }
+
+    /// A store that was restored from a backup: these objects, with the revisions that they had. Its own go on above `revision`,
+    /// as those of a restored etcd are made to (`--bump-revision`), and nobody resumes from before.
+    pub fn restored(objects: &[(Key, Record)], revision: u64, limits: StoreLimits) -> Self {
+        let mut state = State::new(limits, FIRST_REVISION);
+        for (key, record) in objects {
+            state.load(key, record.clone());
+        }
+        state.raise(revision + 1);
+        state.forget_history();
+        Self {
+            state: RwLock::new(state),
         }
     }
 }
@@ -86,5 +100,9 @@ impl Store for MemoryStore {
 
     fn close_subscriptions(&self) {
         self.state.write().close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.state.read().gauges()
     }
 }

@@ -136,6 +136,17 @@ pub struct TooOld {
     pub oldest: u64,
 }
 
+/// Something that a store holds no more of than it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gauge {
+    /// What.
+    pub name: &'static str,
+    /// How much there is.
+    pub value: usize,
+    /// How much there may be.
+    pub most: usize,
+}
+
 /// Where a subscription starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
@@ -199,4 +210,6 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Subscription, TooOld>;
     /// Ends every subscription.
     fn close_subscriptions(&self);
+    /// What it holds beside the objects, each with its bound.
+    fn gauges(&self) -> Vec<Gauge>;
 }

@@ -3,8 +3,8 @@
 use futures::FutureExt;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
-    Change, DurableStore, Expect, From, Key, Listing, Range, Record, Settling, Store, Subscription, TooOld,
-    Unsettled, WriteError,
+    Change, DurableStore, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, Subscription,
+    TooOld, Unsettled, WriteError,
 };
 use std::{
     sync::{Arc, Weak},
@@ -142,5 +142,9 @@ impl Store for Stepped {
 
     fn close_subscriptions(&self) {
         self.store.close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.store.gauges()
     }
 }

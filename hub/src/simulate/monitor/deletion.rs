@@ -178,7 +178,7 @@ impl Deletions {
                 .ok_or_else(|| "the Application is not being deleted".to_owned());
         }
         if let Some(step) = evidence.step() {
-            let revision = (name.0.clone(), Arc::from(evidence.revision.as_str()));
+            let revision = (name.0, Arc::from(evidence.revision.as_str()));
             let known = model.revisions.get(&revision);
             let said = known.is_some_and(|known| known.valid.all_steps().any(|valid| valid.name == step));
             return said

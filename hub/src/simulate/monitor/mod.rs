@@ -6,21 +6,22 @@
 //!
 //! Architecture Invariant: it only looks. Nothing that it is told takes another course for it.
 
-// mod alone;
-// mod bounded;
+mod alone;
+mod bounded;
 mod commit;
 mod deletion;
 mod evidence;
-// mod fence;
+mod fence;
+mod fields;
 mod isolation;
 mod kept;
 mod model;
 mod once;
-// mod others;
+mod others;
 mod promise;
 mod replicas;
-// mod same;
-// mod spread;
+mod same;
+mod spread;
 mod steady;
 mod store;
 mod tap;
@@ -41,7 +42,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use promise::{Check, Found};
-use roundhouse_apiserver::{Expect, Store};
+use roundhouse_apiserver::{Expect, Gauge, Key, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -53,6 +54,9 @@ use tokio::time::Instant;
 
 /// Tables whose writes are no part of a trace: heartbeats.
 const HEARTBEATS: &str = "leases.coordination.k8s.io";
+
+/// What a store holds is measured after so many writes of all servers.
+const EVERY: u64 = 64;
 
 /// Watches the promises of one fleet; clones are the same one.
 #[derive(Clone)]
@@ -69,6 +73,8 @@ struct Inner {
     /// How often the controllers of each hub were started.
     starts: BTreeMap<String, u32>,
     servers: BTreeSet<Arc<str>>,
+    /// How many writes there were.
+    writes: u64,
 }
 
 impl fmt::Debug for Monitor {
@@ -93,17 +99,17 @@ impl Monitor {
         Monitor::of(vec![
             Box::<kept::Kept>::default(),
             Box::<once::Once>::default(),
-            // Box::<fence::Fence>::default(),
+            Box::<fence::Fence>::default(),
             Box::<deletion::Deletions>::default(),
             Box::<replicas::Replicas>::default(),
             Box::<evidence::Passing>::default(),
-            // Box::<spread::Spread>::default(),
-            // Box::<alone::Alone>::default(),
-            // Box::<others::Others>::default(),
+            Box::<spread::Spread>::default(),
+            Box::<alone::Alone>::default(),
+            Box::<others::Others>::default(),
             Box::<steady::Steady>::default(),
-            // Box::<bounded::Bounded>::default(),
+            Box::<bounded::Bounded>::default(),
             Box::<isolation::Isolation>::default(),
-            // Box::<same::Same>::default(),
+            Box::<same::Same>::default(),
         ])
     }
 
@@ -117,6 +123,7 @@ impl Monitor {
                 broken: Vec::new(),
                 starts: BTreeMap::new(),
                 servers: BTreeSet::new(),
+                writes: 0,
             })),
         }
     }
@@ -191,6 +198,13 @@ impl Monitor {
         self.inner.lock().trace.clone()
     }
 
+    /// The objects that a server has.
+    pub fn keys(&self, server: &str) -> Vec<Key> {
+        let inner = self.inner.lock();
+        let own = inner.model.stored.keys().filter(|(of, _)| **of == *server);
+        own.map(|(_, key)| key.clone()).collect()
+    }
+
     /// What a person reads when promises are broken: each of them, and the last `most` entries of the objects concerned.
     /// `None` if none is.
     pub fn report(&self, most: usize) -> Option<String> {
@@ -227,6 +241,25 @@ impl Monitor {
             check.committed(commit, model, found);
         });
         inner.model.take(commit);
+    }
+
+    /// Now and then looks at what a store holds.
+    fn measured(&self, server: &Arc<str>, gauges: impl FnOnce() -> Vec<Gauge>) {
+        {
+            let mut inner = self.inner.lock();
+            inner.writes += 1;
+            if !inner.writes.is_multiple_of(EVERY) {
+                return;
+            }
+        }
+        for Gauge { name, value, most } in gauges() {
+            self.note(&Note::Gauge {
+                server: server.clone(),
+                name,
+                value,
+                most,
+            });
+        }
     }
 
     fn asked(&self, asked: &Arc<Asked>) {

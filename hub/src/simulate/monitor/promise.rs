@@ -132,9 +132,9 @@ pub enum Note {
         /// What was measured.
         name: &'static str,
         /// How much it is.
-        value: u64,
+        value: usize,
         /// How much it may be.
-        most: u64,
+        most: usize,
     },
 }
 

@@ -4,8 +4,8 @@ use super::{Monitor, commit::Commit, who};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
-    Change, Expect, From, Key, Listing, Range, Record, Settling, Store, Subscription, TooOld, Unsettled,
-    WriteError,
+    Change, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, Subscription, TooOld,
+    Unsettled, WriteError,
 };
 use std::sync::Arc;
 
@@ -69,6 +69,7 @@ impl Store for Observed {
             (record.revision, after),
         );
         self.monitor.committed(&commit, expect);
+        self.monitor.measured(&self.server, || self.inner.gauges());
         Ok(record)
     }
 
@@ -83,5 +84,9 @@ impl Store for Observed {
 
     fn close_subscriptions(&self) {
         self.inner.close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.inner.gauges()
     }
 }

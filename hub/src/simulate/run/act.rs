@@ -156,6 +156,10 @@ pub enum Act {
     Join(MemberSpec),
     /// A cluster leaves in this way.
     Leave(String, Leave),
+    /// All that a member stores is kept aside.
+    Backup(String),
+    /// A member has again what was kept aside, and its API server is started anew; who works in it goes on.
+    Restore(String),
     /// A fault begins; with a time it ends after it.
     Begin(Fault, Option<Duration>),
     /// Every fault ends, and who does not run is started.
@@ -235,6 +239,8 @@ impl fmt::Display for Act {
             Act::Label { cluster, key, .. } => write!(f, "{cluster} loses its label {key}"),
             Act::Join(spec) => write!(f, "{} joins", spec.name),
             Act::Leave(cluster, how) => write!(f, "{cluster} leaves ({how:?})"),
+            Act::Backup(member) => write!(f, "{member} is backed up"),
+            Act::Restore(member) => write!(f, "{member} is restored from its backup"),
             Act::Begin(fault, None) => write!(f, "{fault}"),
             Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {lasting:?}"),
             Act::Heal => write!(f, "all faults end"),

@@ -6,8 +6,9 @@ use super::{
     stage::Stage,
 };
 use crate::simulate::{HUB, HarnessError, fault::Kind, monitor::Note};
+use roundhouse_apiserver::MemoryStore;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A process that ended because its disk failed is started again after this.
 const RESTARTED: Duration = Duration::from_secs(2);
@@ -53,6 +54,14 @@ impl Stage {
                     Ok(()) => objects::delete(&self.fleet, &target).await,
                     error => error,
                 }
+            }
+            Act::Backup(member) => {
+                self.back_up(member);
+                Ok(())
+            }
+            Act::Restore(member) => {
+                self.restore(member);
+                Ok(())
             }
             Act::Begin(fault, lasting) => {
                 self.tell(act.to_string());
@@ -174,6 +183,31 @@ impl Stage {
             self.monitor.note(&Note::Healed(cluster.as_str().into()));
         }
         self.tell(format!("connected again: {}", whole.join(", ")));
+    }
+
+    fn back_up(&mut self, member: &str) {
+        match self.shelves.store_of(member) {
+            Some(store) => {
+                let records = self.monitor.keys(member).into_iter();
+                let records = records.filter_map(|key| Some((store.get(&key)?, key)));
+                let records = records.map(|(record, key)| (key, record)).collect();
+                self.backups.insert(member.to_owned(), records);
+            }
+            None => self.fail(format!("{member} has no store to back up")),
+        }
+    }
+
+    fn restore(&mut self, member: &str) {
+        let Some(records) = self.backups.get(member) else {
+            return self.fail(format!("{member} was not backed up"));
+        };
+        let before = self.shelves.store_of(member).map_or(0, |store| store.revision());
+        let limits = self.fleet.options().limits;
+        let restored = Arc::new(MemoryStore::restored(records, before, limits));
+        self.monitor.note(&Note::Restored(member.into()));
+        self.shelves.replace(member, restored);
+        let started = self.fleet.restart_server(member);
+        self.check(started);
     }
 
     fn heal(&mut self) {

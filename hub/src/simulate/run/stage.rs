@@ -12,6 +12,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use roundhouse_agent::SeededJitter;
+use roundhouse_apiserver::{Key, Record};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -43,6 +44,8 @@ pub(super) struct Stage {
     pub(super) cut_off: BTreeMap<String, u32>,
     /// How long somebody is away whose doom has come.
     pub(super) away: BTreeMap<String, Duration>,
+    /// What members stored when they were backed up.
+    pub(super) backups: BTreeMap<String, Vec<(Key, Record)>>,
     pub(super) timeline: Vec<Event>,
     pub(super) failures: Vec<Failure>,
 }
@@ -97,6 +100,7 @@ impl Stage {
             down: BTreeSet::new(),
             cut_off: BTreeMap::new(),
             away: BTreeMap::new(),
+            backups: BTreeMap::new(),
             timeline: Vec::new(),
             failures: Vec::new(),
         })

@@ -64,7 +64,7 @@ async fn story(seed: u64) -> Monitor {
     delivered(&api, 2).await;
     sleep(Duration::from_secs(30)).await;
     monitor.note(&Note::Quiet);
-    sleep(Duration::from_secs(3 * 3600)).await;
+    sleep(Duration::from_secs(1200)).await;
     monitor.note(&Note::Busy);
     api.delete("web", &DeleteParams::default()).await.unwrap();
     sleep(Duration::from_secs(60)).await;
