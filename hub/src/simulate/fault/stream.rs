@@ -7,10 +7,7 @@ use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use std::{future::pending, sync::Arc, time::Duration};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tower::BoxError;
 
 /// A watch that is open.
@@ -21,7 +18,8 @@ struct Watched {
     path: String,
     /// Ends of watches that were asked for before this one began are not its own.
     since: usize,
-    changes: watch::Receiver<u64>,
+    /// Changes of the network that were looked at.
+    seen: u64,
     body: AnswerBody,
 }
 
@@ -36,14 +34,14 @@ pub(super) fn watched(
     path: String,
     body: AnswerBody,
 ) -> AnswerBody {
-    let (since, changes) = (network.endings(), network.changes());
+    let (since, seen) = (network.endings(), network.changes().count());
     let watched = Watched {
         network,
         ends,
         life,
         path,
         since,
-        changes,
+        seen,
         body,
     };
     let frames = stream::unfold(Some(watched), |watched| async move {
@@ -83,7 +81,7 @@ impl Watched {
             }
             tokio::select! {
                 biased;
-                changed = self.changes.changed() => if changed.is_err() { return pending().await },
+                seen = self.network.changes().after(self.seen) => self.seen = seen,
                 line = self.body.frame() => break line,
             }
         };
@@ -99,9 +97,7 @@ impl Watched {
     }
 
     async fn something_changes(&mut self) {
-        if self.changes.changed().await.is_err() {
-            pending::<()>().await;
-        }
+        self.seen = self.network.changes().after(self.seen).await;
     }
 
     async fn end(&mut self, how: Ending) -> (Given, bool) {

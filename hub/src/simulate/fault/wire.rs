@@ -36,19 +36,6 @@ pub(super) async fn carry(
     if life.is_over() || life.comes_to(When::BeforeRequest, writing) {
         return pending().await;
     }
-    if std::env::var("RH_LOG").is_ok() {
-        let b: u64 = request
-            .body()
-            .iter()
-            .fold(7u64, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(*b)));
-        eprintln!(
-            "LOG {} {} {} {} {b}",
-            network.logtime(),
-            ends,
-            request.method(),
-            request.uri()
-        );
-    }
     let path = watching.then(|| request.uri().path().to_owned());
     let answer = cross(&network, &ends, &wire, request).await;
     if life.is_over() || life.comes_to(When::BeforeAnswer, writing) {

@@ -11,6 +11,8 @@ const LOOKS: Duration = Duration::from_millis(500);
 const REVIVES: Duration = Duration::from_secs(1);
 /// Nothing that a look would see happens longer than this without a write.
 const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
+/// How long other hubs have to see everything before the first cue.
+const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
 /// After everything is delivered, what follows from it settles: reports whose texts changed are sent after ten seconds,
@@ -61,6 +63,10 @@ impl Driver<'_> {
             self.cues().await;
         }
         let (converged_after, waits) = self.end().await;
+        for check in &self.script.finally {
+            // It leaves nothing to be done.
+            drop(self.stage.perform(&Act::Check(check.clone())).await);
+        }
         let stage = &mut self.stage;
         let mut revisions = BTreeMap::new();
         for name in stage.fleet.members().into_iter().chain([HUB.to_owned()]) {
@@ -99,6 +105,12 @@ impl Driver<'_> {
             self.pass(Instant::now() + LOOKS).await;
         }
         self.stage.tell("every cluster is available");
+        for hub in self.script.hubs.iter().filter(|hub| *hub != HUB) {
+            self.stage.fleet.start_hub_called(hub);
+        }
+        if self.script.hubs.len() > 1 {
+            self.pass(Instant::now() + FOLLOWS).await;
+        }
         for object in &self.script.applications {
             let later = self.stage.perform(&Act::Apply(object.clone())).await;
             self.due.add(later);

@@ -4,7 +4,7 @@ use super::{Event, Failure, Script};
 use crate::{
     leader::Election,
     simulate::{
-        Configure, Fleet, FleetOptions, HUB, HarnessError, TokioClock,
+        Configure, Fleet, FleetOptions, HarnessError, TokioClock,
         fault::{Network, Seen, Shelves, Skews, StoreFailure},
         monitor::{Monitor, Note},
         workloads::Model,
@@ -86,10 +86,7 @@ impl Stage {
             configure(&mut options.hub);
         }
         network.set_latency(script.latency.clone());
-        let mut fleet = Fleet::start(options).await?;
-        for hub in script.hubs.iter().filter(|hub| *hub != HUB) {
-            fleet.start_hub_called(hub);
-        }
+        let fleet = Fleet::start(options).await?;
         Ok(Stage {
             seed,
             fleet,
