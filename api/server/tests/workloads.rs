@@ -193,14 +193,7 @@ async fn what_is_wrong_with_a_container_is_named() {
             "Invalid",
             "volumeMounts[0].subPath",
         ),
-        (
-            (
-                "/resources",
-                json!({"limits": {"cpu": "-1"}}),
-            ),
-            "Invalid",
-            "",
-        ),
+        (("/resources", json!({"limits": {"cpu": "-1"}})), "Invalid", ""),
         (
             (
                 "/resources",
