@@ -57,7 +57,7 @@ pub use serve::{ServeOptions, serve, serve_with};
 pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{
-    Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure, Folder,
-    From, JournalError, Key, Listing, MemoryStore, Range, Record, Render, Settling, Store, StoreLimits,
-    Subscription, TooOld, Unsettled, WriteError, make_directory,
+    Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure,
+    FaultyDisk, Folder, From, Gauge, JournalError, Key, Listing, MemoryStore, Range, Record, Render,
+    Settling, Store, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
 };

@@ -6,8 +6,15 @@
 //! not, and from a seed.
 
 mod clock;
+pub mod fault;
 mod harness;
+pub mod monitor;
+pub mod run;
+pub mod trace;
 pub mod workloads;
 
 pub use clock::TokioClock;
-pub use harness::{Fleet, FleetOptions, HUB, HarnessError, MemberSpec, Standing, Through};
+pub use harness::{
+    Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
+    Standing, Stores, Through, WORKLOADS, Wire, Wires,
+};

@@ -1,7 +1,8 @@
 //! The few things the durable store asks of a file system, so that tests can put a failing one in its place.
 
-#[cfg(test)]
-pub(super) mod faulty;
+mod faulty;
+
+pub use faulty::FaultyDisk;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},

@@ -28,8 +28,8 @@ use tokio::{
 
 use self::{full::Admitted, threads::Threads};
 use super::{
-    Change, Event, Expect, From, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription,
-    TooOld, Unsettled, WriteError,
+    Change, Event, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, StoreLimits,
+    Subscription, TooOld, Unsettled, WriteError,
     disk::{Disk, Folder},
     journal::{
         self, Journal, JournalError, Place, Recovered, Segment, Spares, drop_segments, size, write_base,
@@ -74,7 +74,8 @@ const MANY_WAITERS: usize = 4_096;
 /// Objects in memory and in a journal. One process at a time has a directory.
 pub struct DurableStore {
     shared: Arc<Shared>,
-    threads: Threads,
+    /// None where [`DurableStore::step`] does their work.
+    threads: Option<Threads>,
 }
 
 impl std::fmt::Debug for DurableStore {
@@ -145,7 +146,38 @@ impl DurableStore {
             file: String::new(),
             source,
         })?;
-        Ok(Self { shared, threads })
+        Ok(Self {
+            shared,
+            threads: Some(threads),
+        })
+    }
+
+    /// The store on a disk, without threads: nothing is written but by [`DurableStore::step`], so that what happens, and
+    /// when, is up to the caller. For simulations, where time is not the machine's.
+    ///
+    /// # Errors
+    /// As of [`DurableStore::open`].
+    pub fn without_threads(disk: Arc<dyn Disk>, options: DurableOptions) -> Result<Self, JournalError> {
+        let shared = Arc::new(Shared::open(disk, options)?);
+        Ok(Self {
+            shared,
+            threads: None,
+        })
+    }
+
+    /// Does once what the threads do all the time: writes to the disk what has queued up, settles it, and keeps room for
+    /// what follows. Returns whether writes wait for room: then the same is to be tried again later.
+    pub fn step(&self) -> bool {
+        let held = match self.shared.try_commit() {
+            Some(Err(error)) => {
+                tracing::debug!(%error, "writes wait for room on the disk");
+                true
+            }
+            Some(Ok(_)) | None => false,
+        };
+        self.shared.note_held(held);
+        let full = self.shared.spares.wanted() && self.shared.keep_room();
+        held || full
     }
 
     /// Waits until the disk has failed for good, and says how. The process should end then: a restart finds everything
@@ -159,6 +191,12 @@ impl DurableStore {
             if failure.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(threads) = &self.threads {
+            threads.wake();
         }
     }
 
@@ -379,7 +417,7 @@ impl Store for DurableStore {
         // On this thread, if nobody else is at it: two wake-ups of threads less. The other thread is left whatever goes wrong.
         let done = self.shared.try_commit().is_some();
         if done && self.shared.leaves_work() {
-            self.threads.wake();
+            self.wake();
         }
         // Inside a runtime too, where a budget would keep it from ever being ready.
         block_on(unconstrained(self.shared.settle(revision)))
@@ -395,7 +433,7 @@ impl Store for DurableStore {
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
         let record = self.shared.write(key, expect, change)?;
-        self.threads.wake();
+        self.wake();
         Ok(record)
     }
 
@@ -410,6 +448,10 @@ impl Store for DurableStore {
 
     fn close_subscriptions(&self) {
         self.shared.inner.write().state.close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.shared.inner.read().state.gauges()
     }
 }
 

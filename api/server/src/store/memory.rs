@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::{
-    Change, Expect, From, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription, TooOld,
-    Unsettled, WriteError, state::State,
+    Change, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, StoreLimits, Subscription,
+    TooOld, Unsettled, WriteError, state::State,
 };
 
 /// Objects in memory.
@@ -86,5 +86,9 @@ impl Store for MemoryStore {
 
     fn close_subscriptions(&self) {
         self.state.write().close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.state.read().gauges()
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use backup::Backup;
-pub use disk::{Disk, DiskFile, Folder, make_directory};
+pub use disk::{Disk, DiskFile, FaultyDisk, Folder, make_directory};
 pub use durable::{DurableOptions, DurableStore, Failure};
 pub use event::{Event, EventKind, Subscription};
 pub use journal::JournalError;
@@ -136,6 +136,17 @@ pub struct TooOld {
     pub oldest: u64,
 }
 
+/// Something that a store holds no more of than it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gauge {
+    /// What.
+    pub name: &'static str,
+    /// How much there is.
+    pub value: usize,
+    /// How much there may be.
+    pub most: usize,
+}
+
 /// Where a subscription starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
@@ -199,4 +210,6 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Subscription, TooOld>;
     /// Ends every subscription.
     fn close_subscriptions(&self);
+    /// What it holds beside the objects, each with its bound.
+    fn gauges(&self) -> Vec<Gauge>;
 }

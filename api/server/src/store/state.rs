@@ -9,7 +9,8 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    Change, Event, EventKind, Expect, From, Key, Listing, Range, Record, Subscription, TooOld, WriteError,
+    Change, Event, EventKind, Expect, From, Gauge, Key, Listing, Range, Record, Subscription, TooOld,
+    WriteError,
     event::{Subscriber, Waiting},
 };
 
@@ -124,6 +125,29 @@ impl State {
     /// The revision of the last change that is in the history, or of the oldest state that is known.
     pub(super) fn written(&self) -> u64 {
         self.history.back().map_or(self.floor, |event| event.revision)
+    }
+
+    /// What is bounded, and how much of it there is.
+    pub(super) fn gauges(&self) -> Vec<Gauge> {
+        let gauge = |name, value, most| Gauge { name, value, most };
+        let lists = self.subscribers.values().flat_map(HashMap::values);
+        let waiting = lists
+            .flatten()
+            .map(|s| s.events.max_capacity() - s.events.capacity());
+        let StoreLimits {
+            history_events,
+            history_bytes,
+            watch_buffer,
+        } = self.limits;
+        vec![
+            gauge("events of the history", self.history.len(), history_events),
+            gauge("bytes of the history", self.history_bytes, history_bytes),
+            gauge(
+                "events that wait for one watch",
+                waiting.max().unwrap_or(0),
+                watch_buffer.max(1),
+            ),
+        ]
     }
 
     /// Bytes of all objects.

@@ -1,9 +1,14 @@
 //! The API server of a hub or of a member: an embedded one, or one that stands already.
 
-use super::{FleetOptions, HarnessError, options::seed_of};
+use super::{
+    FleetOptions, HarnessError,
+    door::Door,
+    options::seed_of,
+    wire::{Ends, Wire},
+};
 use kube::Client;
 use roundhouse_apiserver::{Identity, Server};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Access to an API server that stands already, such as a real kube-apiserver, as its administrator.
 #[derive(Clone)]
@@ -15,56 +20,118 @@ impl fmt::Debug for Standing {
     }
 }
 
-#[derive(Clone)]
-pub(super) enum Backend {
-    Embedded(Server),
+/// An API server of a fleet, by its name.
+pub(super) struct Backend {
+    name: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Embedded {
+        /// The one that runs, or that ran last.
+        server: Server,
+        door: Door,
+        /// How often one was started.
+        starts: u64,
+    },
     Standing(Client),
 }
 
 impl Backend {
     /// The server called `name`: the one that stands, or an embedded one with its own seed.
     pub(super) fn of(options: &FleetOptions, name: &str) -> Backend {
-        match options.standing.get(name) {
-            Some(Standing(client)) => Backend::Standing(client.clone()),
+        let kind = match options.standing.get(name) {
+            Some(Standing(client)) => Kind::Standing(client.clone()),
             None => {
-                let clock = options.clock.clone();
-                let server = Server::builder()
-                    .seed(seed_of(options.seed, name))
-                    .clock(std::sync::Arc::new(move || clock.now()))
-                    .count_per_object(options.count_per_object)
-                    .limits(options.limits)
-                    .build();
-                Backend::Embedded(server)
+                let door = Door::new(name);
+                let server = embedded(options, name, 0);
+                door.open(&server, 0);
+                Kind::Embedded {
+                    server,
+                    door,
+                    starts: 1,
+                }
             }
+        };
+        Backend {
+            name: name.to_owned(),
+            kind,
+        }
+    }
+
+    /// Ends an embedded server as a machine does that loses its power: nothing that is under way is answered, watches
+    /// break off. One that stands is left alone.
+    pub(super) fn crash(&self) {
+        if let Kind::Embedded { server, door, .. } = &self.kind {
+            door.shut();
+            server.close_watches();
+        }
+    }
+
+    /// Starts an embedded server anew, with what its store has ([`FleetOptions::stores`]). One that runs is ended first.
+    pub(super) fn restart(&mut self, options: &FleetOptions) {
+        self.crash();
+        if let Kind::Embedded { server, door, starts } = &mut self.kind {
+            *server = embedded(options, &self.name, *starts);
+            door.open(server, *starts);
+            *starts += 1;
         }
     }
 
     /// Its administrator.
     pub(super) fn client(&self) -> Client {
-        match self {
-            Backend::Embedded(server) => Client::new(server.service(), "default"),
-            Backend::Standing(client) => client.clone(),
+        match &self.kind {
+            Kind::Embedded { door, .. } => door.wire(&Identity::admin()).client("default"),
+            Kind::Standing(client) => client.clone(),
         }
     }
 
+    /// Its administrator under the name of somebody who reaches it over a wire.
+    pub(super) fn client_of(&self, options: &FleetOptions, who: &str) -> Client {
+        self.reached(options, who, &Identity::admin(), "default")
+    }
+
     /// The agent of a cluster. A server that stands knows no such identity yet: there it is the administrator.
-    pub(super) fn client_of_agent(&self, cluster: &str, namespace: String) -> Client {
-        match self {
-            Backend::Embedded(server) => {
-                Client::new(server.service_as(Some(Identity::agent(cluster))), namespace)
-            }
-            Backend::Standing(client) => client.clone(),
-        }
+    pub(super) fn client_of_agent(&self, options: &FleetOptions, cluster: &str, namespace: &str) -> Client {
+        self.reached(options, cluster, &Identity::agent(cluster), namespace)
+    }
+
+    fn reached(&self, options: &FleetOptions, who: &str, identity: &Identity, namespace: &str) -> Client {
+        let wire = match &self.kind {
+            Kind::Embedded { door, .. } => door.wire(identity),
+            Kind::Standing(client) if options.wires.is_none() => return client.clone(),
+            Kind::Standing(client) => Wire::of(client.clone()),
+        };
+        let wire = match &options.wires {
+            Some(wires) => wires.0(&Ends::new(who, &self.name), wire),
+            None => wire,
+        };
+        wire.client(namespace)
     }
 
     /// The embedded server.
     ///
     /// # Errors
     /// It is not embedded.
-    pub(super) fn embedded(&self, name: &str) -> Result<&Server, HarnessError> {
-        match self {
-            Backend::Embedded(server) => Ok(server),
-            Backend::Standing(_) => Err(HarnessError::NotEmbedded(name.to_owned())),
+    pub(super) fn embedded(&self) -> Result<&Server, HarnessError> {
+        match &self.kind {
+            Kind::Embedded { server, .. } => Ok(server),
+            Kind::Standing(_) => Err(HarnessError::NotEmbedded(self.name.clone())),
         }
+    }
+}
+
+fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
+    let clock = options.clock_of(name);
+    // Uids of one start are not those of another.
+    let seed = seed_of(options.seed, name).wrapping_add(start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let builder = Server::builder()
+        .seed(seed)
+        .clock(Arc::new(move || clock.now()))
+        .count_per_object(options.count_per_object)
+        .limits(options.limits);
+    match &options.stores {
+        Some(stores) => builder.store(stores.open(name)).build(),
+        None => builder.build(),
     }
 }

@@ -100,7 +100,7 @@ impl Fleet {
     /// # Errors
     /// It is not embedded.
     pub fn hub_server(&self) -> Result<&Server, HarnessError> {
-        self.server.embedded(HUB)
+        self.server.embedded()
     }
 
     /// The hub's API as its administrator.
@@ -113,7 +113,7 @@ impl Fleet {
     /// # Errors
     /// There is no such member, or its server is not embedded.
     pub fn member_server(&self, name: &str) -> Result<&Server, HarnessError> {
-        self.member(name)?.server.embedded(name)
+        self.member(name)?.server.embedded()
     }
 
     /// A member's API as its administrator.
@@ -142,6 +142,53 @@ impl Fleet {
             }
             None => Err(HarnessError::NoSuchMember(name.to_owned())),
         }
+    }
+
+    /// Ends one agent where it is, as `kill -9` does; its member, and its ledgers there, stay.
+    ///
+    /// # Errors
+    /// There is no such member.
+    pub async fn kill_agent(&mut self, name: &str) -> Result<(), HarnessError> {
+        match self.members.get_mut(name) {
+            Some(member) => {
+                member.kill_agent().await;
+                Ok(())
+            }
+            None => Err(HarnessError::NoSuchMember(name.to_owned())),
+        }
+    }
+
+    /// Whether the agent of a member runs.
+    pub fn runs_agent(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(Member::has_agent)
+    }
+
+    /// Ends an embedded API server, the hub's ([`HUB`]) or a member's, as a machine that loses its power: what is under way
+    /// is not answered, watches break off, and requests are refused until [`Fleet::restart_server`]. Whoever asks it goes on;
+    /// a hub is one process with its server and has to be killed with it ([`Fleet::kill_hub_called`]).
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn crash_server(&self, name: &str) -> Result<(), HarnessError> {
+        match name {
+            HUB => self.server.crash(),
+            name => self.member(name)?.server.crash(),
+        }
+        Ok(())
+    }
+
+    /// Starts an embedded API server anew with what [`FleetOptions::stores`] finds.
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn restart_server(&mut self, name: &str) -> Result<(), HarnessError> {
+        let options = &self.options;
+        match (name, self.members.get_mut(name)) {
+            (HUB, _) => self.server.restart(options),
+            (_, Some(member)) => member.server.restart(options),
+            (_, None) => return Err(HarnessError::NoSuchMember(name.to_owned())),
+        }
+        Ok(())
     }
 
     /// Starts one agent again; a running one is left alone.
@@ -174,12 +221,13 @@ impl Fleet {
         if self.hubs.contains_key(name) {
             return;
         }
-        let client = self.options.reach(name, self.hub_client());
+        let client = self.server.client_of(&self.options, name);
+        let client = self.options.reach(name, client);
         let mut options = self.options.hub.clone();
         options.election.identity = name.to_owned();
         (options.leading, options.gate) = (Leading::default(), Gate::default());
         let (leading, gate) = (options.leading.clone(), options.gate.clone());
-        let clock = self.options.clock.clone();
+        let clock = self.options.clock_of(name);
         let worker = Worker::start(|stop| async move {
             if let Err(error) = run::run(client, options, clock, stop).await {
                 tracing::error!(%error, "the hub ended");
@@ -207,6 +255,19 @@ impl Fleet {
         }
     }
 
+    /// Holds a hub still, as a process that is stopped by a signal or a machine that swaps, or lets it go on. Passes that are
+    /// under way go on to their next request: hold its wires, too.
+    pub fn pause_hub_called(&self, name: &str, is_on: bool) {
+        if let Some(hub) = self.hubs.get(name) {
+            hub.worker.pause(is_on);
+        }
+    }
+
+    /// The names of the hubs that were started and not ended, sorted.
+    pub fn hubs(&self) -> Vec<String> {
+        self.hubs.keys().cloned().collect()
+    }
+
     /// Where a hub stands; `None` if it does not run.
     pub fn standing(&self, name: &str) -> Option<Standing> {
         self.hubs.get(name).map(|hub| hub.leading.standing())
@@ -225,7 +286,7 @@ impl Fleet {
         for hub in std::mem::take(&mut self.hubs).into_values() {
             hub.worker.stop().await;
         }
-        if let Backend::Embedded(server) = &self.server {
+        if let Ok(server) = self.hub_server() {
             server.close_watches();
         }
     }

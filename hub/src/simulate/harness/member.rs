@@ -1,6 +1,8 @@
 //! One member: an API server, its simulated workloads, and its agent.
 
-use super::{FleetOptions, MemberSpec, backend::Backend, options::seed_of, worker::Worker};
+use super::{
+    Configure, FleetOptions, MemberSpec, WORKLOADS, backend::Backend, options::seed_of, worker::Worker,
+};
 use crate::simulate::workloads;
 
 pub(super) struct Member {
@@ -14,12 +16,12 @@ impl Member {
     pub(super) fn start(spec: MemberSpec, options: &FleetOptions, hub: &Backend) -> Member {
         let seed = seed_of(options.seed, spec.name.as_str());
         let server = Backend::of(options, spec.name.as_str());
-        let client = server.client();
+        let client = server.client_of(options, WORKLOADS);
         let model = workloads::Model {
             seed,
             ..options.model.clone()
         };
-        let clock = options.clock.clone();
+        let clock = options.clock_of(spec.name.as_str());
         let simulator = Worker::start(|stop| workloads::run(client, model, clock, stop));
         let mut member = Member {
             spec,
@@ -36,12 +38,16 @@ impl Member {
         if self.agent.is_some() {
             return;
         }
-        let hub = hub.client_of_agent(self.spec.name.as_str(), self.spec.name.namespace());
-        let hub = options.reach(self.spec.name.as_str(), hub);
-        let member = self.server.client();
-        let clock = options.clock.clone();
+        let who = self.spec.name.as_str();
+        let hub = hub.client_of_agent(options, who, &self.spec.name.namespace());
+        let hub = options.reach(who, hub);
+        let member = self.server.client_of(options, who);
+        let clock = options.clock_of(who);
         let mut config = roundhouse_agent::Config::new(self.spec.name.clone());
         config.apply_once = options.apply_once;
+        if let Some(Configure(configure)) = &options.configure {
+            configure(&mut config);
+        }
         let name = self.spec.name.clone();
         self.agent = Some(Worker::start(|stop| async move {
             if let Err(error) = roundhouse_agent::run(config, hub, member, clock, stop).await {
@@ -54,6 +60,18 @@ impl Member {
         if let Some(agent) = self.agent.take() {
             agent.stop().await;
         }
+    }
+
+    /// Ends the agent where it is, as `kill -9` does.
+    pub(super) async fn kill_agent(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            agent.kill().await;
+        }
+    }
+
+    /// Whether an agent was started and has not been ended.
+    pub(super) fn has_agent(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| !agent.has_ended())
     }
 
     pub(super) async fn stop(mut self) {

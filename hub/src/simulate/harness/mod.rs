@@ -1,16 +1,19 @@
 //! The fleet harness.
 
 mod backend;
+mod door;
 mod fleet;
 mod member;
 mod options;
 #[cfg(test)]
 mod tests;
+mod wire;
 mod worker;
 
 pub use backend::Standing;
 pub use fleet::Fleet;
-pub use options::{FleetOptions, HUB, MemberSpec, Through};
+pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, Stores, Through, WORKLOADS};
+pub use wire::{Answer, AnswerBody, Ends, Wire, Wires};
 
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]

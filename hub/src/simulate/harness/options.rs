@@ -1,14 +1,18 @@
 //! What a fleet is made of.
 
-use super::Standing;
+use super::{Standing, Wires};
 use crate::{run::HubOptions, simulate::workloads::Model};
 use kube::Client;
+use roundhouse_agent::Config;
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
-use roundhouse_apiserver::StoreLimits;
+use roundhouse_apiserver::{Store, StoreLimits};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The hub's name among API servers: no member can have it.
 pub const HUB: &str = "(hub)";
+
+/// The name under which the controllers that play a member's workloads ask its API server: no member can have it.
+pub const WORKLOADS: &str = "(workloads)";
 
 /// One member to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +34,49 @@ pub struct Through(pub Arc<Layer>);
 impl fmt::Debug for Through {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Through").finish_non_exhaustive()
+    }
+}
+
+/// Opens the store of an embedded API server, by the server's name: at its start, and again whenever it is restarted.
+#[derive(Clone)]
+pub struct Stores(pub Arc<dyn Fn(&str) -> Arc<dyn Store> + Send + Sync>);
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
+
+impl Stores {
+    /// From a function.
+    pub fn new(open: impl Fn(&str) -> Arc<dyn Store> + Send + Sync + 'static) -> Stores {
+        Stores(Arc::new(open))
+    }
+
+    /// The store of a server.
+    pub fn open(&self, server: &str) -> Arc<dyn Store> {
+        self.0(server)
+    }
+}
+
+/// The clock of each party, by its name: [`HUB`] (controllers and API server), another hub, or a member (agent, API server,
+/// workloads).
+#[derive(Clone)]
+pub struct Clocks(pub Arc<dyn Fn(&str) -> SharedClock + Send + Sync>);
+
+impl fmt::Debug for Clocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clocks").finish_non_exhaustive()
+    }
+}
+
+/// Changes the settings of an agent before it is started.
+#[derive(Clone)]
+pub struct Configure(pub Arc<dyn Fn(&mut Config) + Send + Sync>);
+
+impl fmt::Debug for Configure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Configure").finish_non_exhaustive()
     }
 }
 
@@ -56,6 +103,14 @@ pub struct FleetOptions {
     pub limits: StoreLimits,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
+    /// What lies between everybody and every API server, nearer to the server than [`FleetOptions::through`].
+    pub wires: Option<Wires>,
+    /// Where the embedded servers keep their objects; in memory by default, where a restart finds nothing.
+    pub stores: Option<Stores>,
+    /// The clocks of the parties; [`FleetOptions::clock`] by default.
+    pub clocks: Option<Clocks>,
+    /// Settings of the agents beside those that are above.
+    pub configure: Option<Configure>,
 }
 
 impl FleetOptions {
@@ -72,6 +127,18 @@ impl FleetOptions {
             count_per_object: false,
             limits: StoreLimits::default(),
             through: None,
+            wires: None,
+            stores: None,
+            clocks: None,
+            configure: None,
+        }
+    }
+
+    /// The clock of a party.
+    pub fn clock_of(&self, party: &str) -> SharedClock {
+        match &self.clocks {
+            Some(Clocks(of)) => of(party),
+            None => self.clock.clone(),
         }
     }
 

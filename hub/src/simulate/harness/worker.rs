@@ -1,5 +1,11 @@
-//! A task that can be stopped and waited for.
+//! A task that can be stopped and waited for, or held still.
 
+use parking_lot::Mutex;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -8,6 +14,53 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) struct Worker {
     stop: DropGuard,
     task: JoinHandle<()>,
+    pause: Pause,
+}
+
+/// Holds a task still: it is not polled, whatever happens around it. Tasks that it has spawned are others, and go on.
+#[derive(Debug, Clone, Default)]
+struct Pause(Arc<Mutex<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    is_on: bool,
+    waker: Option<Waker>,
+}
+
+impl Pause {
+    fn set(&self, is_on: bool) {
+        let waker = {
+            let mut held = self.0.lock();
+            held.is_on = is_on;
+            held.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn holds(&self, context: &Context<'_>) -> bool {
+        let mut held = self.0.lock();
+        held.waker = Some(context.waker().clone());
+        held.is_on
+    }
+}
+
+/// A future that is polled unless it is held.
+struct Pausable<F> {
+    pause: Pause,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Pausable<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if self.pause.holds(context) {
+            return Poll::Pending;
+        }
+        self.work.as_mut().poll(context)
+    }
 }
 
 impl Worker {
@@ -17,15 +70,31 @@ impl Worker {
         F: Future<Output = ()> + Send + 'static,
     {
         let token = CancellationToken::new();
-        let task = tokio::spawn(task(token.clone()));
+        let pause = Pause::default();
+        let task = tokio::spawn(Pausable {
+            pause: pause.clone(),
+            work: Box::pin(task(token.clone())),
+        });
         Worker {
             stop: token.drop_guard(),
             task,
+            pause,
         }
+    }
+
+    /// Holds the task still, or lets it go on.
+    pub(super) fn pause(&self, is_on: bool) {
+        self.pause.set(is_on);
+    }
+
+    /// Whether the task has ended by itself.
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
     }
 
     /// Tells the task to stop and waits until it has.
     pub(super) async fn stop(self) {
+        self.pause.set(false);
         drop(self.stop);
         if let Err(error) = self.task.await {
             tracing::error!(%error, "a task of the harness ended badly");
@@ -34,7 +103,7 @@ impl Worker {
 
     /// Ends the task where it is.
     pub(super) async fn kill(self) {
-        let Worker { stop, task } = self;
+        let Worker { stop, task, .. } = self;
         task.abort();
         // That it was given up is what was asked for.
         let _ = task.await;

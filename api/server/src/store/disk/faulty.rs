@@ -1,6 +1,6 @@
-//! A disk that loses what was not synced, runs full, fails and stops, as a test tells it to.
+//! A disk in memory that loses what was not synced, runs full, fails and stops, as a test or a simulation tells it to.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -15,6 +15,31 @@ const SECTOR: usize = 512;
 struct Content {
     now: Vec<u8>,
     synced: Vec<u8>,
+    /// Where something was written since the last sync; nothing outside differs.
+    dirty: Option<Range<usize>>,
+}
+
+impl Content {
+    fn write(&mut self, start: usize, bytes: &[u8]) {
+        let end = start + bytes.len();
+        if self.now.len() < end {
+            self.now.resize(end, 0);
+        }
+        if let Some(place) = self.now.get_mut(start..end) {
+            place.copy_from_slice(bytes);
+        }
+        let before = self.dirty.take().unwrap_or(start..end);
+        self.dirty = Some(before.start.min(start)..before.end.max(end));
+    }
+
+    fn sync(&mut self) {
+        self.synced.resize(self.now.len(), 0);
+        if let Some(dirty) = self.dirty.take()
+            && let (Some(into), Some(from)) = (self.synced.get_mut(dirty.clone()), self.now.get(dirty))
+        {
+            into.copy_from_slice(from);
+        }
+    }
 }
 
 type Shelf = Arc<Mutex<Content>>;
@@ -34,14 +59,17 @@ struct Model {
     syncs: u64,
 }
 
-/// A directory of files in memory.
+/// A directory of files in memory that fails as it is told to. Clones are the same disk.
+///
+/// A file keeps what was synced beside what was written since: [`FaultyDisk::after_crash`] is the disk as the next start of
+/// the machine finds it.
 #[derive(Clone, Default)]
-pub(in crate::store) struct Faulty(Arc<Mutex<Model>>);
+pub struct FaultyDisk(Arc<Mutex<Model>>);
 
-impl std::fmt::Debug for Faulty {
+impl std::fmt::Debug for FaultyDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let files: Vec<_> = self.0.lock().names.keys().cloned().collect();
-        f.debug_tuple("Faulty").field(&files).finish()
+        f.debug_tuple("FaultyDisk").field(&files).finish()
     }
 }
 
@@ -77,40 +105,40 @@ impl Model {
     }
 }
 
-impl Faulty {
+impl FaultyDisk {
     /// Bytes that may be used from now on.
-    pub(in crate::store) fn limit(&self, capacity: Option<usize>) {
+    pub fn limit(&self, capacity: Option<usize>) {
         self.0.lock().capacity = capacity;
     }
 
     /// Bytes in use.
-    pub(in crate::store) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.0.lock().used()
     }
 
     /// Stops the machine after so many bytes written and other steps.
-    pub(in crate::store) fn stop_after(&self, fuel: u64) {
+    pub fn stop_after(&self, fuel: u64) {
         self.0.lock().fuel = Some(fuel);
     }
 
     /// Lets one sync fail. As on Linux, the next one says nothing of what that one lost.
-    pub(in crate::store) fn fail_one_sync(&self) {
+    pub fn fail_one_sync(&self) {
         self.0.lock().failing_syncs = 1;
     }
 
     /// Syncs of files so far.
-    pub(in crate::store) fn syncs(&self) -> u64 {
+    pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
     /// The disk as it is found when the machine starts again: what was synced, any sectors of what was not, and the names
-    /// of some moment since the directory was synced.
-    pub(in crate::store) fn after_crash(&self, dice: &Dice) -> Self {
-        let model = self.0.lock();
+    /// of some moment since the directory was synced. The same seed finds the same.
+    pub fn after_crash(&self, seed: u64) -> Self {
+        let (model, dice) = (self.0.lock(), Dice::seeded(seed));
         let pick = |n: usize| usize::try_from(dice.next() % (n as u64)).unwrap_or(0);
         let names = match model.past.len() {
             0 => &model.names,
-            moments => &model.past[pick(moments)],
+            moments => model.past.get(pick(moments)).unwrap_or(&model.names),
         };
         let survive = |shelf: &Shelf| {
             let content = shelf.lock();
@@ -121,13 +149,17 @@ impl Faulty {
             }
             for start in (0..found.len()).step_by(SECTOR) {
                 let end = (start + SECTOR).min(found.len()).min(content.now.len());
-                if start < end && pick(2) == 0 {
-                    found[start..end].copy_from_slice(&content.now[start..end]);
+                if start < end
+                    && pick(2) == 0
+                    && let (Some(into), Some(from)) = (found.get_mut(start..end), content.now.get(start..end))
+                {
+                    into.copy_from_slice(from);
                 }
             }
             Arc::new(Mutex::new(Content {
                 now: found.clone(),
                 synced: found,
+                dirty: None,
             }))
         };
         let names = names
@@ -141,7 +173,7 @@ impl Faulty {
     }
 
     /// A disk of its own with the same files.
-    pub(in crate::store) fn copy(&self) -> Self {
+    pub fn copy(&self) -> Self {
         let copy = |shelf: &Shelf| Arc::new(Mutex::new(shelf.lock().clone()));
         let names = self
             .0
@@ -156,21 +188,25 @@ impl Faulty {
         })))
     }
 
-    /// Changes the bytes of a file behind everybody's back.
-    pub(in crate::store) fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) {
-        let shelf = self.0.lock().names[name].clone();
+    /// Changes the bytes of a file behind everybody's back. Returns whether there is such a file.
+    pub fn damage(&self, name: &str, damage: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let Some(shelf) = self.0.lock().names.get(name).cloned() else {
+            return false;
+        };
         let mut content = shelf.lock();
         damage(&mut content.now);
         content.synced = content.now.clone();
+        content.dirty = None;
+        true
     }
 
-    /// Loses a file.
-    pub(in crate::store) fn lose(&self, name: &str) {
-        assert!(self.0.lock().names.remove(name).is_some(), "{name}");
+    /// Loses a file. Returns whether there was one.
+    pub fn lose(&self, name: &str) -> bool {
+        self.0.lock().names.remove(name).is_some()
     }
 }
 
-impl Disk for Faulty {
+impl Disk for FaultyDisk {
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let model = self.0.lock();
         let files = model
@@ -222,7 +258,7 @@ impl Disk for Faulty {
     }
 }
 
-struct Opened(Shelf, Faulty);
+struct Opened(Shelf, FaultyDisk);
 
 impl DiskFile for Opened {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -252,11 +288,9 @@ impl DiskFile for Opened {
             }
             None => bytes.len(),
         };
-        let mut content = self.0.lock();
-        if content.now.len() < start + written {
-            content.now.resize(start + written, 0);
-        }
-        content.now[start..start + written].copy_from_slice(&bytes[..written]);
+        self.0
+            .lock()
+            .write(start, bytes.get(..written).unwrap_or_default());
         if written < bytes.len() {
             Err(stopped())
         } else {
@@ -272,8 +306,7 @@ impl DiskFile for Opened {
             model.failing_syncs -= 1;
             return Err(io::Error::other("the disk failed"));
         }
-        let mut content = self.0.lock();
-        content.synced = content.now.clone();
+        self.0.lock().sync();
         Ok(())
     }
 

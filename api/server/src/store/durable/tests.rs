@@ -13,8 +13,8 @@ use bytes::Bytes;
 
 use super::{DurableOptions, Shared};
 use crate::store::{
-    Change, Event, EventKind, Expect, From, Key, Range, Record, StoreLimits, WriteError,
-    disk::faulty::Faulty, journal::JournalError,
+    Change, Event, EventKind, Expect, From, Key, Range, Record, StoreLimits, WriteError, disk::FaultyDisk,
+    journal::JournalError,
 };
 
 /// Small enough that everything happens often.
@@ -31,11 +31,11 @@ fn options() -> DurableOptions {
     }
 }
 
-fn open(disk: &Faulty) -> Result<Shared, JournalError> {
+fn open(disk: &FaultyDisk) -> Result<Shared, JournalError> {
     Shared::open(Arc::new(disk.clone()), options())
 }
 
-fn opened(disk: &Faulty) -> Shared {
+fn opened(disk: &FaultyDisk) -> Shared {
     open(disk).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -187,8 +187,7 @@ impl Shared {
         }
     }
 
-    /// One round of both, for tests without threads.
-    #[cfg(test)]
+    /// One round of both, where there are no threads. Returns whether the disk is full.
     pub(super) fn keep_room(&self) -> bool {
         self.make_spare();
         self.drop_old();

@@ -96,19 +96,19 @@ fn check(store: &Shared, told: &mut Told, settled: u64) -> Result<(), TestCaseEr
 
 fn crashes(seed: u64, rounds: u64, fuel: u64) -> Result<(), TestCaseError> {
     let dice = Dice::seeded(seed);
-    let mut disk = Faulty::default();
+    let mut disk = FaultyDisk::default();
     let mut told = Told::default();
     for _ in 0..rounds {
         // The machine may stop again while it starts.
         let Ok(store) = open(&disk) else {
-            disk = disk.after_crash(&dice);
+            disk = disk.after_crash(dice.next());
             continue;
         };
         let last = told.states.last_key_value().map_or(0, |(revision, _)| *revision);
         check(&store, &mut told, last.min(settled(&store)))?;
         disk.stop_after(dice.next() % fuel);
         let settled = work(&store, &mut told, &dice, 400);
-        disk = disk.after_crash(&dice);
+        disk = disk.after_crash(dice.next());
         let store = open(&disk).map_err(|error| TestCaseError::fail(error.to_string()))?;
         check(&store, &mut told, settled)?;
         drop(store);
@@ -149,7 +149,7 @@ fn a_write_that_was_found_to_be_none_stays_none() {
 /// A base is written and old segments go, or the tests above test less than they say.
 #[test]
 fn long_work_is_compacted() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     let mut told = Told::default();
     let dice = Dice::seeded(1);
@@ -172,7 +172,7 @@ fn long_work_is_compacted() {
     check(&opened(&disk), &mut told, 2).unwrap();
 }
 
-fn disk_names(disk: &Faulty) -> Vec<String> {
+fn disk_names(disk: &FaultyDisk) -> Vec<String> {
     use crate::store::Disk;
     disk.list().unwrap().into_iter().map(|(name, _)| name).collect()
 }

@@ -6,8 +6,8 @@ use crate::{clock::Dice, store::Disk};
 const TABLE: &str = "configmaps";
 
 /// A store with a base, several segments and an unfinished last one; and what is in it.
-fn filled() -> (Faulty, Objects) {
-    let disk = Faulty::default();
+fn filled() -> (FaultyDisk, Objects) {
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     for n in 0..300_u32 {
         let content = format!("{n}-{}", "x".repeat(700));

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn a_failed_sync_ends_the_store_and_a_restart_recovers() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     put(&store, &key("configmaps", "kept"), b"1").unwrap();
     assert!(store.commit().unwrap());
@@ -43,7 +43,7 @@ fn a_failed_sync_ends_the_store_and_a_restart_recovers() {
 
 #[test]
 fn watchers_hear_of_settled_writes_only() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     let table = "configmaps".into();
     let mut watch = store
@@ -82,7 +82,7 @@ fn watchers_hear_of_settled_writes_only() {
 
 #[test]
 fn a_list_says_no_revision_that_could_be_lost() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     put(&store, &key("configmaps", "a"), b"1").unwrap();
     store.commit().unwrap();
@@ -108,7 +108,7 @@ fn a_list_says_no_revision_that_could_be_lost() {
 async fn what_was_queued_behind_a_failed_sync_is_never_settled() {
     use super::slow::{Gate, Gated};
     use crate::store::{DurableStore, Store};
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     drop(opened(&disk));
     let gate = Arc::new(Gate::default());
     let store = DurableStore::on(Arc::new(Gated::new(disk.clone(), gate.clone())), options()).unwrap();
@@ -134,6 +134,36 @@ async fn what_was_queued_behind_a_failed_sync_is_never_settled() {
     assert!(store.settle(lost).await.is_err() && store.settle(behind).await.is_err());
     drop(store);
     // Whether the first one is there nobody knows; the second is not.
-    let found = opened(&disk.after_crash(&crate::clock::Dice::seeded(5)));
+    let found = opened(&disk.after_crash(5));
     assert!((kept..behind).contains(&settled(&found)), "{}", settled(&found));
+}
+
+/// Without threads nothing happens but when it is asked for; then it is settled, kept, and waits for room where there is none.
+#[test]
+fn a_store_without_threads_settles_at_its_steps_and_goes_on_when_there_is_room() {
+    use crate::store::{DurableStore, Store};
+    let disk = FaultyDisk::default();
+    let store = DurableStore::without_threads(Arc::new(disk.clone()), options()).unwrap();
+    let write = |name: &str, content: &'static [u8]| {
+        let put = &mut |_| Bytes::from_static(content);
+        store.write(&key("configmaps", name), Expect::Absent, Change::Put(put))
+    };
+    let kept = write("kept", b"{}").unwrap().revision;
+    assert!(store.settled() < kept && store.settle(kept).now_or_never().is_none());
+    assert!(!store.step());
+    assert!(store.settle(kept).now_or_never().unwrap().is_ok());
+
+    disk.limit(Some(disk.used()));
+    let refused = (0..200).find(|n| {
+        store.step();
+        write(&format!("object-{n}"), &[b'x'; 900]).is_err()
+    });
+    assert!(refused.is_some() && store.step() && !store.takes_writes());
+    disk.limit(None);
+    assert!(!store.step());
+    let again = write("again", b"{}").unwrap().revision;
+    store.step();
+    assert_eq!(store.settled(), again);
+    let found = opened(&disk.after_crash(7));
+    assert_eq!(get(&found, &key("configmaps", "again")).unwrap(), b"{}");
 }

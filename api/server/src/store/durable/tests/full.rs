@@ -3,11 +3,10 @@
 use futures::FutureExt;
 
 use super::*;
-use crate::clock::Dice;
 
 /// A store whose disk has no room for another segment, filled until writes are refused.
-fn full() -> (Faulty, Shared, u32) {
-    let disk = Faulty::default();
+fn full() -> (FaultyDisk, Shared, u32) {
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     put(&store, &lease("east"), b"0").unwrap();
     store.keep_room();
@@ -79,7 +78,7 @@ fn heartbeats_and_reads_go_on_and_room_is_noticed() {
     let now = revision(&store);
     assert_eq!(settled(&store), now);
     let before = objects(&store, &["configmaps", "leases.coordination.k8s.io"]);
-    let found = opened(&disk.after_crash(&Dice::seeded(1)));
+    let found = opened(&disk.after_crash(1));
     assert_eq!(
         objects(&found, &["configmaps", "leases.coordination.k8s.io"]),
         before
@@ -118,7 +117,7 @@ fn a_lease_changes_hands_on_the_disk_only() {
     let refused = put(&store, &lease("east"), lease_of("b", 0).as_bytes());
     assert!(refused.is_err(), "nobody would know of it after a crash");
     // Who watched while it was not written lists anew after a crash.
-    let found = opened(&disk.after_crash(&Dice::seeded(4)));
+    let found = opened(&disk.after_crash(4));
     let resumed = found
         .inner
         .write()
@@ -135,7 +134,7 @@ fn no_revision_is_given_out_twice_if_the_machine_stops_while_the_disk_is_full() 
         last = renew(&store, n);
     }
     assert!(store.inner.read().full.without);
-    let disk = disk.after_crash(&Dice::seeded(2));
+    let disk = disk.after_crash(2);
     let found = opened(&disk);
     assert!(revision(&found) >= last, "{} given out again", revision(&found));
     assert_eq!(objects(&found, &["configmaps"]).len(), written as usize);
@@ -149,7 +148,7 @@ fn no_revision_is_given_out_twice_if_the_machine_stops_while_the_disk_is_full() 
 
 #[test]
 fn a_write_that_was_taken_is_held_until_there_is_room() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = opened(&disk);
     store.keep_room();
     // So much at once that it does not fit, before anybody could know.

@@ -5,10 +5,7 @@ use std::{thread, time::Duration};
 use tokio::time::Instant;
 
 use super::*;
-use crate::{
-    clock::Dice,
-    store::{DurableStore, Store},
-};
+use crate::store::{DurableStore, Store};
 
 fn put_here(store: &DurableStore, name: &str, content: &[u8]) -> Result<u64, String> {
     let bytes = Bytes::copy_from_slice(content);
@@ -27,7 +24,7 @@ fn put_here(store: &DurableStore, name: &str, content: &[u8]) -> Result<u64, Str
 /// Many at once, tasks among them: each is answered, and what was answered is there after a crash.
 #[test]
 fn what_threads_settle_is_on_the_disk() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = DurableStore::on(Arc::new(disk.clone()), options()).unwrap();
     thread::scope(|threads| {
         for thread in 0..4 {
@@ -38,7 +35,7 @@ fn what_threads_settle_is_on_the_disk() {
                     let revision = put_here(store, &name, b"{}").unwrap();
                     assert!(store.settled() >= revision);
                     if n % 13 == 0 {
-                        let found = opened(&disk.after_crash(&Dice::seeded(n)));
+                        let found = opened(&disk.after_crash(n));
                         assert!(get(&found, &key("configmaps", &name)).is_some(), "{name}");
                     }
                 }
@@ -64,15 +61,12 @@ fn what_threads_settle_is_on_the_disk() {
     });
     assert_eq!(store.settled(), store.revision());
     drop(store);
-    assert_eq!(
-        objects(&opened(&disk.after_crash(&Dice::seeded(9))), &["configmaps"]).len(),
-        360
-    );
+    assert_eq!(objects(&opened(&disk.after_crash(9)), &["configmaps"]).len(), 360);
 }
 
 #[test]
 fn a_thread_is_not_kept_waiting_for_room_and_the_store_goes_on_when_there_is() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     let store = DurableStore::on(Arc::new(disk.clone()), options()).unwrap();
     put_here(&store, "first", b"{}").unwrap();
     disk.limit(Some(disk.used()));

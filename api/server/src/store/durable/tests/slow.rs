@@ -9,12 +9,12 @@ use crate::store::{Disk, DiskFile, DurableStore, Store};
 
 /// A disk whose syncs each wait for leave.
 pub(super) struct Gated {
-    disk: Faulty,
+    disk: FaultyDisk,
     gate: Arc<Gate>,
 }
 
 impl Gated {
-    pub(super) fn new(disk: Faulty, gate: Arc<Gate>) -> Self {
+    pub(super) fn new(disk: FaultyDisk, gate: Arc<Gate>) -> Self {
         Self { disk, gate }
     }
 }
@@ -106,7 +106,7 @@ impl Disk for Gated {
 
 #[tokio::test]
 async fn writers_share_a_sync_and_a_lease_passes_a_full_queue() {
-    let disk = Faulty::default();
+    let disk = FaultyDisk::default();
     drop(opened(&disk));
     let gate = Arc::new(Gate::default());
     let gated = Gated::new(disk.clone(), gate.clone());

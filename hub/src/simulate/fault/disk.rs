@@ -1,0 +1,189 @@
+//! What the API servers of a fleet store, and how their disks fail.
+
+use super::{Dice, Kind, Seen, stepped::Stepped};
+use crate::simulate::{HUB, Stores};
+use parking_lot::Mutex;
+use roundhouse_apiserver::{Disk, DurableOptions, DurableStore, FaultyDisk, MemoryStore, Store, StoreLimits};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Small, so that segments are begun, sealed and dropped in a short run.
+const SEGMENT: u64 = 512 << 10;
+
+/// How the disk of the hub's API server fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskFault {
+    /// It has no more room than what is used now.
+    Full,
+    /// The next sync fails.
+    FailedSync,
+    /// A sync takes this long.
+    Slow(Duration),
+}
+
+/// The store of an API server has ended because its disk failed: its process ends, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreFailure {
+    /// The server.
+    pub server: String,
+    /// What the store said.
+    pub why: String,
+}
+
+/// What all API servers of a fleet store: the hub's on a disk that fails as it is told to, the members' in memory, where it
+/// stays whatever becomes of their servers. Clones are the same.
+#[derive(Clone)]
+pub struct Shelves(Arc<Mutex<Inner>>);
+
+struct Inner {
+    limits: StoreLimits,
+    dice: Dice,
+    seen: Seen,
+    failures: UnboundedSender<StoreFailure>,
+    disk: FaultyDisk,
+    sync_takes: Duration,
+    hub: Option<Arc<Stepped>>,
+    /// Why the hub's store cannot be opened, if that was tried.
+    damage: Option<String>,
+    members: BTreeMap<String, Arc<dyn Store>>,
+}
+
+impl std::fmt::Debug for Shelves {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shelves")
+            .field("disk", &self.0.lock().disk)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shelves {
+    /// Empty ones. Who `failures` tells of a failure has to end the process of that server.
+    pub fn new(
+        seed: u64,
+        limits: StoreLimits,
+        seen: Seen,
+        failures: UnboundedSender<StoreFailure>,
+    ) -> Shelves {
+        Shelves(Arc::new(Mutex::new(Inner {
+            limits,
+            dice: Dice::new(seed, "disk"),
+            seen,
+            failures,
+            disk: FaultyDisk::default(),
+            sync_takes: Duration::ZERO,
+            hub: None,
+            damage: None,
+            members: BTreeMap::new(),
+        })))
+    }
+
+    /// What a fleet opens its stores from.
+    pub fn stores(&self) -> Stores {
+        let shelves = self.clone();
+        Stores::new(move |server| shelves.0.lock().open(server))
+    }
+
+    /// Lets the hub's disk fail.
+    pub fn fail(&self, fault: DiskFault) {
+        let mut inner = self.0.lock();
+        match fault {
+            DiskFault::Full => {
+                inner.seen.note(Kind::DiskFull);
+                inner.disk.limit(Some(inner.disk.used()));
+            }
+            DiskFault::FailedSync => {
+                inner.seen.note(Kind::SyncFailed);
+                inner.disk.fail_one_sync();
+            }
+            DiskFault::Slow(sync_takes) => {
+                inner.seen.note(Kind::DiskSlow);
+                inner.slow(sync_takes);
+            }
+        }
+    }
+
+    /// Lets the hub's disk be a good one again.
+    pub fn heal(&self) {
+        let mut inner = self.0.lock();
+        inner.disk.limit(None);
+        inner.slow(Duration::ZERO);
+    }
+
+    /// The hub's process has ended: the next start finds what was written. With the power gone it finds what was synced, and
+    /// any part of the rest.
+    pub fn hub_ended(&self, power_is_gone: bool) {
+        let mut inner = self.0.lock();
+        let seed = inner.dice.next();
+        inner.disk = match power_is_gone {
+            true => inner.disk.after_crash(seed),
+            // A disk of its own: what the old process still holds must not reach it.
+            false => inner.disk.copy(),
+        };
+        inner.hub = None;
+    }
+
+    /// Why the hub's store could not be opened, if it could not.
+    pub fn damage(&self) -> Option<String> {
+        self.0.lock().damage.clone()
+    }
+
+    /// The disk of the hub's API server.
+    pub fn disk(&self) -> FaultyDisk {
+        self.0.lock().disk.clone()
+    }
+
+    /// What a server stores now, if it was opened.
+    pub fn store_of(&self, server: &str) -> Option<Arc<dyn Store>> {
+        let inner = self.0.lock();
+        match server {
+            HUB => inner.hub.clone().map(|store| store as Arc<dyn Store>),
+            member => inner.members.get(member).cloned(),
+        }
+    }
+
+    /// Puts another store in the place of a member's: what its next start finds, as after a backup was restored.
+    pub fn replace(&self, member: &str, store: Arc<dyn Store>) {
+        self.0.lock().members.insert(member.to_owned(), store);
+    }
+}
+
+impl Inner {
+    fn slow(&mut self, sync_takes: Duration) {
+        self.sync_takes = sync_takes;
+        if let Some(store) = &self.hub {
+            store.slow(sync_takes);
+        }
+    }
+
+    fn open(&mut self, server: &str) -> Arc<dyn Store> {
+        if server != HUB {
+            let limits = self.limits;
+            let store = self.members.entry(server.to_owned());
+            return store
+                .or_insert_with(|| Arc::new(MemoryStore::new(limits)))
+                .clone();
+        }
+        let options = DurableOptions {
+            limits: self.limits,
+            segment_bytes: SEGMENT,
+            ..DurableOptions::default()
+        };
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        match DurableStore::without_threads(disk, options) {
+            Ok(store) => {
+                let failures = self.failures.clone();
+                let store = Stepped::new(store, self.sync_takes, move |why| {
+                    let server = HUB.to_owned();
+                    // Nobody listens when a run is over.
+                    let _ = failures.send(StoreFailure { server, why });
+                });
+                self.hub = Some(store.clone());
+                store
+            }
+            Err(error) => {
+                self.damage = Some(error.to_string());
+                Arc::new(MemoryStore::new(self.limits))
+            }
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The network of a fleet: every wire, and the faults that are on.
+
+use super::{Dice, Effect, Ending, Kind, Moment, On, Rule, Seen, life::Life, wire::carry};
+use crate::simulate::{Ends, HUB, WORKLOADS, Wire, Wires};
+use bytes::Bytes;
+use http::Request;
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::{mpsc, watch};
+
+/// Who is told when a connection that carries nothing is given up.
+pub(super) const TIMES_OUT: Duration = Duration::from_secs(60);
+
+/// All wires of a fleet. Clones are the same network.
+#[derive(Debug, Clone)]
+pub struct Network(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Mutex<State>,
+    /// Told whenever a rule or a partition comes or goes.
+    changed: watch::Sender<u64>,
+    deaths: mpsc::UnboundedSender<String>,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+struct State {
+    seed: u64,
+    dice: BTreeMap<Ends, Dice>,
+    /// How long every request takes, whatever else befalls it.
+    latency: RangeInclusive<Duration>,
+    rules: BTreeMap<u64, Rule>,
+    rules_made: u64,
+    /// Clusters whose agents do not reach the hub.
+    cut_off: BTreeSet<String>,
+    /// Parties that are held still.
+    held: BTreeSet<String>,
+    lives: BTreeMap<String, Arc<Life>>,
+    /// Ends of watches that are asked for, in their order.
+    endings: Vec<(On, Ending)>,
+}
+
+/// What is to become of one request.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) delay: Duration,
+    pub(super) effect: Option<(u64, Effect)>,
+    /// When the same request arrives again.
+    pub(super) again: Option<Duration>,
+}
+
+impl Network {
+    /// A network without faults, and who dies of them: the names of parties whose doom has come.
+    pub fn new(seed: u64, seen: Seen) -> (Network, mpsc::UnboundedReceiver<String>) {
+        let (deaths, told) = mpsc::unbounded_channel();
+        let state = State {
+            seed,
+            dice: BTreeMap::new(),
+            latency: Duration::ZERO..=Duration::ZERO,
+            rules: BTreeMap::new(),
+            rules_made: 0,
+            cut_off: BTreeSet::new(),
+            held: BTreeSet::new(),
+            lives: BTreeMap::new(),
+            endings: Vec::new(),
+        };
+        let inner = Inner {
+            state: Mutex::new(state),
+            changed: watch::Sender::new(0),
+            deaths,
+            seen,
+        };
+        (Network(Arc::new(inner)), told)
+    }
+
+    /// What a fleet puts on its wires.
+    pub fn wires(&self) -> Wires {
+        let network = self.clone();
+        Wires::new(move |ends, wire| {
+            let (network, ends) = (network.clone(), ends.clone());
+            let life = network.life_of(&ends.who);
+            Wire::new(move |request: Request<Bytes>| {
+                carry(network.clone(), ends.clone(), life.clone(), wire.clone(), request)
+            })
+        })
+    }
+
+    fn changed(&self) {
+        self.0.changed.send_modify(|times| *times += 1);
+    }
+
+    /// From now on every request of hubs and agents takes so long to arrive: no fault, and no end of faults ends it.
+    pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
+        self.0.state.lock().latency = latency;
+    }
+
+    /// Turns a fault on; the number turns it off again.
+    pub fn add(&self, rule: Rule) -> u64 {
+        let number = {
+            let mut state = self.0.state.lock();
+            state.rules_made += 1;
+            let number = state.rules_made;
+            state.rules.insert(number, rule);
+            number
+        };
+        self.changed();
+        number
+    }
+
+    /// Turns a fault off.
+    pub fn lift(&self, number: u64) {
+        self.0.state.lock().rules.remove(&number);
+        self.changed();
+    }
+
+    /// Cuts the agents of some clusters off from the hub: requests and watches of theirs carry nothing until
+    /// [`Network::rejoin`].
+    pub fn cut_off<'a>(&self, clusters: impl IntoIterator<Item = &'a str>) {
+        let clusters = clusters.into_iter().map(str::to_owned);
+        self.0.state.lock().cut_off.extend(clusters);
+        self.note(Kind::Partition);
+        self.changed();
+    }
+
+    /// Ends a partition.
+    pub fn rejoin<'a>(&self, clusters: impl IntoIterator<Item = &'a str>) {
+        let mut state = self.0.state.lock();
+        for cluster in clusters {
+            state.cut_off.remove(cluster);
+        }
+        drop(state);
+        self.changed();
+    }
+
+    /// Holds everything that somebody sends and is sent, as of a process that is stopped, or lets it go on.
+    pub fn hold(&self, who: &str, is_on: bool) {
+        let mut state = self.0.state.lock();
+        match is_on {
+            true => state.held.insert(who.to_owned()),
+            false => state.held.remove(who),
+        };
+        drop(state);
+        self.changed();
+    }
+
+    /// Ends the watches that are open now.
+    pub fn end_watches(&self, on: On, how: Ending) {
+        self.0.state.lock().endings.push((on, how));
+        self.changed();
+    }
+
+    /// Turns everything off. Watches that have fallen silent stay so.
+    pub fn heal(&self) {
+        let mut state = self.0.state.lock();
+        state.rules.clear();
+        state.cut_off.clear();
+        state.held.clear();
+        drop(state);
+        self.changed();
+    }
+
+    /// Lets somebody die at a moment of its life. It is told to the receiver of [`Network::new`].
+    pub fn doom(&self, who: &str, moment: Moment) {
+        self.life_of(who).doom(Some(moment));
+    }
+
+    /// Somebody's life is over: whatever they sent that did not arrive yet never does, and what they are sent is not read.
+    /// The next wires of that name are another life's.
+    pub fn bury(&self, who: &str) {
+        if let Some(life) = self.0.state.lock().lives.remove(who) {
+            life.end();
+        }
+        self.changed();
+    }
+
+    /// Where a store or somebody else tells of a death.
+    pub fn deaths(&self) -> mpsc::UnboundedSender<String> {
+        self.0.deaths.clone()
+    }
+
+    fn life_of(&self, who: &str) -> Arc<Life> {
+        let mut state = self.0.state.lock();
+        let known = state.lives.get(who).filter(|life| !life.is_over()).cloned();
+        known.unwrap_or_else(|| {
+            let life = Life::new(who, self.0.deaths.clone());
+            state.lives.insert(who.to_owned(), life.clone());
+            life
+        })
+    }
+
+    pub(super) fn note(&self, kind: Kind) {
+        self.0.seen.note(kind);
+    }
+
+    /// Rolls the dice for a request.
+    pub(super) fn plan(&self, ends: &Ends, request: &Request<Bytes>) -> Plan {
+        let mut state = self.0.state.lock();
+        let State {
+            seed,
+            dice,
+            rules,
+            latency,
+            ..
+        } = &mut *state;
+        let mut plan = Plan::default();
+        if ends.who == WORKLOADS || (rules.is_empty() && latency.end().is_zero()) {
+            return plan;
+        }
+        let dice = match dice.get_mut(ends) {
+            Some(dice) => dice,
+            None => dice
+                .entry(ends.clone())
+                .or_insert_with(|| Dice::new(*seed, &ends.to_string())),
+        };
+        plan.delay = dice.between(latency);
+        for (number, rule) in rules.iter_mut() {
+            let spent = rule.times == Some(0);
+            if spent || !rule.on.has(ends, request) || !dice.happens(rule.per_mille) {
+                continue;
+            }
+            let applies = match &rule.effect {
+                Effect::Delay(range) => {
+                    plan.delay += dice.between(range);
+                    self.note(Kind::Delayed);
+                    true
+                }
+                Effect::Duplicate(within) if super::rule::writes(request) => {
+                    plan.again = Some(dice.between(&(Duration::from_millis(1)..=*within)));
+                    true
+                }
+                Effect::Late(within) if super::rule::writes(request) => {
+                    let late = dice.between(&(Duration::ZERO..=*within));
+                    plan.effect.get_or_insert((*number, Effect::Late(late)));
+                    true
+                }
+                Effect::Duplicate(_) | Effect::Late(_) | Effect::DelayFrames(_) => false,
+                effect => {
+                    plan.effect.get_or_insert_with(|| (*number, effect.clone()));
+                    true
+                }
+            };
+            if applies && let Some(times) = &mut rule.times {
+                *times -= 1;
+            }
+        }
+        plan
+    }
+
+    /// How long a line of a watch takes.
+    pub(super) fn frame_delay(&self, ends: &Ends) -> Duration {
+        let mut state = self.0.state.lock();
+        let State {
+            seed, dice, rules, ..
+        } = &mut *state;
+        let delays = rules.values().filter_map(|rule| match &rule.effect {
+            Effect::DelayFrames(range) if rule.on.has_ends(ends) => Some((range, rule.per_mille)),
+            _ => None,
+        });
+        let mut delay = Duration::ZERO;
+        for (range, per_mille) in delays {
+            let dice = dice
+                .entry(ends.clone())
+                .or_insert_with(|| Dice::new(*seed, &ends.to_string()));
+            if dice.happens(per_mille) {
+                delay += dice.between(range);
+                self.0.seen.note(Kind::FrameDelayed);
+            }
+        }
+        delay
+    }
+
+    pub(super) fn has_rule(&self, number: u64) -> bool {
+        self.0.state.lock().rules.contains_key(&number)
+    }
+
+    /// Whether nothing passes between two ends.
+    pub(super) fn is_cut(&self, ends: &Ends) -> bool {
+        let state = self.0.state.lock();
+        ends.server == HUB && state.cut_off.contains(&ends.who)
+    }
+
+    pub(super) fn is_held(&self, who: &str) -> bool {
+        self.0.state.lock().held.contains(who)
+    }
+
+    /// How many ends of watches were asked for.
+    pub(super) fn endings(&self) -> usize {
+        self.0.state.lock().endings.len()
+    }
+
+    /// How a watch between two ends is to end, of what was asked for since there were so many.
+    pub(super) fn ending(&self, ends: &Ends, path: &str, since: usize) -> Option<Ending> {
+        let state = self.0.state.lock();
+        let asked = state.endings.get(since..).unwrap_or_default();
+        let about = |on: &On| on.has_ends(ends) && on.path.as_ref().is_none_or(|part| path.contains(part));
+        asked.iter().find(|(on, _)| about(on)).map(|(_, how)| *how)
+    }
+
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changed.subscribe()
+    }
+
+    /// Waits until something is so; the network looks when anything of it changes.
+    pub(super) async fn until(&self, is_so: impl Fn(&Network) -> bool) {
+        let mut changes = self.changes();
+        while !is_so(self) {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}

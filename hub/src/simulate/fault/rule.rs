@@ -1,0 +1,221 @@
+//! What the network does to whom.
+
+use crate::simulate::{Ends, HUB};
+use http::{Method, Request};
+use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
+
+/// Some parties.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Parties {
+    /// Hubs and agents.
+    All,
+    /// All agents.
+    Agents,
+    /// These, by their names.
+    These(BTreeSet<String>),
+}
+
+impl Parties {
+    /// Some by their names.
+    pub fn these<'a>(names: impl IntoIterator<Item = &'a str>) -> Parties {
+        Parties::These(names.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Whether somebody is among them. The controllers that play workloads never are: they stand for a member's own.
+    pub fn has(&self, who: &str) -> bool {
+        let plays = who == crate::simulate::WORKLOADS;
+        match self {
+            Parties::All => !plays,
+            Parties::Agents => !plays && who != HUB,
+            Parties::These(names) => names.contains(who),
+        }
+    }
+}
+
+/// On which side a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// To the hub's API server.
+    Hub,
+    /// To the API server of a member.
+    Member,
+    /// To either.
+    Both,
+}
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Anything.
+    Anything,
+    /// To read or to watch.
+    Read,
+    /// To watch.
+    Watch,
+    /// To change something.
+    Write,
+}
+
+/// Which requests a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct On {
+    /// Who asks.
+    pub who: Parties,
+    /// Whom.
+    pub side: Side,
+    /// For what.
+    pub asks: Asks,
+    /// Only paths that contain this.
+    pub path: Option<String>,
+}
+
+impl On {
+    /// Everything that somebody sends to either side.
+    pub fn all_of(who: Parties) -> On {
+        On {
+            who,
+            side: Side::Both,
+            asks: Asks::Anything,
+            path: None,
+        }
+    }
+
+    /// On this side only.
+    #[must_use]
+    pub fn to(mut self, side: Side) -> On {
+        self.side = side;
+        self
+    }
+
+    /// Only requests of this kind.
+    #[must_use]
+    pub fn that(mut self, asks: Asks) -> On {
+        self.asks = asks;
+        self
+    }
+
+    /// Only paths that contain this.
+    #[must_use]
+    pub fn at(mut self, path: &str) -> On {
+        self.path = Some(path.to_owned());
+        self
+    }
+
+    /// Whether the rule is about requests between these ends.
+    pub(super) fn has_ends(&self, ends: &Ends) -> bool {
+        let side = match self.side {
+            Side::Hub => ends.server == HUB,
+            Side::Member => ends.server != HUB,
+            Side::Both => true,
+        };
+        side && self.who.has(&ends.who)
+    }
+
+    pub(super) fn has<B>(&self, ends: &Ends, request: &Request<B>) -> bool {
+        let asks = match self.asks {
+            Asks::Anything => true,
+            Asks::Read => !writes(request),
+            Asks::Watch => watches(request),
+            Asks::Write => writes(request),
+        };
+        let path = request.uri().path();
+        asks && self.has_ends(ends) && self.path.as_ref().is_none_or(|part| path.contains(part))
+    }
+}
+
+/// Whether a request may change something.
+pub(super) fn writes<B>(request: &Request<B>) -> bool {
+    !matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// Whether a request begins a watch.
+pub(super) fn watches<B>(request: &Request<B>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    !writes(request)
+        && query
+            .split('&')
+            .any(|part| part == "watch=true" || part == "watch=1")
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// It takes a while to arrive.
+    Delay(RangeInclusive<Duration>),
+    /// It never arrives; who asks finds out when the connection times out.
+    LoseRequest,
+    /// It is answered, and the answer never arrives.
+    LoseAnswer,
+    /// The connection breaks before it arrives.
+    Reset,
+    /// The connection breaks after it is answered.
+    ResetAnswer,
+    /// A write arrives again, up to so much later.
+    Duplicate(Duration),
+    /// A write arrives up to so much later, whether or not anybody still waits for the answer: others overtake it.
+    Late(Duration),
+    /// It is answered with this code, and nothing is done.
+    Answer {
+        /// 409, 410, 429, 500...
+        code: u16,
+        /// `Retry-After`, in seconds.
+        retry_after: Option<u32>,
+    },
+    /// It waits as long as the rule is there.
+    Stall,
+    /// Every line of a watch takes a while to arrive.
+    DelayFrames(RangeInclusive<Duration>),
+}
+
+/// How a watch ends, or seems to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// It ends as a server ends it after its time.
+    Ended,
+    /// The connection breaks in the middle.
+    Broken,
+    /// The server says that the version is too old, and ends it.
+    Gone,
+    /// Nothing more comes, and nobody is told.
+    Silent,
+}
+
+/// A fault of the network that is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Which requests it is about.
+    pub on: On,
+    /// What happens to them.
+    pub effect: Effect,
+    /// To how many in a thousand of them.
+    pub per_mille: u16,
+    /// How often at most.
+    pub times: Option<u32>,
+}
+
+impl Rule {
+    /// To every request.
+    pub fn always(on: On, effect: Effect) -> Rule {
+        Rule {
+            on,
+            effect,
+            per_mille: 1000,
+            times: None,
+        }
+    }
+
+    /// To some requests.
+    pub fn sometimes(on: On, effect: Effect, per_mille: u16) -> Rule {
+        Rule {
+            per_mille,
+            ..Rule::always(on, effect)
+        }
+    }
+
+    /// To the next so many requests.
+    #[must_use]
+    pub fn so_often(mut self, times: u32) -> Rule {
+        self.times = Some(times);
+        self
+    }
+}

@@ -1,0 +1,150 @@
+//! A durable store in virtual time: a sync takes as long as it is told to, and nothing happens on other threads.
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use roundhouse_apiserver::{
+    Change, DurableStore, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, Subscription,
+    TooOld, Unsettled, WriteError,
+};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::sleep};
+
+/// Time between two looks at a disk that was full, as the store's own threads have it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is done when the store has ended by itself.
+type OnFailure = dyn Fn(String) + Send + Sync;
+
+pub(super) struct Stepped {
+    store: DurableStore,
+    sync_takes: Mutex<Duration>,
+    work: Notify,
+    on_failure: Mutex<Option<Box<OnFailure>>>,
+}
+
+impl Stepped {
+    pub(super) fn new(
+        store: DurableStore,
+        sync_takes: Duration,
+        on_failure: impl Fn(String) + Send + Sync + 'static,
+    ) -> Arc<Stepped> {
+        let stepped = Arc::new(Stepped {
+            store,
+            sync_takes: Mutex::new(sync_takes),
+            work: Notify::new(),
+            on_failure: Mutex::new(Some(Box::new(on_failure))),
+        });
+        tokio::spawn(write_out(Arc::downgrade(&stepped)));
+        stepped
+    }
+
+    pub(super) fn slow(&self, sync_takes: Duration) {
+        *self.sync_takes.lock() = sync_takes;
+        self.work.notify_one();
+    }
+
+    /// One durable step; whether it is to be tried again.
+    fn step(&self) -> bool {
+        let again = self.store.step();
+        if let Some(failure) = self.store.failed().now_or_never()
+            && let Some(told) = self.on_failure.lock().take()
+        {
+            told(failure.to_string());
+        }
+        again
+    }
+
+    fn written(&self) {
+        let at_once = self.sync_takes.lock().is_zero();
+        if !at_once || self.step() {
+            self.work.notify_one();
+        }
+    }
+}
+
+/// Writes out what has queued up, as long as there is somebody who has the store.
+async fn write_out(stepped: Weak<Stepped>) {
+    let mut again = false;
+    loop {
+        let Some(store) = stepped.upgrade() else { return };
+        if again {
+            drop(store);
+            sleep(LOOK_EVERY).await;
+        } else {
+            // The last one who has the store lets this go with it only when it is written to again: that is no harm.
+            store.work.notified().await;
+            drop(store);
+        }
+        let Some(store) = stepped.upgrade() else { return };
+        let takes = *store.sync_takes.lock();
+        drop(store);
+        sleep(takes).await;
+        let Some(store) = stepped.upgrade() else { return };
+        again = store.step();
+    }
+}
+
+impl Store for Stepped {
+    fn revision(&self) -> u64 {
+        self.store.revision()
+    }
+
+    fn settled(&self) -> u64 {
+        self.store.settled()
+    }
+
+    fn seen_by_readers_of(&self, table: &str) -> u64 {
+        self.store.seen_by_readers_of(table)
+    }
+
+    fn is_busy(&self) -> bool {
+        self.store.is_busy()
+    }
+
+    fn takes_writes(&self) -> bool {
+        self.store.takes_writes()
+    }
+
+    fn settle(&self, revision: u64) -> Settling {
+        self.store.settle(revision)
+    }
+
+    fn settle_here(&self, revision: u64) -> Result<(), Unsettled> {
+        self.step();
+        self.store.settle_here(revision)
+    }
+
+    fn get(&self, key: &Key) -> Option<Record> {
+        self.store.get(key)
+    }
+
+    fn list(&self, range: &Range) -> Result<Listing, TooOld> {
+        self.store.list(range)
+    }
+
+    fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
+        let record = self.store.write(key, expect, change)?;
+        self.written();
+        Ok(record)
+    }
+
+    fn subscribe(
+        &self,
+        table: &Arc<str>,
+        namespace: Option<&str>,
+        from: From,
+    ) -> Result<Subscription, TooOld> {
+        self.store.subscribe(table, namespace, from)
+    }
+
+    fn close_subscriptions(&self) {
+        self.store.close_subscriptions();
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.store.gauges()
+    }
+}

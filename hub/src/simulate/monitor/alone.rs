@@ -1,0 +1,165 @@
+//! P9: a disconnected agent keeps the last good set and heals it. While it is cut off it deletes nothing that it had not been
+//! told of before, and what others change of its fields it puts right.
+
+use super::{
+    commit::Commit,
+    fields::{differing, leaves, touches},
+    model::{LEDGERS, Model},
+    promise::{Check, Found, Note, Promise},
+};
+use crate::simulate::{HUB, trace::Object};
+use roundhouse_api::bundle::{ApplyOnce, Drift};
+use roundhouse_apiserver::Key;
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// A difference is put right within this time, in tokio's.
+const HEALED: Duration = Duration::from_secs(60);
+/// Who changes the same object more often than this is fought, ever more rarely.
+const FOUGHT: u32 = 3;
+
+#[derive(Debug)]
+struct Owed {
+    since: Duration,
+    /// What others have changed: path -> what it was, nothing where the whole object went.
+    fields: BTreeMap<String, Value>,
+    changes: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Alone {
+    owed: BTreeMap<(Arc<str>, Key), Owed>,
+}
+
+impl Check for Alone {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let Some(since) = model.cut.get(&commit.server) else {
+            return;
+        };
+        if &*commit.server == HUB || &*commit.key.table == LEDGERS {
+            return;
+        }
+        let place = (commit.server.clone(), commit.key.clone());
+        if commit.by().and_then(|who| who.agent()).is_some() {
+            if commit.deletes() && !told_before(commit, model, *since) {
+                let expected = "nothing to be deleted that was not told before the agent was cut off";
+                found.broke(Promise::P9, commit.object(), expected, "it was deleted");
+            }
+            if self
+                .owed
+                .get(&place)
+                .is_some_and(|owed| is_healed(&owed.fields, commit))
+            {
+                self.owed.remove(&place);
+            }
+            return;
+        }
+        if model.stopped.contains(&commit.server) || !heals(commit, model) {
+            return;
+        }
+        let fields = drifted(commit, model);
+        if fields.is_empty() && commit.after.is_some() {
+            return;
+        }
+        let owed = self.owed.entry(place).or_insert(Owed {
+            since: commit.at,
+            fields: BTreeMap::new(),
+            changes: 0,
+        });
+        owed.since = commit.at;
+        owed.changes += 1;
+        for (path, was) in fields {
+            owed.fields.entry(path).or_insert(was);
+        }
+    }
+
+    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
+        match note {
+            Note::Stopped(cluster) | Note::Reopened { server: cluster, .. } | Note::Restored(cluster) => {
+                self.owed.retain(|(server, _), _| server != cluster);
+            }
+            Note::Healed(cluster) => {
+                let at = found.at;
+                for ((server, key), owed) in &self.owed {
+                    let late = owed.since + HEALED < at && owed.changes <= FOUGHT;
+                    if server == cluster && late {
+                        let object = Object::new(server, &key.table, &key.namespace, &key.name);
+                        let paths: Vec<&String> = owed.fields.keys().collect();
+                        let expected = format!("what others changed to be put right within {HEALED:?}");
+                        let since = owed.since.as_secs_f64();
+                        found.broke(
+                            Promise::P9,
+                            object,
+                            expected,
+                            format!("{paths:?} as since {since:.3} s"),
+                        );
+                    }
+                }
+                self.owed.retain(|(server, _), _| server != cluster);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether what lets an object go was on the hub before its agent was cut off.
+fn told_before(commit: &Commit, model: &Model, since: Duration) -> bool {
+    let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
+        return false;
+    };
+    let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
+        return false;
+    };
+    let key = &commit.key;
+    let mut early = held.contents.iter().filter(|(_, content)| content.at <= since);
+    early.any(|(generation, content)| {
+        let lacks = !content.carries(&key.table, &key.namespace, &key.name);
+        content.spec.deletion.is_some() || (*generation == ledger.spec.generation && lacks)
+    })
+}
+
+/// Whether the agent puts right what others change of an object.
+fn heals(commit: &Commit, model: &Model) -> bool {
+    let content = model
+        .ledger_of(&commit.server, &commit.key)
+        .and_then(|(_, ledger)| {
+            model
+                .by_uid(&ledger.spec.bundle_uid)?
+                .contents
+                .get(&ledger.spec.generation)
+        });
+    content.is_some_and(|content| {
+        let spec = &content.spec;
+        matches!(spec.drift, None | Some(Drift::Correct))
+            && matches!(spec.apply_once, None | Some(ApplyOnce::Never))
+            && spec.apply_once_rules.is_empty()
+            && spec.manifest_configs.is_empty()
+            && content.carries(&commit.key.table, &commit.key.namespace, &commit.key.name)
+    })
+}
+
+/// What somebody has changed of the fields that the bundle renders, with what they were.
+fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, Value> {
+    let rendered = model
+        .ledger_of(&commit.server, &commit.key)
+        .and_then(|(_, ledger)| {
+            let content = model
+                .by_uid(&ledger.spec.bundle_uid)?
+                .contents
+                .get(&ledger.spec.generation)?;
+            content.manifest(&commit.key.table, &commit.key.namespace, &commit.key.name)
+        });
+    let Some(rendered) = rendered.filter(|_| commit.is_change()) else {
+        return BTreeMap::new();
+    };
+    let (rendered, before) = (leaves(rendered), leaves(commit.before()));
+    let changed = differing(commit.before(), commit.after()).into_iter();
+    let ours = changed.filter(|path| touches(path, rendered.keys()));
+    let was = ours.filter_map(|path| Some((path.clone(), (*before.get(&path)?).clone())));
+    was.collect()
+}
+
+fn is_healed(fields: &BTreeMap<String, Value>, commit: &Commit) -> bool {
+    let now = leaves(commit.after());
+    commit.after.is_some() && fields.iter().all(|(path, was)| now.get(path) == Some(&was))
+}

@@ -1,0 +1,226 @@
+//! P5: nothing is deleted without positive evidence that was written before. What no list shows is evidence of nothing.
+
+use super::{
+    commit::Commit,
+    model::{APPLICATIONS, BUNDLES, Content, LEDGERS, Ledger, Model},
+    promise::{Check, Found, Promise},
+};
+use crate::simulate::HUB;
+use roundhouse_api::{
+    bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
+    cluster::Leave,
+    names::{annotation, bundle_name, step_of_bundle},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Deletions {
+    /// What each Application was ever asked to confirm.
+    confirmed: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<String>>,
+}
+
+impl Check for Deletions {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let by_hub = commit.by().is_some_and(|who| who.is_hub());
+        match (&*commit.server, &*commit.key.table) {
+            (HUB, APPLICATIONS) => self.note_confirmation(commit),
+            (HUB, BUNDLES) if by_hub => self.by_hub(commit, model, found),
+            (HUB, _) => {}
+            (_, LEDGERS) => {}
+            _ => by_agent(commit, model, found),
+        }
+    }
+}
+
+/// An agent deletes an object of its member.
+fn by_agent(commit: &Commit, model: &Model, found: &mut Found<'_>) {
+    let Some(cluster) = commit.by().and_then(|who| who.agent()) else {
+        return;
+    };
+    if !commit.deletes() {
+        return;
+    }
+    let cause = match model.ledger_of(&commit.server, &commit.key) {
+        None => Err("no ledger answers for it".to_owned()),
+        Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
+            format!(
+                "its ledger {name} follows generation {}: {why}",
+                ledger.spec.generation
+            )
+        }),
+    };
+    if let Err(why) = cause {
+        let expected = "evidence on the hub that it is to go, from before";
+        found.broke(Promise::P5, commit.object(), expected, why);
+    }
+}
+
+/// What lets an agent delete an object that a ledger answers for.
+fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Result<(), String> {
+    let spec = &ledger.spec;
+    let Some(held) = model.by_uid(&spec.bundle_uid) else {
+        return Err(format!("its Bundle {} was never there", spec.bundle));
+    };
+    let confirmed = held
+        .contents
+        .values()
+        .any(|content| content.spec.deletion.is_some());
+    if confirmed || (!spec.dispatched && (held.deleting || held.gone)) {
+        return Ok(());
+    }
+    let Some(content) = held.contents.get(&spec.generation) else {
+        return Err("its Bundle never had that".to_owned());
+    };
+    if content.spec.manifest_configs.iter().any(recreates) {
+        return Ok(());
+    }
+    let key = &commit.key;
+    let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
+    if carries(content) {
+        return Err("that has it, and there is no word of its removal".to_owned());
+    }
+    let namespace = format!("cluster-{cluster}");
+    let others = model.bundles.iter().filter(|((of, _), other)| {
+        **of == *namespace
+            && other.uid != held.uid
+            && !other.gone
+            && other.application() == held.application()
+    });
+    let moved = others
+        .filter(|((_, name), _)| step_of_bundle(name).is_none())
+        .find(|(_, other)| other.present().is_some_and(carries));
+    match moved {
+        Some(((_, name), _)) if held.application().is_some() => Err(format!("{name} has it now")),
+        _ => Ok(()),
+    }
+}
+
+fn recreates(config: &ManifestConfig) -> bool {
+    let strategy = config.update_strategy.as_ref();
+    strategy.is_some_and(|s| s.type_ == UpdateStrategyType::Recreate || !s.recreate_fields.is_empty())
+}
+
+impl Deletions {
+    fn note_confirmation(&mut self, commit: &Commit) {
+        let annotations = commit.after().pointer("/metadata/annotations");
+        if let Some(confirmed) = annotations.and_then(|all| all.get(annotation::CONFIRM_DELETES)?.as_str()) {
+            let name = (commit.key.namespace.clone(), commit.key.name.clone());
+            self.confirmed
+                .entry(name)
+                .or_default()
+                .insert(confirmed.to_owned());
+        }
+    }
+
+    fn by_hub(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let cluster = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+        let forgotten = asked_to(model, cluster, Leave::Forget);
+        let before: Option<Bundle> = commit
+            .before
+            .as_ref()
+            .and_then(|record| serde_json::from_slice(&record.bytes).ok());
+        let deletion = before.as_ref().and_then(|bundle| bundle.spec.deletion.as_ref());
+        if commit.deletes() && deletion.is_none() && !forgotten {
+            let expected = "spec.deletion, written before the Bundle is deleted";
+            found.broke(Promise::P5, commit.object(), expected, "none");
+        }
+        if let (None, Some(bundle), Some(_)) = (&commit.after, &before, deletion)
+            && !forgotten
+            && !is_let_go(bundle)
+        {
+            let phase = bundle.status.as_ref().map(|s| (s.phase, s.observed_generation));
+            let expected = "the report of its agent that all is removed, of this generation";
+            found.broke(Promise::P5, commit.object(), expected, format!("{phase:?}"));
+        }
+        let Some(written) = commit
+            .read::<Bundle>()
+            .filter(|bundle| bundle.spec.deletion.as_ref() != deletion)
+        else {
+            return;
+        };
+        if let Some(evidence) = &written.spec.deletion
+            && let Err(why) = self.stands(&written, cluster, evidence, model)
+        {
+            let expected = format!("a reason for spec.deletion {:?}", evidence.confirmed_by);
+            found.broke(Promise::P5, commit.object(), expected, why);
+        }
+    }
+
+    /// Whether what confirms a removal was there before.
+    fn stands(
+        &self,
+        bundle: &Bundle,
+        cluster: &str,
+        evidence: &Deletion,
+        model: &Model,
+    ) -> Result<(), String> {
+        let by = evidence.confirmed_by.as_str();
+        if by == Deletion::CLUSTER_LEFT {
+            let left = model.left.contains_key(cluster) || !model.clusters.contains_key(cluster);
+            let going = |c: &roundhouse_api::cluster::Cluster| c.metadata.deletion_timestamp.is_some();
+            let going = left || model.clusters.get(cluster).is_some_and(going);
+            return going
+                .then_some(())
+                .ok_or_else(|| "nobody lets the cluster leave".to_owned());
+        }
+        let Some(of) = &bundle.spec.application_ref else {
+            return Err("the hub does not remove what it has not written".to_owned());
+        };
+        let name = (Arc::from(of.namespace.as_str()), Arc::from(of.name.as_str()));
+        if by == Deletion::APPLICATION_DELETED {
+            let application = model.applications.get(&name);
+            let deleting = application.is_some_and(|application| application.deleting);
+            return deleting
+                .then_some(())
+                .ok_or_else(|| "the Application is not being deleted".to_owned());
+        }
+        if let Some(step) = evidence.step() {
+            let revision = (name.0, Arc::from(evidence.revision.as_str()));
+            let known = model.revisions.get(&revision);
+            let said = known.is_some_and(|known| known.valid.all_steps().any(|valid| valid.name == step));
+            return said
+                .then_some(())
+                .ok_or_else(|| format!("{} has no such step", evidence.revision));
+        }
+        if by != Deletion::GARBAGE_COLLECTION {
+            let confirmed = self.confirmed.get(&name).is_some_and(|all| all.contains(by));
+            return confirmed
+                .then_some(())
+                .ok_or_else(|| "nobody has confirmed that".to_owned());
+        }
+        let main = bundle.metadata.name.as_deref() == Some(bundle_name(&of.namespace, &of.name, 1).as_str());
+        let placed = model.decisions.iter().find(|((namespace, _), decision)| {
+            **namespace == *of.namespace
+                && decision.application_ref == *of
+                && decision.revision == evidence.revision
+                && decision.clusters.iter().any(|c| c == cluster)
+        });
+        match placed {
+            Some(((_, decision), _)) if main => Err(format!("Decision {decision} places it there")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn asked_to(model: &Model, cluster: &str, leave: Leave) -> bool {
+    model
+        .left
+        .get(cluster)
+        .is_some_and(|all| all.contains(&format!("{leave:?}")))
+}
+
+/// Whether the agent says that all of this generation is removed, or that it keeps what is to be taken up again.
+fn is_let_go(bundle: &Bundle) -> bool {
+    let Some(status) = &bundle.status else {
+        return false;
+    };
+    let own = status.observed_generation == bundle.metadata.generation;
+    let refused = status.conditions.iter().any(|condition| {
+        condition.reason == roundhouse_api::bundle::REMOVAL_REFUSED
+            && condition.observed_generation == bundle.metadata.generation
+    });
+    (own && status.phase == Some(BundlePhase::Cleaned)) || refused
+}

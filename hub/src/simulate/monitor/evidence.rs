@@ -1,0 +1,210 @@
+//! P7: a step passes on its own revision's evidence only: what its clusters have reported about the very content that they
+//! hold, and that content is of the revision that the run delivers.
+
+use super::{
+    commit::Commit,
+    model::{APPLICATIONS, Content, Held, Model, Revision},
+    promise::{Check, Found, Promise},
+};
+use crate::simulate::HUB;
+use roundhouse_api::{
+    application::{
+        Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
+    },
+    bundle::{APPLIED, BundlePhase, BundleStatus},
+    condition,
+    names::{decision_name, step_of_bundle},
+};
+use serde_json::Value;
+
+#[derive(Debug, Default)]
+pub(super) struct Passing;
+
+/// The application whose step passes.
+struct Run<'a> {
+    model: &'a Model,
+    namespace: &'a str,
+    name: &'a str,
+    /// Name of the revision that the run delivers, and what it says.
+    revision: (&'a str, &'a Revision),
+}
+
+impl Check for Passing {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if (&*commit.server, &*commit.key.table) != (HUB, APPLICATIONS)
+            || !commit.by().is_some_and(|who| who.is_hub())
+        {
+            return;
+        }
+        let workflow = |value: &Value| -> Option<WorkflowStatus> {
+            serde_json::from_value(value.pointer("/status/workflow")?.clone()).ok()
+        };
+        let Some(after) = commit.read::<Application>().and_then(|a| a.status?.workflow) else {
+            return;
+        };
+        let before = workflow(commit.before()).unwrap_or_default();
+        let (namespace, name) = (&*commit.key.namespace, &*commit.key.name);
+        let Some(of) = after.app_revision.as_deref() else {
+            return;
+        };
+        let Some(revision) = model.revisions.get(&(namespace.into(), of.into())) else {
+            return;
+        };
+        let run = Run {
+            model,
+            namespace,
+            name,
+            revision: (of, revision),
+        };
+        let same = before.app_revision == after.app_revision && before.run == after.run;
+        let had = |step: &str| same && before.step(step).is_some_and(|s| s.phase == StepPhase::Succeeded);
+        for step in after.all_steps() {
+            if step.phase != StepPhase::Succeeded || had(&step.name) {
+                continue;
+            }
+            let Some(valid) = revision.valid.all_steps().find(|valid| valid.name == step.name) else {
+                continue;
+            };
+            if let Err((expected, is)) = run.passes(valid) {
+                let is = format!("step {} of {of} has passed; {is}", step.name);
+                found.broke(Promise::P7, commit.object(), expected, is);
+            }
+        }
+    }
+}
+
+type Judged = Result<(), (String, String)>;
+
+impl Run<'_> {
+    fn passes(&self, step: &ValidStep) -> Judged {
+        match &step.kind {
+            StepKind::Deploy(deploy) => self.placed(&step.name, deploy),
+            StepKind::ClusterObject(object) if object.verb != ClusterVerb::Delete => self.applied(&step.name),
+            _ => Ok(()),
+        }
+    }
+
+    /// A placing step: by its Decision, and by what each of its clusters has reported.
+    fn placed(&self, step: &str, deploy: &DeployStep) -> Judged {
+        let (of, _) = self.revision;
+        let key = (
+            self.namespace.into(),
+            decision_name(self.name, step).as_str().into(),
+        );
+        let Some(decision) = self.model.decisions.get(&key) else {
+            return Err(("a Decision".to_owned(), "there is none".to_owned()));
+        };
+        if decision.revision != of {
+            let is = format!("its Decision is of {}", decision.revision);
+            return Err((format!("a Decision of {of}"), is));
+        }
+        let mut missing = Vec::new();
+        for cluster in &decision.clusters {
+            if let Err(why) = self.cluster(cluster, deploy) {
+                missing.push(format!("{cluster}: {why}"));
+            }
+        }
+        let all = decision.clusters.len();
+        let enough = match &deploy.until {
+            Some(Until::Ready(share)) => share.is_met(all - missing.len(), all) || all == 0,
+            // What it asks for may hold of any of them.
+            Some(Until::Holds(_)) => true,
+            None => missing.is_empty(),
+        };
+        if enough {
+            return Ok(());
+        }
+        let expected = format!("the evidence of {all} clusters for {:?}", deploy.wait);
+        Err((expected, missing.join("; ")))
+    }
+
+    /// What one cluster of a placing step has shown.
+    fn cluster(&self, cluster: &str, deploy: &DeployStep) -> Result<(), String> {
+        let own = self.model.bundles_of((self.namespace, self.name));
+        let parts = own.filter(|(of, (_, name), _)| *of == cluster && step_of_bundle(name).is_none());
+        let parts: Vec<&Held> = parts.map(|(_, _, held)| held).collect();
+        if parts.is_empty() {
+            return Err("there is no Bundle".to_owned());
+        }
+        parts
+            .into_iter()
+            .try_for_each(|held| self.part(held, deploy.wait))
+    }
+
+    fn part(&self, held: &Held, wait: WaitFor) -> Result<(), String> {
+        let Some(content) = held.present().filter(|_| !held.deleting) else {
+            return Err("its Bundle is being deleted".to_owned());
+        };
+        if let Some(image) = self.foreign_image(content) {
+            return Err(format!(
+                "its Bundle has the image {image}, which is none of {}",
+                self.revision.0
+            ));
+        }
+        if wait != WaitFor::None && !content.reports.iter().any(|report| shows(report, wait)) {
+            let generation = held.generation;
+            return Err(format!(
+                "nothing was reported of generation {generation} that shows it"
+            ));
+        }
+        Ok(())
+    }
+
+    /// An image that neither the revision nor any Placement names. Of content that was written for an earlier revision it
+    /// tells whether it is still what is wanted.
+    fn foreign_image<'c>(&self, content: &'c Content) -> Option<&'c str> {
+        let (of, revision) = self.revision;
+        if content.spec.revision.as_deref() == Some(of) {
+            return None;
+        }
+        let named = |image: &&str| {
+            let mut placements = self.model.placements.values();
+            revision.text.contains(*image) || placements.any(|placement| placement.contains(*image))
+        };
+        let images = content
+            .manifests
+            .iter()
+            .flat_map(|(_, manifest)| images(manifest));
+        images.into_iter().find(|image| !named(image))
+    }
+
+    /// A step whose object travels in Bundles of its own.
+    fn applied(&self, step: &str) -> Judged {
+        let own = self.model.bundles_of((self.namespace, self.name));
+        for (cluster, (_, name), held) in own {
+            if step_of_bundle(name) != Some(step) || held.deleting {
+                continue;
+            }
+            let reports = held.present().map_or(&[][..], |content| &content.reports);
+            if !reports.iter().any(|report| shows(report, WaitFor::Applied)) {
+                let is = format!("{cluster} has reported nothing of generation {}", held.generation);
+                return Err((format!("a report of {cluster} that {name} is applied"), is));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a report says what is waited for.
+pub(super) fn shows(report: &BundleStatus, wait: WaitFor) -> bool {
+    let counted = || report.counts.is_some_and(|counts| counts.applied == counts.total);
+    match wait {
+        WaitFor::None => true,
+        WaitFor::Ready => report.phase == Some(BundlePhase::Ready),
+        WaitFor::Applied => {
+            report.phase == Some(BundlePhase::Ready)
+                || condition::is_true(&report.conditions, APPLIED)
+                || (report.phase == Some(BundlePhase::Progressing) && counted())
+        }
+    }
+}
+
+/// The images of a pod template.
+fn images(manifest: &Value) -> Vec<&str> {
+    let pod = manifest.pointer("/spec/template/spec");
+    let lists = ["containers", "initContainers"].map(|list| pod.and_then(|pod| pod.get(list)?.as_array()));
+    let containers = lists.into_iter().flatten().flatten();
+    containers
+        .filter_map(|container| container.get("image")?.as_str())
+        .collect()
+}

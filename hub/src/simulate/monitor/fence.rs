@@ -1,0 +1,39 @@
+//! P4: one hub writes. Once a higher epoch is in the Lease, nothing of an earlier term is stored.
+
+use super::{
+    commit::Commit,
+    model::{LEASES, Model},
+    promise::{Check, Found, Promise},
+};
+use crate::{leader, simulate::HUB};
+
+#[derive(Debug, Default)]
+pub(super) struct Fence;
+
+impl Check for Fence {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        // Whoever stands for election writes the Lease, and makes the namespace that it is in; an Event that is told late is
+        // told all the same.
+        let table = &*commit.key.table;
+        if &*commit.server != HUB
+            || [LEASES, "events", "events.events.k8s.io"].contains(&table)
+            || (table, &*commit.key.name) == ("namespaces", leader::NAMESPACE)
+        {
+            return;
+        }
+        let Some(who) = commit.by().filter(|who| who.is_hub()) else {
+            return;
+        };
+        let term = model.terms.get(who).copied();
+        if term != Some(model.epoch) {
+            let expected = format!("writes of epoch {}, the highest in the Lease", model.epoch);
+            let term = term.map_or("no epoch at all".to_owned(), |term| format!("epoch {term}"));
+            found.broke(
+                Promise::P4,
+                commit.object(),
+                expected,
+                format!("a write by {who} of {term}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The invariant monitor: the promises P1–P14 (reliability of the design), checked while a fleet runs.
+//!
+//! It is told of every write of every server in the order in which they are made ([`Monitor::stores`]), of every request and
+//! answer next to the servers ([`Monitor::wires`]), and by the script of what is done to the parties ([`Note`]). Each promise
+//! is a pure check over that and over a small `Model` of what is stored; what a check finds is [`Broken`].
+//!
+//! Architecture Invariant: it only looks. Nothing that it is told takes another course for it.
+
+mod alone;
+mod bounded;
+mod commit;
+mod deletion;
+mod evidence;
+mod fence;
+mod fields;
+mod isolation;
+mod kept;
+mod model;
+mod once;
+mod others;
+mod promise;
+mod replicas;
+mod same;
+mod spread;
+mod steady;
+mod store;
+mod tap;
+#[cfg(test)]
+mod tests;
+mod who;
+
+pub use commit::Commit;
+use model::Model;
+pub use promise::{Broken, Note, Promise};
+pub use who::{Asked, Target, Who};
+
+use super::{
+    Stores,
+    trace::{self, Happened, Object, Trace},
+};
+use bytes::Bytes;
+use http::StatusCode;
+use parking_lot::Mutex;
+use promise::{Check, Found};
+use roundhouse_apiserver::{Expect, Gauge, Store};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+use store::Observed;
+use tokio::time::Instant;
+
+/// Tables whose writes are no part of a trace: heartbeats.
+const HEARTBEATS: &str = "leases.coordination.k8s.io";
+
+/// What a store holds is measured after so many writes of all servers.
+const EVERY: u64 = 64;
+
+/// Watches the promises of one fleet; clones are the same one.
+#[derive(Clone)]
+pub struct Monitor {
+    start: Instant,
+    inner: Arc<Mutex<Inner>>,
+}
+
+struct Inner {
+    model: Model,
+    trace: Trace,
+    checks: Vec<Box<dyn Check>>,
+    broken: Vec<Broken>,
+    /// How often the controllers of each hub were started.
+    starts: BTreeMap<String, u32>,
+    servers: BTreeSet<Arc<str>>,
+    /// How many writes there were.
+    writes: u64,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.inner.lock();
+        f.debug_struct("Monitor")
+            .field("broken", &inner.broken)
+            .field("happened", &inner.trace.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Monitor {
+    fn default() -> Self {
+        Monitor::new()
+    }
+}
+
+impl Monitor {
+    /// A monitor of all promises; its time begins now.
+    pub fn new() -> Self {
+        Monitor::of(vec![
+            Box::<kept::Kept>::default(),
+            Box::<once::Once>::default(),
+            Box::<fence::Fence>::default(),
+            Box::<deletion::Deletions>::default(),
+            Box::<replicas::Replicas>::default(),
+            Box::<evidence::Passing>::default(),
+            Box::<spread::Spread>::default(),
+            Box::<alone::Alone>::default(),
+            Box::<others::Others>::default(),
+            Box::<steady::Steady>::default(),
+            Box::<bounded::Bounded>::default(),
+            Box::<isolation::Isolation>::default(),
+            Box::<same::Same>::default(),
+        ])
+    }
+
+    fn of(checks: Vec<Box<dyn Check>>) -> Self {
+        Monitor {
+            start: Instant::now(),
+            inner: Arc::new(Mutex::new(Inner {
+                model: Model::default(),
+                trace: Trace::default(),
+                checks,
+                broken: Vec::new(),
+                starts: BTreeMap::new(),
+                servers: BTreeSet::new(),
+                writes: 0,
+            })),
+        }
+    }
+
+    /// The same stores; what is written there the monitor hears. When the store of a server is opened again, it looks at what
+    /// was kept.
+    pub fn stores(&self, inner: Stores) -> Stores {
+        let monitor = self.clone();
+        Stores::new(move |server| monitor.store(server, inner.open(server)))
+    }
+
+    fn store(&self, server: &str, inner: Arc<dyn Store>) -> Arc<dyn Store> {
+        let server: Arc<str> = server.into();
+        let again = !self.inner.lock().servers.insert(server.clone());
+        if again {
+            self.note(&Note::Reopened {
+                server: server.clone(),
+                store: inner.clone(),
+            });
+        }
+        Arc::new(Observed {
+            server,
+            inner,
+            monitor: self.clone(),
+            order: Mutex::new(()),
+        })
+    }
+
+    /// Whether an API server of this name was started.
+    fn is_server(&self, name: &str) -> bool {
+        self.inner.lock().servers.contains(name)
+    }
+
+    /// The controllers of a hub that are started now.
+    fn hub(&self, name: &str) -> Who {
+        let mut inner = self.inner.lock();
+        let start = inner.starts.entry(name.to_owned()).or_default();
+        *start += 1;
+        Who::Hub {
+            name: name.into(),
+            start: *start,
+        }
+    }
+
+    /// Tells what the script does.
+    pub fn note(&self, note: &Note) {
+        let at = self.now();
+        let inner = &mut *self.inner.lock();
+        if let Some((party, what)) = note.fault() {
+            inner.trace.note(&party, at, Happened::Fault(what));
+        }
+        inner.check(at, |check, model, found| check.noted(note, model, found));
+        inner.model.note(note, at);
+        if let Note::Reopened { server, store } = note {
+            let lost = inner.model.differences(server, &**store, at);
+            lost.iter().for_each(|commit| inner.model.take(commit));
+        }
+    }
+
+    /// What has been found so far: the first ones, at most 100.
+    pub fn broken(&self) -> Vec<Broken> {
+        self.inner.lock().broken.clone()
+    }
+
+    /// How many things the trace has so far.
+    pub fn happened(&self) -> u64 {
+        self.inner.lock().trace.len()
+    }
+
+    /// What has happened so far.
+    pub fn trace(&self) -> Trace {
+        self.inner.lock().trace.clone()
+    }
+
+    /// What a person reads when promises are broken: each of them, and the last `most` entries of the objects concerned.
+    /// `None` if none is.
+    pub fn report(&self, most: usize) -> Option<String> {
+        let inner = self.inner.lock();
+        if inner.broken.is_empty() {
+            return None;
+        }
+        let lines = inner.broken.iter().map(|broken| format!("{broken}\n"));
+        let mut text: String = lines.collect();
+        let objects: Vec<Object> = inner.broken.iter().map(|broken| broken.object.clone()).collect();
+        text.push_str(&inner.trace.of(&objects, most));
+        Some(text)
+    }
+
+    /// How long it has watched, in tokio's time.
+    pub(super) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn committed(&self, commit: &Commit, expect: Expect) {
+        let inner = &mut *self.inner.lock();
+        if &*commit.key.table != HEARTBEATS {
+            let wrote = Happened::Wrote {
+                by: commit.by().map(ToString::to_string),
+                from: commit.before.as_ref().map(|record| record.revision),
+                to: commit.revision,
+                removed: commit.after.is_none(),
+                digest: trace::digest(commit.after()),
+            };
+            inner.trace.note(&commit.object(), commit.at, wrote);
+        }
+        inner.check(commit.at, |check, model, found| {
+            check.expected(commit, expect, found);
+            check.committed(commit, model, found);
+        });
+        inner.model.take(commit);
+    }
+
+    /// Now and then looks at what a store holds.
+    fn measured(&self, server: &Arc<str>, gauges: impl FnOnce() -> Vec<Gauge>) {
+        {
+            let mut inner = self.inner.lock();
+            inner.writes += 1;
+            if !inner.writes.is_multiple_of(EVERY) {
+                return;
+            }
+        }
+        for Gauge { name, value, most } in gauges() {
+            self.note(&Note::Gauge {
+                server: server.clone(),
+                name,
+                value,
+                most,
+            });
+        }
+    }
+
+    fn asked(&self, asked: &Arc<Asked>) {
+        let at = self.now();
+        let inner = &mut *self.inner.lock();
+        inner.check(at, |check, model, found| check.asked(asked, model, found));
+    }
+
+    fn answered(&self, asked: &Arc<Asked>, code: StatusCode) {
+        let at = self.now();
+        let inner = &mut *self.inner.lock();
+        inner.check(at, |check, _, found| check.answered(asked, code, found));
+    }
+
+    fn heard(&self, asked: &Arc<Asked>, bytes: &Bytes) {
+        // Nothing is promised of what others read.
+        if asked.who.agent().is_none() {
+            return;
+        }
+        let at = self.now();
+        let inner = &mut *self.inner.lock();
+        inner.check(at, |check, _, found| check.heard(asked, bytes, found));
+    }
+}
+
+impl Inner {
+    fn check(&mut self, at: Duration, mut each: impl FnMut(&mut dyn Check, &Model, &mut Found<'_>)) {
+        let Inner {
+            model,
+            checks,
+            broken,
+            ..
+        } = self;
+        let mut found = Found { at, broken };
+        for check in checks {
+            each(check.as_mut(), model, &mut found);
+        }
+    }
+}

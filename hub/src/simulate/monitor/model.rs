@@ -1,0 +1,439 @@
+//! What is stored, as far as promises are about it.
+
+use super::{commit::Commit, promise::Note, who::Who};
+use crate::simulate::HUB;
+use kube::core::{ApiResource, GroupVersionKind};
+use roundhouse_api::{
+    application::{self, ApplicationStatus, ValidApplication},
+    bundle::{Bundle, BundleSpec, BundleStatus},
+    cluster::{AVAILABLE, Cluster},
+    condition,
+    decision::{Decision, DecisionSpec},
+    ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry},
+    names::annotation,
+    revision::ApplicationRevision,
+};
+use roundhouse_apiserver::{Key, Record, Store};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Table of Bundles.
+pub(super) const BUNDLES: &str = "bundles.roundhouse.dev";
+/// Table of Decisions.
+pub(super) const DECISIONS: &str = "decisions.roundhouse.dev";
+/// Table of Applications.
+pub(super) const APPLICATIONS: &str = "applications.core.oam.dev";
+/// Table of ApplicationRevisions.
+pub(super) const REVISIONS: &str = "applicationrevisions.core.oam.dev";
+/// Table of Placements.
+pub(super) const PLACEMENTS: &str = "placements.roundhouse.dev";
+/// Table of Clusters.
+pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
+/// Table of ledgers.
+pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+/// Table of Leases.
+pub(super) const LEASES: &str = "leases.coordination.k8s.io";
+
+/// Namespace and name.
+pub(super) type Name = (Arc<str>, Arc<str>);
+
+/// An object that a bundle carries: table, namespace (empty if the manifest does not say), name.
+pub(super) type Carried = (String, String, String);
+
+/// One content of a Bundle.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Content {
+    /// The spec, without its manifests.
+    pub(super) spec: BundleSpec,
+    /// What it carries; `None` for a manifest that names no object.
+    pub(super) manifests: Vec<(Option<Carried>, Arc<Value>)>,
+    /// When it was written.
+    pub(super) at: Duration,
+    /// What was reported on it, in order, as far as it is about it: uid, generation and hash.
+    pub(super) reports: Vec<BundleStatus>,
+    /// Whether its cluster was not available at any time since.
+    pub(super) unreachable: bool,
+}
+
+impl Content {
+    /// Whether it carries an object.
+    pub(super) fn carries(&self, table: &str, namespace: &str, name: &str) -> bool {
+        self.manifest(table, namespace, name).is_some()
+    }
+
+    /// The manifest of an object.
+    pub(super) fn manifest(&self, table: &str, namespace: &str, name: &str) -> Option<&Value> {
+        let is = |carried: &Carried| {
+            carried.0 == table && (carried.1.is_empty() || carried.1 == namespace) && carried.2 == name
+        };
+        let found = self
+            .manifests
+            .iter()
+            .find(|(carried, _)| carried.as_ref().is_some_and(is));
+        found.map(|(_, manifest)| &**manifest)
+    }
+}
+
+/// A Bundle, with all that it was since it was made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Held {
+    /// Uid.
+    pub(super) uid: String,
+    /// Present generation.
+    pub(super) generation: i64,
+    /// Whether it is being deleted.
+    pub(super) deleting: bool,
+    /// Whether it is gone.
+    pub(super) gone: bool,
+    /// Labels.
+    pub(super) labels: BTreeMap<String, String>,
+    /// The last report, whatever it is about.
+    pub(super) status: Option<BundleStatus>,
+    /// By generation.
+    pub(super) contents: BTreeMap<i64, Content>,
+}
+
+impl Held {
+    /// What it is now, or was last.
+    pub(super) fn present(&self) -> Option<&Content> {
+        self.contents.get(&self.generation)
+    }
+
+    /// Namespace and name of its application.
+    pub(super) fn application(&self) -> Option<(&str, &str)> {
+        let of = self.present()?.spec.application_ref.as_ref()?;
+        Some((&of.namespace, &of.name))
+    }
+}
+
+/// An Application.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Delivered {
+    /// The whole object as it is, or was last.
+    pub(super) object: Arc<Value>,
+    /// Its status.
+    pub(super) status: ApplicationStatus,
+    /// Whether it is being deleted, or gone.
+    pub(super) deleting: bool,
+}
+
+/// An ApplicationRevision.
+#[derive(Debug, Clone)]
+pub(super) struct Revision {
+    /// Its application.
+    pub(super) valid: ValidApplication,
+    /// The same as text.
+    pub(super) text: String,
+}
+
+/// A ledger.
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    /// What it says.
+    pub(super) spec: AppliedBundleSpec,
+    /// Its objects, in the same order.
+    pub(super) objects: Vec<Carried>,
+}
+
+/// What is stored, as far as promises are about it. All names are kept, also of what is gone.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    /// Bundles of the hub, by namespace and name; the last of each name.
+    pub(super) bundles: BTreeMap<Name, Held>,
+    /// Bundles that had a namesake later, by uid.
+    pub(super) former: BTreeMap<String, Held>,
+    /// Decisions that are there.
+    pub(super) decisions: BTreeMap<Name, DecisionSpec>,
+    /// Applications.
+    pub(super) applications: BTreeMap<Name, Delivered>,
+    /// ApplicationRevisions, as far as they can be understood.
+    pub(super) revisions: BTreeMap<Name, Revision>,
+    /// Placements, as text.
+    pub(super) placements: BTreeMap<Name, String>,
+    /// Clusters that are there.
+    pub(super) clusters: BTreeMap<Arc<str>, Cluster>,
+    /// Every way to leave that was asked for, by cluster.
+    pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// The highest epoch that the Lease of the hubs has had.
+    pub(super) epoch: i64,
+    /// The last epoch that each hub wrote there.
+    pub(super) terms: BTreeMap<Who, i64>,
+    /// Ledgers, by member and name.
+    pub(super) ledgers: BTreeMap<(Arc<str>, Arc<str>), Ledger>,
+    /// Every object of every server, as it is.
+    pub(super) stored: BTreeMap<(Arc<str>, Key), Record>,
+    /// Since when agents are cut off, by cluster.
+    pub(super) cut: BTreeMap<Arc<str>, Duration>,
+    /// Agents that do not run.
+    pub(super) stopped: BTreeSet<Arc<str>>,
+}
+
+impl Model {
+    /// Takes a write over.
+    pub(super) fn take(&mut self, commit: &Commit) {
+        let record = commit.after.as_ref().map(|bytes| Record {
+            revision: commit.revision,
+            bytes: bytes.clone(),
+        });
+        put(
+            &mut self.stored,
+            (commit.server.clone(), commit.key.clone()),
+            record,
+        );
+        let name = || (commit.key.namespace.clone(), commit.key.name.clone());
+        match (&*commit.server, &*commit.key.table) {
+            (HUB, BUNDLES) => self.bundle(name(), commit),
+            (HUB, DECISIONS) => put(
+                &mut self.decisions,
+                name(),
+                commit.read::<Decision>().map(|d| d.spec),
+            ),
+            (HUB, APPLICATIONS) => self.application(name(), commit),
+            (HUB, REVISIONS) => {
+                let revision = commit.read::<ApplicationRevision>();
+                let revision = revision.and_then(|revision| {
+                    let application = revision.spec.application;
+                    let valid = application::validate(&application).ok()?;
+                    let text = application.to_string();
+                    Some(Revision { valid, text })
+                });
+                put(&mut self.revisions, name(), revision);
+            }
+            (HUB, PLACEMENTS) => {
+                let there = commit.after.is_some();
+                put(
+                    &mut self.placements,
+                    name(),
+                    there.then(|| commit.after().to_string()),
+                );
+            }
+            (HUB, CLUSTERS) => self.cluster(commit),
+            (HUB, LEASES) => self.lease(commit),
+            (_, LEDGERS) => {
+                let ledger = commit.read::<AppliedBundle>().map(|ledger| Ledger {
+                    objects: ledger.spec.objects.iter().map(listed).collect(),
+                    spec: ledger.spec,
+                });
+                put(
+                    &mut self.ledgers,
+                    (commit.server.clone(), commit.key.name.clone()),
+                    ledger,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn note(&mut self, note: &Note, at: Duration) {
+        match note {
+            Note::Cut(cluster) => drop(self.cut.insert(cluster.clone(), at)),
+            Note::Healed(cluster) => drop(self.cut.remove(cluster)),
+            Note::Stopped(cluster) => drop(self.stopped.insert(cluster.clone())),
+            Note::Started(cluster) => drop(self.stopped.remove(cluster)),
+            Note::Quiet
+            | Note::Busy
+            | Note::Reopened { .. }
+            | Note::Restored(_)
+            | Note::Fault { .. }
+            | Note::Gauge { .. } => {}
+        }
+    }
+
+    /// Whether a cluster is known to be heard of.
+    pub(super) fn is_available(&self, cluster: &str) -> bool {
+        let status = self.clusters.get(cluster).and_then(|c| c.status.as_ref());
+        status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
+    }
+
+    /// The Bundles of an application that are there, with their clusters.
+    pub(super) fn bundles_of<'a>(
+        &'a self,
+        application: (&'a str, &'a str),
+    ) -> impl Iterator<Item = (&'a str, &'a Name, &'a Held)> {
+        let of = move |(name, held): (&'a Name, &'a Held)| {
+            let cluster = name.0.strip_prefix("cluster-")?;
+            (!held.gone && held.application() == Some(application)).then_some((cluster, name, held))
+        };
+        self.bundles.iter().filter_map(of)
+    }
+
+    /// All that a Bundle of this uid was.
+    pub(super) fn by_uid(&self, uid: &str) -> Option<&Held> {
+        let present = self.bundles.values().find(|held| held.uid == uid);
+        present.or_else(|| self.former.get(uid))
+    }
+
+    /// The ledger that answers for an object of a member, with its name.
+    pub(super) fn ledger_of(&self, member: &Arc<str>, key: &Key) -> Option<(&str, &Ledger)> {
+        let is =
+            |object: &Carried| object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name;
+        let first = (member.clone(), Arc::from(""));
+        let mut own = self
+            .ledgers
+            .range(first..)
+            .take_while(|((server, _), _)| server == member);
+        let found = own.find(|(_, ledger)| ledger.objects.iter().any(is))?;
+        Some((&found.0.1, found.1))
+    }
+
+    /// The writes that would make what is known of a server what its store has now: after a restart.
+    pub(super) fn differences(&self, server: &Arc<str>, store: &dyn Store, at: Duration) -> Vec<Commit> {
+        let own = self.stored.iter().filter(|((of, _), _)| of == server);
+        let changed = own.filter_map(|((_, key), record)| {
+            let now = store.get(key);
+            if now.as_ref() == Some(record) {
+                return None;
+            }
+            let revision = now.as_ref().map_or(record.revision, |now| now.revision);
+            let after = now.map(|now| now.bytes);
+            Some(Commit::new(
+                (server, key),
+                None,
+                at,
+                Some(record.clone()),
+                (revision, after),
+            ))
+        });
+        changed.collect()
+    }
+
+    fn bundle(&mut self, name: Name, commit: &Commit) {
+        let cluster = name.0.strip_prefix("cluster-").unwrap_or_default();
+        let unreachable = !self.is_available(cluster);
+        let held = self.bundles.entry(name).or_default();
+        let Some(mut bundle) = commit.read::<Bundle>() else {
+            held.gone = true;
+            held.deleting = true;
+            return;
+        };
+        let uid = bundle.metadata.uid.unwrap_or_default();
+        if held.uid != uid {
+            let former = std::mem::take(held);
+            if !former.uid.is_empty() {
+                self.former.insert(former.uid.clone(), former);
+            }
+            held.uid = uid;
+        }
+        held.gone = false;
+        held.generation = bundle.metadata.generation.unwrap_or_default();
+        held.deleting = bundle.metadata.deletion_timestamp.is_some();
+        held.labels = bundle.metadata.labels.unwrap_or_default();
+        let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
+        let content = held.contents.entry(held.generation).or_insert_with(|| Content {
+            manifests: manifests
+                .into_iter()
+                .map(|m| (carried(&m), Arc::new(m)))
+                .collect(),
+            at: commit.at,
+            unreachable,
+            ..Content::default()
+        });
+        content.spec = bundle.spec;
+        if let Some(status) = &bundle.status {
+            let about = status.observed_generation.and_then(|g| held.contents.get_mut(&g));
+            if let Some(content) = about.filter(|content| content.spec.hash == status.hash)
+                && content.reports.last() != Some(status)
+            {
+                content.reports.push(status.clone());
+            }
+        }
+        held.status = bundle.status;
+    }
+
+    fn application(&mut self, name: Name, commit: &Commit) {
+        let known = self.applications.entry(name).or_default();
+        let after = commit.after();
+        if after.is_null() {
+            known.deleting = true;
+            return;
+        }
+        known.deleting = after.pointer("/metadata/deletionTimestamp").is_some();
+        // What cannot be read as one is a user's text.
+        let status = after.get("status").cloned().map(serde_json::from_value);
+        known.status = status.and_then(Result::ok).unwrap_or_default();
+        known.object = Arc::new(after.clone());
+    }
+
+    fn cluster(&mut self, commit: &Commit) {
+        let name = commit.key.name.clone();
+        let cluster = commit.read::<Cluster>();
+        let asked = cluster.as_ref().and_then(|cluster| cluster.spec.leave);
+        if let Some(leave) = asked {
+            self.left
+                .entry(name.clone())
+                .or_default()
+                .insert(format!("{leave:?}"));
+        }
+        put(&mut self.clusters, name.clone(), cluster);
+        if !self.is_available(&name) {
+            let namespace = format!("cluster-{name}");
+            for (_, held) in self.bundles.iter_mut().filter(|(at, _)| *at.0 == *namespace) {
+                let present = held.contents.get_mut(&held.generation);
+                present.into_iter().for_each(|content| content.unreachable = true);
+            }
+        }
+    }
+
+    fn lease(&mut self, commit: &Commit) {
+        if &*commit.key.name != roundhouse_api::names::HUB_LEASE {
+            return;
+        }
+        let epoch = commit
+            .after()
+            .pointer("/metadata/annotations")
+            .and_then(|a| a.get(annotation::EPOCH));
+        let Some(epoch) = epoch.and_then(Value::as_str).and_then(|epoch| epoch.parse().ok()) else {
+            return;
+        };
+        let before = commit
+            .before()
+            .pointer("/metadata/annotations")
+            .and_then(|a| a.get(annotation::EPOCH));
+        let raised = before.and_then(Value::as_str).and_then(|e| e.parse().ok()) != Some(epoch);
+        self.epoch = self.epoch.max(epoch);
+        // A Lease that is taken carries its last epoch until the new one is known.
+        if let Some(who) = commit.by().filter(|_| raised) {
+            self.terms.insert(who.clone(), epoch);
+        }
+    }
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
+/// The table of a kind, as it is usually called.
+fn table(group: &str, kind: &str) -> String {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+    match group {
+        "" => resource.plural,
+        group => format!("{}.{group}", resource.plural),
+    }
+}
+
+/// The object that a manifest means.
+fn carried(manifest: &Value) -> Option<Carried> {
+    let text = |pointer: &str| manifest.pointer(pointer)?.as_str();
+    let (group, _) = text("/apiVersion")?.split_once('/').unwrap_or_default();
+    let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();
+    Some((
+        table(group, text("/kind")?),
+        namespace,
+        text("/metadata/name")?.to_owned(),
+    ))
+}
+
+fn listed(entry: &LedgerEntry) -> Carried {
+    (
+        table(&entry.group, &entry.kind),
+        entry.namespace.clone(),
+        entry.name.clone(),
+    )
+}

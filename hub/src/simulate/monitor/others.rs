@@ -1,0 +1,141 @@
+//! P10: fields of others survive whatever an agent writes, unless its bundle renders them.
+
+use super::{
+    commit::Commit,
+    fields::{differing, is_at_or_below, leaves, touches},
+    model::{Held, LEDGERS, Model},
+    promise::{Check, Found, Note, Promise},
+};
+use crate::simulate::HUB;
+use roundhouse_apiserver::Key;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    /// The fields that somebody else has set last, of objects of members.
+    theirs: BTreeMap<(Arc<str>, Key), BTreeSet<String>>,
+}
+
+impl Check for Others {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if &*commit.server == HUB || &*commit.key.table == LEDGERS {
+            return;
+        }
+        let place = (commit.server.clone(), commit.key.clone());
+        if !commit.is_change() {
+            self.theirs.remove(&place);
+        }
+        if commit.by().and_then(|who| who.agent()).is_some() {
+            self.by_agent(&place, commit, model, found);
+            return;
+        }
+        let says_status = commit
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.target.as_ref())
+            .is_some_and(|target| target.part == "status");
+        if !says_status && commit.is_change() {
+            let after = leaves(commit.after());
+            let theirs = self.theirs.entry(place).or_default();
+            for path in differing(commit.before(), commit.after()) {
+                match after.contains_key(&path) {
+                    true => theirs.insert(path),
+                    false => theirs.remove(&path),
+                };
+            }
+        }
+    }
+
+    fn noted(&mut self, note: &Note, _: &Model, _: &mut Found<'_>) {
+        if let Note::Reopened { server, .. } | Note::Restored(server) = note {
+            self.theirs.retain(|(of, _), _| of != server);
+        }
+    }
+}
+
+impl Others {
+    fn by_agent(&mut self, place: &(Arc<str>, Key), commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if !commit.is_change() || commit.deletes() {
+            return;
+        }
+        let (before, after) = (commit.before().get("status"), commit.after().get("status"));
+        let rendered = Rendered::of(commit, model);
+        if before != after && before.is_some() && !rendered.has_status {
+            let expected = "the status that controllers have written to stay";
+            found.broke(Promise::P10, commit.object(), expected, format!("{after:?}"));
+        }
+        let Some(theirs) = self.theirs.get_mut(place) else {
+            return;
+        };
+        for path in differing(commit.before(), commit.after()) {
+            if theirs.remove(&path) && !rendered.may_change(&path) {
+                let now = leaves(commit.after()).get(&path).map(ToString::to_string);
+                let expected = format!("{path}, which somebody else has set, to stay");
+                let now = now.unwrap_or_else(|| "it removed".to_owned());
+                found.broke(Promise::P10, commit.object(), expected, now);
+            }
+        }
+    }
+}
+
+/// The paths that a bundle renders of an object, and those that it rendered before.
+#[derive(Debug, Default)]
+struct Rendered {
+    now: BTreeSet<String>,
+    before: BTreeSet<String>,
+    has_status: bool,
+}
+
+impl Rendered {
+    fn of(commit: &Commit, model: &Model) -> Rendered {
+        let mut rendered = Rendered::default();
+        let ledger = model.ledger_of(&commit.server, &commit.key);
+        let Some((_, ledger)) = ledger else {
+            return rendered;
+        };
+        let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
+            return rendered;
+        };
+        let key = &commit.key;
+        // Another part of the application may have had it.
+        let others = held.application().into_iter().flat_map(|of| model.bundles_of(of));
+        let namespace = format!("cluster-{}", commit.server);
+        let parts = others
+            .filter(|(_, name, _)| *name.0 == *namespace)
+            .map(|(_, _, held)| held);
+        let contents = |held: &Held, generation: Option<i64>| -> Vec<Value> {
+            let asked = |(of, _): &(&i64, _)| generation.is_none_or(|generation| **of == generation);
+            let contents = held.contents.iter().filter(asked);
+            let manifests = contents.filter_map(|(_, c)| c.manifest(&key.table, &key.namespace, &key.name));
+            manifests.cloned().collect()
+        };
+        for manifest in contents(held, Some(ledger.spec.generation)) {
+            rendered.has_status |= manifest.get("status").is_some();
+            rendered.now.extend(leaves(&manifest).into_keys());
+        }
+        for manifest in parts.chain([held]).flat_map(|held| contents(held, None)) {
+            rendered.before.extend(leaves(&manifest).into_keys());
+        }
+        rendered
+    }
+
+    /// Whether the bundle renders the field, or did and goes; a map or list that it leaves out altogether goes whole, with what
+    /// others have put into it (kubectl's algorithm, which the merge follows).
+    fn may_change(&self, path: &str) -> bool {
+        if touches(path, self.now.iter()) || self.before.contains(path) {
+            return true;
+        }
+        let above = path
+            .match_indices('/')
+            .map(|(at, _)| &path[..at])
+            .filter(|above| !above.is_empty());
+        above.into_iter().any(|above| {
+            let below = |path: &String| is_at_or_below(path, above);
+            self.before.iter().any(below) && !self.now.iter().any(below)
+        })
+    }
+}

@@ -1,0 +1,203 @@
+//! The promises, how one is checked, and what is said when it does not hold.
+
+use super::{commit::Commit, model::Model, who::Asked};
+use crate::simulate::trace::Object;
+use bytes::Bytes;
+use http::StatusCode;
+use roundhouse_apiserver::{Expect, Store};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// What Roundhouse promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promise {
+    /// No acknowledged write is lost.
+    P1,
+    /// No update is lost.
+    P2,
+    /// What is dispatched takes effect once.
+    P3,
+    /// One hub writes.
+    P4,
+    /// Nothing is deleted without positive evidence.
+    P5,
+    /// Replicas are conserved.
+    P6,
+    /// A step passes on its own revision's evidence only.
+    P7,
+    /// So many clusters at a time, and no more.
+    P8,
+    /// A disconnected agent keeps what it has.
+    P9,
+    /// Fields of others survive.
+    P10,
+    /// The steady state writes nothing.
+    P11,
+    /// Memory and queues are bounded.
+    P12,
+    /// One identity sees one cluster's data.
+    P13,
+    /// The same inputs give the same decision.
+    P14,
+}
+
+impl Promise {
+    /// What it says, in a few words.
+    pub fn says(self) -> &'static str {
+        match self {
+            Promise::P1 => "no acknowledged write is lost",
+            Promise::P2 => "no update is lost",
+            Promise::P3 => "what is dispatched takes effect once",
+            Promise::P4 => "one hub writes",
+            Promise::P5 => "nothing is deleted without positive evidence",
+            Promise::P6 => "replicas are conserved",
+            Promise::P7 => "a step passes on its own evidence",
+            Promise::P8 => "the blast radius is bounded",
+            Promise::P9 => "a disconnected agent keeps what it has",
+            Promise::P10 => "fields of others survive",
+            Promise::P11 => "the steady state writes nothing",
+            Promise::P12 => "memory and queues are bounded",
+            Promise::P13 => "one identity sees one cluster's data",
+            Promise::P14 => "the same inputs give the same decision",
+        }
+    }
+}
+
+/// A promise that was not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// Which one.
+    pub promise: Promise,
+    /// Where.
+    pub object: Object,
+    /// So long after the start, in tokio's time.
+    pub at: Duration,
+    /// What should have been.
+    pub expected: String,
+    /// What was.
+    pub found: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} ({}) at {:.3} s, {}: expected {}; found {}",
+            self.promise,
+            self.promise.says(),
+            self.at.as_secs_f64(),
+            self.object,
+            self.expected,
+            self.found
+        )
+    }
+}
+
+/// What the script tells.
+#[derive(Clone)]
+pub enum Note {
+    /// Everything is delivered and settled: from now on nothing is written but Leases.
+    Quiet,
+    /// The quiet is over.
+    Busy,
+    /// A cluster's agent does not reach the hub from now on.
+    Cut(Arc<str>),
+    /// It reaches it again.
+    Healed(Arc<str>),
+    /// A cluster's agent does not run from now on.
+    Stopped(Arc<str>),
+    /// It runs again.
+    Started(Arc<str>),
+    /// A server was started on what its store had kept.
+    Reopened {
+        /// The server.
+        server: Arc<str>,
+        /// The store.
+        store: Arc<dyn Store>,
+    },
+    /// What a server's store has is put back to an earlier state, by hand: what it had acknowledged since is no longer asked for.
+    Restored(Arc<str>),
+    /// A fault that no promise depends on, for the trace.
+    Fault {
+        /// The server that it is done to or next to.
+        server: Arc<str>,
+        /// The party or line.
+        party: Arc<str>,
+        /// What is done.
+        what: String,
+    },
+    /// Something that is bounded was measured.
+    Gauge {
+        /// The server.
+        server: Arc<str>,
+        /// What was measured.
+        name: &'static str,
+        /// How much it is.
+        value: usize,
+        /// How much it may be.
+        most: usize,
+    },
+}
+
+impl Note {
+    /// What a trace says of it, and of which party.
+    pub(super) fn fault(&self) -> Option<(Object, String)> {
+        let agent = |cluster: &str, what: &str| Some((Object::party(cluster, "agent"), what.to_owned()));
+        match self {
+            Note::Cut(cluster) => agent(cluster, "cut off"),
+            Note::Healed(cluster) => agent(cluster, "connected again"),
+            Note::Stopped(cluster) => agent(cluster, "stopped"),
+            Note::Started(cluster) => agent(cluster, "started"),
+            Note::Reopened { server, .. } => Some((Object::party(server, "server"), "restarted".to_owned())),
+            Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
+            Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
+            Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
+        }
+    }
+}
+
+/// Where a check says what it has found.
+pub(super) struct Found<'a> {
+    pub(super) at: Duration,
+    pub(super) broken: &'a mut Vec<Broken>,
+}
+
+/// More than this says nothing new.
+const MAX_BROKEN: usize = 100;
+
+impl Found<'_> {
+    /// A promise is broken.
+    pub(super) fn broke(
+        &mut self,
+        promise: Promise,
+        object: Object,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) {
+        if self.broken.len() < MAX_BROKEN {
+            self.broken.push(Broken {
+                promise,
+                object,
+                at: self.at,
+                expected: expected.into(),
+                found: found.into(),
+            });
+        }
+    }
+}
+
+/// A check of one promise or of several that go together; pure. Whatever it does not ask for passes it by. The model is as it
+/// was before.
+pub(super) trait Check: Send {
+    /// A store made a write, and what was expected of the object before.
+    fn expected(&mut self, _: &Commit, _: Expect, _: &mut Found<'_>) {}
+    /// A store made a write.
+    fn committed(&mut self, _: &Commit, _: &Model, _: &mut Found<'_>) {}
+    /// A server is asked.
+    fn asked(&mut self, _: &Asked, _: &Model, _: &mut Found<'_>) {}
+    /// A server answers.
+    fn answered(&mut self, _: &Asked, _: StatusCode, _: &mut Found<'_>) {}
+    /// A part of an answer was read by an agent.
+    fn heard(&mut self, _: &Asked, _: &Bytes, _: &mut Found<'_>) {}
+    /// The script told something.
+    fn noted(&mut self, _: &Note, _: &Model, _: &mut Found<'_>) {}
+}

@@ -1,0 +1,138 @@
+//! P6: replicas are conserved. What a Decision gives to clusters and what it says it cannot place is what its rules claim, and
+//! all steps together claim what there is.
+
+use super::{
+    commit::Commit,
+    model::{DECISIONS, Model},
+    promise::{Check, Found, Promise},
+};
+use crate::simulate::HUB;
+use roundhouse_api::decision::{Decision, DecisionSpec, WorkloadDecision};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Replicas;
+
+impl Check for Replicas {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if (&*commit.server, &*commit.key.table) != (HUB, DECISIONS) {
+            return;
+        }
+        let Some(decision) = commit.read::<Decision>() else {
+            return;
+        };
+        let decision = decision.spec;
+        for (what, expected, is) in inside(&decision).chain(together(&decision, commit, model)) {
+            if expected != is {
+                let expected = format!("{what}: {expected}");
+                found.broke(Promise::P6, commit.object(), expected, is.to_string());
+            }
+        }
+    }
+}
+
+/// What has to be, and what is.
+type Sum = (String, u64, u64);
+
+fn inside(decision: &DecisionSpec) -> impl Iterator<Item = Sum> {
+    let over = |of: fn(&WorkloadDecision) -> u64| -> u64 { decision.workloads.iter().map(of).sum() };
+    let all = [
+        (
+            "placed replicas of all workloads",
+            over(|w| u64::from(w.placed)),
+            decision.placed,
+        ),
+        (
+            "unplaced replicas of all workloads",
+            over(unplaced),
+            decision.unplaced,
+        ),
+    ];
+    let whole = all.map(|(what, expected, is)| (what.to_owned(), expected, is));
+    let each = decision.workloads.iter().flat_map(|workload| {
+        let name = &workload.workload.name;
+        let divided = workload.clusters.iter().filter(|assigned| !assigned.duplicate);
+        let given: u64 = divided.map(|assigned| u64::from(assigned.replicas)).sum();
+        let claimed = claimed(workload);
+        [
+            (
+                format!("replicas of {name} in clusters"),
+                u64::from(workload.placed),
+                given,
+            ),
+            (
+                format!("replicas of {name} that rules claim, placed and unplaced"),
+                claimed,
+                u64::from(workload.placed) + unplaced(workload),
+            ),
+        ]
+    });
+    whole.into_iter().chain(each.collect::<Vec<_>>())
+}
+
+fn unplaced(workload: &WorkloadDecision) -> u64 {
+    workload
+        .unplaced
+        .iter()
+        .map(|unplaced| u64::from(unplaced.count))
+        .sum()
+}
+
+/// What the rules of a step get to divide; those that give to each cluster the full count divide nothing.
+fn claimed(workload: &WorkloadDecision) -> u64 {
+    let divides = workload.rules.iter().filter(|rule| rule.quota.is_some());
+    divides.map(|rule| u64::from(rule.total)).sum()
+}
+
+/// Of each workload, over all steps of one revision: no more than there is; all of it once every step has decided.
+fn together(decision: &DecisionSpec, commit: &Commit, model: &Model) -> Vec<Sum> {
+    let namespace = &commit.key.namespace;
+    let Some(revision) = model
+        .revisions
+        .get(&(namespace.clone(), decision.revision.as_str().into()))
+    else {
+        return Vec::new();
+    };
+    let placing = revision
+        .valid
+        .all_steps()
+        .filter(|step| step.kind.deploy().is_some());
+    let steps: Vec<&str> = placing.map(|step| step.name.as_str()).collect();
+    let others = model.decisions.iter().filter(|((of, name), other)| {
+        of == namespace && *name != commit.key.name && other.application_ref == decision.application_ref
+    });
+    let same =
+        |other: &&DecisionSpec| other.revision == decision.revision && steps.contains(&other.step.as_str());
+    let all: Vec<&DecisionSpec> = others
+        .map(|(_, other)| other)
+        .filter(same)
+        .chain([decision])
+        .collect();
+    let whole = steps
+        .iter()
+        .all(|step| all.iter().any(|decision| decision.step == *step));
+    let mut sums: BTreeMap<_, (u64, u64, bool)> = BTreeMap::new();
+    for workload in all.iter().flat_map(|decision| &decision.workloads) {
+        let name = (
+            &workload.workload.kind,
+            &workload.workload.namespace,
+            &workload.workload.name,
+        );
+        let sum = sums.entry(name).or_default();
+        sum.0 = u64::from(workload.replicas);
+        sum.1 += claimed(workload);
+        sum.2 |= workload.rules.iter().any(|rule| rule.quota.is_none());
+    }
+    let judged = sums
+        .into_iter()
+        .map(|((kind, _, name), (replicas, claimed, duplicates))| {
+            let what = format!(
+                "replicas of {kind} {name} over all steps of {}",
+                decision.revision
+            );
+            // Where a rule gives the full count to each cluster, the remainder is nobody's.
+            let least = if whole && !duplicates { replicas } else { 0 };
+            (what, claimed.clamp(least, replicas.max(least)), claimed)
+        });
+    judged.collect()
+}

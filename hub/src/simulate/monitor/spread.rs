@@ -1,0 +1,179 @@
+//! P8: the blast radius is bounded: so many clusters under way at a time, and so many that lose an application without
+//! anybody's confirmation.
+
+use super::{
+    commit::Commit,
+    evidence::shows,
+    model::{BUNDLES, Content, Held, Model, Name},
+    promise::{Check, Found, Promise},
+};
+use crate::simulate::HUB;
+use roundhouse_api::{
+    application::{DeployStep, StepPhase},
+    bundle::{Bundle, Deletion},
+    names::{decision_name, label, step_of_bundle},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Removals count so long …
+const WINDOW: Duration = Duration::from_secs(3600);
+/// … up to this part of the clusters, in percent …
+const MAX_PERCENT: usize = 10;
+/// … of which one is always free.
+const FREE: usize = 1;
+
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    /// What each application lost by garbage collection, in order.
+    lost: BTreeMap<Name, Vec<Lost>>,
+}
+
+#[derive(Debug)]
+struct Lost {
+    at: Duration,
+    cluster: String,
+    /// How many clusters had the application then.
+    of: usize,
+}
+
+impl Check for Spread {
+    fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        if (&*commit.server, &*commit.key.table) != (HUB, BUNDLES)
+            || !commit.by().is_some_and(|who| who.is_hub())
+        {
+            return;
+        }
+        let Some(bundle) = commit.read::<Bundle>() else {
+            return;
+        };
+        let had = commit.before().pointer("/spec/deletion").is_some();
+        match bundle.spec.deletion.as_ref().filter(|_| !had) {
+            Some(deletion) => self.removes(commit, &bundle, deletion, model, found),
+            None => dispatches(commit, &bundle, model, found),
+        }
+    }
+}
+
+/// A Bundle is written: with it no more clusters of its step are under way than `maxParallel` says.
+fn dispatches(commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found<'_>) {
+    let generation = |value: &serde_json::Value| value.pointer("/metadata/generation").cloned();
+    let new = commit.before.is_none() || generation(commit.before()) != generation(commit.after());
+    let labels = bundle.metadata.labels.as_ref();
+    let (Some(of), Some(step)) = (
+        &bundle.spec.application_ref,
+        labels.and_then(|all| all.get(label::STEP)),
+    ) else {
+        return;
+    };
+    let Some(deploy) = deploy_at_work(model, &of.namespace, &of.name, step).filter(|_| new) else {
+        return;
+    };
+    let most = usize::try_from(deploy.max_parallel.unwrap_or(u32::MAX)).unwrap_or(usize::MAX);
+    let decision = (
+        of.namespace.as_str().into(),
+        decision_name(&of.name, step).as_str().into(),
+    );
+    let Some(decision) = model.decisions.get(&decision) else {
+        return;
+    };
+    let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+    if !model.is_available(this) {
+        // It takes no place: nobody knows when it comes back.
+        return;
+    }
+    let under_way = |held: &Held| {
+        let present = held.present().filter(|_| !held.deleting);
+        present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))
+    };
+    let own = model.bundles_of((&of.namespace, &of.name));
+    let others = own.filter(|(cluster, (_, name), held)| {
+        *cluster != this
+            && step_of_bundle(name).is_none()
+            && decision.clusters.iter().any(|of| of == cluster)
+            && under_way(held)
+    });
+    let others: BTreeSet<&str> = others.map(|(cluster, ..)| cluster).collect();
+    if others.len() >= most {
+        let expected = format!("at most {most} clusters of step {step} under way");
+        let is = format!("{this} beside {others:?}");
+        found.broke(Promise::P8, commit.object(), expected, is);
+    }
+}
+
+/// Written for this revision, and never yet reported to be what the step waits for.
+fn is_under_way(content: &Content, revision: &str, deploy: &DeployStep) -> bool {
+    content.spec.revision.as_deref() == Some(revision)
+        && !content.unreachable
+        && !content.reports.iter().any(|report| shows(report, deploy.wait))
+}
+
+/// A placing step of the present run that is not over.
+fn deploy_at_work<'m>(model: &'m Model, namespace: &str, name: &str, step: &str) -> Option<&'m DeployStep> {
+    let application = model.applications.get(&(Arc::from(namespace), Arc::from(name)))?;
+    let workflow = application.status.workflow.as_ref()?;
+    let revision = workflow.app_revision.as_deref()?;
+    let revision = model
+        .revisions
+        .get(&(Arc::from(namespace), Arc::from(revision)))?;
+    let at_work = workflow
+        .step(step)
+        .is_some_and(|status| status.phase == StepPhase::Running);
+    let valid = revision
+        .valid
+        .all_steps()
+        .find(|valid| valid.name == step && at_work)?;
+    valid.kind.deploy().filter(|deploy| deploy.max_parallel.is_some())
+}
+
+impl Spread {
+    fn removes(
+        &mut self,
+        commit: &Commit,
+        bundle: &Bundle,
+        deletion: &Deletion,
+        model: &Model,
+        found: &mut Found<'_>,
+    ) {
+        let Some(of) = &bundle.spec.application_ref else {
+            return;
+        };
+        let lost = self
+            .lost
+            .entry((of.namespace.as_str().into(), of.name.as_str().into()))
+            .or_default();
+        if deletion.confirmed_by != Deletion::GARBAGE_COLLECTION {
+            // What somebody has confirmed is the new base.
+            lost.clear();
+            return;
+        }
+        let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+        let own = model.bundles_of((&of.namespace, &of.name));
+        let wanted = own.filter(|(_, name, held)| {
+            let stays = held
+                .present()
+                .is_some_and(|content| content.spec.deletion.is_none());
+            stays && (&*name.0, &*name.1) != (&*commit.key.namespace, &*commit.key.name)
+        });
+        let holding: BTreeSet<&str> = wanted.map(|(cluster, ..)| cluster).collect();
+        if holding.contains(this) {
+            return;
+        }
+        lost.retain(|lost| lost.at + WINDOW > commit.at);
+        lost.push(Lost {
+            at: commit.at,
+            cluster: this.to_owned(),
+            of: holding.len() + 1,
+        });
+        let clusters: BTreeSet<&str> = lost.iter().map(|lost| lost.cluster.as_str()).collect();
+        let base = lost.first().map_or(0, |first| first.of);
+        if clusters.len() > FREE && clusters.len() * 100 > base * MAX_PERCENT {
+            let expected =
+                format!("at most {MAX_PERCENT} % of {base} clusters in an hour without confirmation");
+            found.broke(Promise::P8, commit.object(), expected, format!("{clusters:?}"));
+        }
+    }
+}

@@ -1,0 +1,679 @@
+//! For each promise: what keeps it, and what breaks it is told with its object.
+
+use super::{
+    super::{Note, promise::Promise, who::Who},
+    world::*,
+};
+use crate::simulate::HUB;
+use http::Method;
+use roundhouse_api::names::annotation;
+use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::time::advance;
+
+fn with(mut object: Value, pointer: &str, value: Value) -> Value {
+    *object.pointer_mut(pointer).unwrap() = value;
+    object
+}
+
+#[test]
+fn a_delivery_as_it_should_be_breaks_nothing() {
+    World::delivered().holds();
+}
+
+#[test]
+fn p1_an_acknowledged_write_that_a_restart_has_lost_is_told() {
+    let world = World::delivered();
+    // The same store again, and one that has nothing.
+    let kept = world.store("c2").clone();
+    world.note(&Note::Reopened {
+        server: "c2".into(),
+        store: kept,
+    });
+    world.holds();
+    world.put(
+        Some(&agent()),
+        (C1, "configmaps", "default", "a"),
+        &json!({"metadata": {"uid": "1"}}),
+    );
+    let emptied: Arc<dyn Store> = Arc::new(MemoryStore::new(StoreLimits::default()));
+    world.note(&Note::Reopened {
+        server: C1.into(),
+        store: emptied,
+    });
+    let broken = world.monitor.broken();
+    assert_eq!(broken.len(), 3, "{broken:?}");
+    assert!(broken.iter().all(|broken| broken.promise == Promise::P1));
+    assert_eq!(broken[1].object.to_string(), "c1: configmaps default/a");
+    assert!(
+        broken[1]
+            .expected
+            .starts_with("what was acknowledged at revision"),
+        "{broken:?}"
+    );
+    assert_eq!(broken[1].found, "nothing");
+}
+
+#[test]
+fn p1_what_was_put_back_on_purpose_and_what_nobody_was_told_of_may_be_lost() {
+    let world = World::delivered();
+    let emptied = || Arc::new(MemoryStore::new(StoreLimits::default()));
+    world.put(
+        None,
+        ("c3", "configmaps", "default", "a"),
+        &json!({"metadata": {"uid": "1"}}),
+    );
+    world.note(&Note::Reopened {
+        server: "c3".into(),
+        store: emptied(),
+    });
+    world.note(&Note::Restored(C1.into()));
+    world.note(&Note::Reopened {
+        server: C1.into(),
+        store: emptied(),
+    });
+    world.holds();
+}
+
+#[test]
+fn p2_a_write_over_another_version_than_it_names_is_told() {
+    let world = World::delivered();
+    let at = (C1, "configmaps", "default", "a");
+    let map = json!({"metadata": {"uid": "1"}});
+    let first = world.put(Some(&other()), at, &map);
+    let second = world.put_naming(Some(&other()), at, &map, Some(first));
+    world.holds();
+    world.put_naming(Some(&other()), at, &map, Some(first));
+    world.breaks(
+        Promise::P2,
+        at,
+        &format!("PUT by scaler over version {first}; found it replaced version {second}"),
+    );
+}
+
+#[test]
+fn p3_epochs_and_generations_never_go_down() {
+    for (pointer, expected) in [
+        ("/spec/epoch", "/spec/epoch at least 1"),
+        ("/metadata/generation", "/metadata/generation at least 1"),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &with(bundle(1), pointer, json!(0)));
+        world.breaks(Promise::P3, BUNDLE, expected);
+    }
+    let world = World::delivered();
+    world.put(
+        Some(&agent()),
+        LEDGER,
+        &with(ledger(1), "/spec/generation", json!(0)),
+    );
+    world.breaks(Promise::P3, LEDGER, "(epoch, generation) at least (1, 1)");
+    // Of another Bundle of that name it may be lower.
+    let world = World::delivered();
+    let later = with(ledger(1), "/spec/generation", json!(0));
+    world.put(
+        Some(&agent()),
+        LEDGER,
+        &with(later, "/spec/bundleUid", json!("later")),
+    );
+    world.holds();
+}
+
+#[test]
+fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
+    let second = with(deployment("nginx:1"), "/spec", json!({"replicas": 1}));
+    let world = World::delivered();
+    world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    world.holds();
+
+    let world = World::delivered();
+    let mut status = deployment("nginx:1");
+    status["status"] = json!({"readyReplicas": 1});
+    world.put(Some(&Who::Workloads(C1.into())), DEPLOYMENT, &status);
+    let mut second = second;
+    second["status"] = status["status"].clone();
+    world.put(Some(&agent()), DEPLOYMENT, &second);
+    world.breaks(
+        Promise::P3,
+        DEPLOYMENT,
+        "one change by generation 1 of its Bundle",
+    );
+
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &bundle(2));
+    world.put(Some(&agent()), LEDGER, &ledger(2));
+    let mut older = deployment("nginx:1");
+    older["metadata"]["annotations"][annotation::GENERATION] = json!("0");
+    world.put(Some(&agent()), DEPLOYMENT, &older);
+    world.breaks(Promise::P3, DEPLOYMENT, "app.oam.dev/generation at least 1");
+}
+
+#[test]
+fn p4_a_write_of_an_earlier_term_is_told() {
+    let world = World::delivered();
+    let later = world.monitor.hub("b");
+    world.put(Some(&later), LEASE, &lease(2));
+    world.put(Some(&later), APPLICATION, &application(&passed()));
+    world.holds();
+    world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+    world.breaks(
+        Promise::P4,
+        APPLICATION,
+        "writes of epoch 2, the highest in the Lease; found a write by hub (hub)#1 of epoch 1",
+    );
+
+    // A second start of the same hub is another writer.
+    let world = World::delivered();
+    let again = world.monitor.hub(HUB);
+    world.put(Some(&again), APPLICATION, &application(&passed()));
+    world.breaks(Promise::P4, APPLICATION, "no epoch at all");
+}
+
+#[test]
+fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
+    let gone = |world: &World| world.remove(Some(&agent()), DEPLOYMENT);
+    let world = World::delivered();
+    gone(&world);
+    world.breaks(
+        Promise::P5,
+        DEPLOYMENT,
+        "follows generation 1: that has it, and there is no word of its removal",
+    );
+
+    // A Bundle that vanished, in a list or for good, is no evidence.
+    let world = World::delivered();
+    world.remove(None, BUNDLE);
+    gone(&world);
+    world.breaks(Promise::P5, DEPLOYMENT, "no word of its removal");
+
+    // Missing from a Bundle that was read whole: only once the ledger follows that generation.
+    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &without);
+    gone(&world);
+    world.breaks(Promise::P5, DEPLOYMENT, "follows generation 1");
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &without);
+    world.put(Some(&agent()), LEDGER, &ledger(2));
+    gone(&world);
+    world.holds();
+
+    // With its tombstone.
+    let world = World::delivered();
+    world.put(None, APPLICATION, &deleting(application(&passed())));
+    world.put(
+        Some(&world.hub),
+        BUNDLE,
+        &with_deletion(bundle(2), "application-deleted"),
+    );
+    gone(&world);
+    world.holds();
+
+    // What no ledger answers for is not the agent's.
+    let world = World::delivered();
+    let foreign = (C1, "configmaps", "default", "a");
+    world.put(None, foreign, &json!({"metadata": {"uid": "1"}}));
+    world.remove(Some(&agent()), foreign);
+    world.breaks(Promise::P5, foreign, "no ledger answers for it");
+}
+
+#[test]
+fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &deleting(bundle(1)));
+    world.breaks(
+        Promise::P5,
+        BUNDLE,
+        "spec.deletion, written before the Bundle is deleted",
+    );
+
+    for (by, why) in [
+        ("application-deleted", "the Application is not being deleted"),
+        ("cluster-left", "nobody lets the cluster leave"),
+        ("garbage-collection", "Decision web-step-0 places it there"),
+        ("step away", "web-v1 has no such step"),
+        ("0123456789abcdef", "nobody has confirmed that"),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &with_deletion(bundle(2), by));
+        world.breaks(Promise::P5, BUNDLE, why);
+    }
+    let world = World::delivered();
+    let mut confirmed = application(&passed());
+    confirmed["metadata"]["annotations"] = json!({annotation::CONFIRM_DELETES: "0123456789abcdef"});
+    world.put(None, APPLICATION, &confirmed);
+    world.put(
+        Some(&world.hub),
+        BUNDLE,
+        &with_deletion(bundle(2), "0123456789abcdef"),
+    );
+    world.put(
+        Some(&world.hub),
+        BUNDLE,
+        &deleting(with_deletion(bundle(2), "0123456789abcdef")),
+    );
+    world.holds();
+    // It goes when its agent has said so.
+    world.remove(Some(&world.hub), BUNDLE);
+    world.breaks(Promise::P5, BUNDLE, "the report of its agent that all is removed");
+}
+
+#[test]
+fn p6_replicas_that_are_lost_or_made_are_told() {
+    let world = World::delivered();
+    world.put(
+        Some(&world.hub),
+        DECISION,
+        &with(
+            decision(&[C1], 2),
+            "/spec/workloads/0/clusters/0/replicas",
+            json!(1),
+        ),
+    );
+    world.breaks(Promise::P6, DECISION, "replicas of web in clusters: 2; found 1");
+    let world = World::delivered();
+    world.put(
+        Some(&world.hub),
+        DECISION,
+        &with(decision(&[C1], 2), "/spec/unplaced", json!(1)),
+    );
+    world.breaks(
+        Promise::P6,
+        DECISION,
+        "unplaced replicas of all workloads: 0; found 1",
+    );
+    // The rule claims one of two, and no other step or remainder has the other one.
+    let world = World::delivered();
+    let mut short = decision(&[C1], 1);
+    short["spec"]["workloads"][0]["rules"][0]["total"] = json!(1);
+    short["spec"]["workloads"][0]["clusters"][0]["replicas"] = json!(1);
+    world.put(Some(&world.hub), DECISION, &short);
+    world.breaks(
+        Promise::P6,
+        DECISION,
+        "replicas of Deployment web over all steps of web-v1: 2; found 1",
+    );
+}
+
+#[test]
+fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
+    let again = |world: &World| {
+        world.put(Some(&world.hub), APPLICATION, &application(&running()));
+        world.put(Some(&world.hub), APPLICATION, &application(&passed()));
+    };
+    let world = World::delivered();
+    again(&world);
+    world.holds();
+
+    // A new generation, of which nothing is reported; the old report is still in the object.
+    let world = World::delivered();
+    world.put(Some(&world.hub), BUNDLE, &with_report(bundle(2), 1, "Ready"));
+    again(&world);
+    world.breaks(
+        Promise::P7,
+        APPLICATION,
+        "c1: nothing was reported of generation 2 that shows it",
+    );
+
+    // A report of that generation about other content.
+    let world = World::delivered();
+    let mut other = with_report(bundle(2), 2, "Ready");
+    other["status"]["hash"] = json!("h1");
+    world.put(Some(&world.hub), BUNDLE, &other);
+    again(&world);
+    world.breaks(Promise::P7, APPLICATION, "nothing was reported of generation 2");
+
+    let world = World::delivered();
+    world.put(
+        Some(&world.hub),
+        BUNDLE,
+        &with_report(bundle(2), 2, "Progressing"),
+    );
+    again(&world);
+    world.breaks(
+        Promise::P7,
+        APPLICATION,
+        "nothing was reported of generation 2 that shows it",
+    );
+
+    // Content of an earlier revision, ready as it is.
+    let world = World::delivered();
+    let mut earlier = with_report(bundle(2), 2, "Ready");
+    earlier["spec"]["revision"] = json!("web-v0");
+    let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
+    world.put(Some(&world.hub), BUNDLE, &with(earlier, image, json!("nginx:0")));
+    again(&world);
+    world.breaks(
+        Promise::P7,
+        APPLICATION,
+        "the image nginx:0, which is none of web-v1",
+    );
+
+    let world = World::delivered();
+    world.put(
+        Some(&world.hub),
+        DECISION,
+        &with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2"])),
+    );
+    again(&world);
+    world.breaks(Promise::P7, APPLICATION, "c2: there is no Bundle");
+}
+
+fn bundle_of(cluster: &str) -> (String, Value) {
+    let mut bundle = bundle(1);
+    bundle["metadata"]["uid"] = json!(cluster);
+    bundle["metadata"]["namespace"] = json!(format!("cluster-{cluster}"));
+    (format!("cluster-{cluster}"), bundle)
+}
+
+#[test]
+fn p8_more_clusters_under_way_than_there_may_be_are_told() {
+    let world = World::delivered();
+    let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+    world.put(Some(&world.hub), DECISION, &all);
+    world.put(Some(&world.hub), APPLICATION, &application(&running()));
+    let (namespace, second) = bundle_of("c2");
+    world.put(
+        Some(&world.hub),
+        (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+        &second,
+    );
+    world.holds();
+    let (namespace, third) = bundle_of("c3");
+    let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+    world.put(Some(&world.hub), at, &third);
+    world.breaks(
+        Promise::P8,
+        at,
+        "at most 1 clusters of step step-0 under way; found c3 beside {\"c2\"}",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn p8_removals_beyond_the_budget_are_told() {
+    let removed = |world: &World, cluster: &str| {
+        let (namespace, bundle) = bundle_of(cluster);
+        let bundle = with_deletion(
+            with(bundle, "/metadata/generation", json!(2)),
+            "garbage-collection",
+        );
+        world.put(
+            Some(&world.hub),
+            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+            &bundle,
+        );
+    };
+    let world = || {
+        let world = World::delivered();
+        for cluster in ["c2", "c3"] {
+            let (namespace, bundle) = bundle_of(cluster);
+            world.put(
+                Some(&world.hub),
+                (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+                &bundle,
+            );
+        }
+        world
+    };
+    let slow = world();
+    removed(&slow, "c2");
+    advance(Duration::from_secs(3601)).await;
+    removed(&slow, "c3");
+    slow.holds();
+    let quick = world();
+    removed(&quick, "c2");
+    removed(&quick, "c3");
+    let at = (BUNDLE.0, BUNDLE.1, "cluster-c3", BUNDLE.3);
+    quick.breaks(
+        Promise::P8,
+        at,
+        "at most 10 % of 3 clusters in an hour without confirmation; found {\"c2\", \"c3\"}",
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn p9_what_a_cut_off_agent_does_not_put_right_is_told() {
+    let cut = || {
+        let world = World::delivered();
+        world.note(&Note::Cut(C1.into()));
+        world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+        world
+    };
+    let world = cut();
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    advance(Duration::from_secs(100)).await;
+    world.note(&Note::Healed(C1.into()));
+    world.holds();
+    let world = cut();
+    advance(Duration::from_secs(100)).await;
+    world.note(&Note::Healed(C1.into()));
+    world.breaks(
+        Promise::P9,
+        DEPLOYMENT,
+        "/spec/template/spec/containers/web/image",
+    );
+    // One that does not run heals nothing.
+    let world = World::delivered();
+    world.note(&Note::Cut(C1.into()));
+    world.note(&Note::Stopped(C1.into()));
+    world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    advance(Duration::from_secs(100)).await;
+    world.note(&Note::Healed(C1.into()));
+    world.holds();
+}
+
+#[tokio::test(start_paused = true)]
+async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
+    let tombstone = |world: &World| {
+        world.put(None, APPLICATION, &deleting(application(&passed())));
+        world.put(
+            Some(&world.hub),
+            BUNDLE,
+            &with_deletion(bundle(2), "application-deleted"),
+        );
+    };
+    let world = World::delivered();
+    tombstone(&world);
+    world.note(&Note::Cut(C1.into()));
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.holds();
+    let world = World::delivered();
+    world.note(&Note::Cut(C1.into()));
+    advance(Duration::from_secs(1)).await;
+    tombstone(&world);
+    world.remove(Some(&agent()), DEPLOYMENT);
+    world.breaks(
+        Promise::P9,
+        DEPLOYMENT,
+        "that was not told before the agent was cut off",
+    );
+}
+
+#[test]
+fn p10_fields_and_statuses_of_others_that_an_agent_overwrites_are_told() {
+    let theirs = with(
+        deployment("nginx:1"),
+        "/metadata/annotations",
+        json!({"injected": "yes"}),
+    );
+    let world = World::delivered();
+    world.put(Some(&other()), DEPLOYMENT, &theirs);
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    world.breaks(
+        Promise::P10,
+        DEPLOYMENT,
+        "/metadata/annotations/injected, which somebody else has set, to stay; found it removed",
+    );
+
+    // What the bundle renders it may put right.
+    let world = World::delivered();
+    world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    world.holds();
+
+    let world = World::delivered();
+    let mut reported = deployment("nginx:1");
+    reported["spec"]["replicas"] = json!(3);
+    reported["status"] = json!({"readyReplicas": 1});
+    world.put(Some(&Who::Workloads(C1.into())), DEPLOYMENT, &reported);
+    reported["status"] = json!({"readyReplicas": 7});
+    world.put(Some(&agent()), DEPLOYMENT, &reported);
+    world.breaks(
+        Promise::P10,
+        DEPLOYMENT,
+        "the status that controllers have written to stay",
+    );
+}
+
+#[test]
+fn p11_a_write_in_the_steady_state_is_told() {
+    let world = World::delivered();
+    world.put(
+        Some(&agent()),
+        (C1, "events", "default", "e"),
+        &json!({"metadata": {"uid": "1"}}),
+    );
+    world.note(&Note::Quiet);
+    world.put(Some(&world.hub), LEASE, &lease(1));
+    world.remove(None, (C1, "events", "default", "e"));
+    world.holds();
+    let report = with_report(bundle(1), 1, "Ready");
+    world.put(Some(&agent()), BUNDLE, &report);
+    world.breaks(
+        Promise::P11,
+        BUNDLE,
+        "no write of anything but Leases; found a write by agent c1",
+    );
+    world.note(&Note::Busy);
+    world.put(Some(&agent()), BUNDLE, &report);
+    assert_eq!(world.monitor.broken().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn p12_what_grows_beyond_its_bound_is_told() {
+    let world = World::delivered();
+    let workload =
+        json!({"kind": "Deployment", "namespace": "n", "name": "w", "desired": 1, "updated": 1, "ready": 1});
+    let report = |count: usize| {
+        let mut bundle = with_report(bundle(1), 1, "Ready");
+        bundle["status"]["workloads"] = json!(vec![workload.clone(); count]);
+        bundle
+    };
+    world.put(Some(&agent()), BUNDLE, &report(50));
+    world.holds();
+    world.put(Some(&agent()), BUNDLE, &report(51));
+    world.breaks(Promise::P12, BUNDLE, "at most 50 in /status/workloads; found 51");
+
+    let world = World::delivered();
+    let large = json!({"metadata": {"uid": "1"}, "data": "x".repeat(2 << 20)});
+    world.put(None, (C1, "configmaps", "default", "a"), &large);
+    world.breaks(
+        Promise::P12,
+        (C1, "configmaps", "default", "a"),
+        "at most 1572864 bytes",
+    );
+
+    let world = World::delivered();
+    for value in [10, 11] {
+        world.note(&Note::Gauge {
+            server: HUB.into(),
+            name: "events of the history",
+            value,
+            most: 10,
+        });
+    }
+    let broken = world.monitor.broken();
+    assert_eq!(broken.len(), 1);
+    assert_eq!(
+        broken[0].to_string(),
+        "P12 (memory and queues are bounded) at 0.000 s, (hub): server: expected at most 10 events of the history; found 11"
+    );
+}
+
+#[test]
+fn p13_an_agent_that_asks_for_or_is_told_of_another_cluster_is_told() {
+    const BUNDLES: &str = "/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c1/bundles";
+    let answer = |namespace: &str| {
+        let item = json!({"metadata": {"namespace": namespace, "name": "default.web"}});
+        json!({"kind": "BundleList", "metadata": {"resourceVersion": "7"}, "items": [item]}).to_string()
+    };
+    let event = |namespace: &str| {
+        let object = json!({"metadata": {"namespace": namespace, "name": "default.web"}});
+        format!("{}\n", json!({"type": "MODIFIED", "object": object}))
+    };
+    let world = World::delivered();
+    let asked = world.asked(&agent(), HUB, &Method::GET, BUNDLES, &Value::Null);
+    for text in [answer("cluster-c1"), event("cluster-c1")] {
+        world.monitor.heard(&asked, &text.into());
+    }
+    world.holds();
+    for text in [answer("cluster-c10"), event("cluster-c10")] {
+        let world = World::delivered();
+        let asked = world.asked(&agent(), HUB, &Method::GET, BUNDLES, &Value::Null);
+        world.monitor.heard(&asked, &text.into());
+        let at = (HUB, "bundles.roundhouse.dev", "cluster-c1", "");
+        world.breaks(
+            Promise::P13,
+            at,
+            "cluster-c10/default.web in an answer to agent c1",
+        );
+    }
+    for (server, path, at) in [
+        (
+            HUB,
+            "/apis/roundhouse.dev/v1alpha1/bundles",
+            (HUB, "bundles.roundhouse.dev", "", ""),
+        ),
+        (
+            HUB,
+            "/apis/roundhouse.dev/v1alpha1/namespaces/cluster-c10/bundles/a",
+            (HUB, "bundles.roundhouse.dev", "cluster-c10", "a"),
+        ),
+        (
+            "c2",
+            "/api/v1/namespaces/default/configmaps",
+            ("c2", "configmaps", "default", ""),
+        ),
+    ] {
+        let world = World::delivered();
+        world.asked(&agent(), server, &Method::GET, path, &Value::Null);
+        world.breaks(Promise::P13, at, "requests about what is the cluster c1's own");
+    }
+}
+
+#[test]
+fn p14_the_same_inputs_that_give_another_decision_are_told() {
+    let world = World::delivered();
+    // Back to what was before the decision, so that the same is asked again.
+    world.remove(None, DECISION);
+    world.put(Some(&world.hub), DECISION, &decision(&[C1], 2));
+    world.holds();
+    world.remove(None, DECISION);
+    let other = with(
+        decision(&[C1], 2),
+        "/spec/workloads/0/clusters/0/name",
+        json!("c2"),
+    );
+    world.put(
+        Some(&world.hub),
+        DECISION,
+        &with(other, "/spec/clusters", json!(["c2"])),
+    );
+    world.breaks(Promise::P14, DECISION, "that the same inputs gave before");
+}
+
+#[test]
+fn p2_a_store_that_replaces_another_version_than_it_was_told_is_told() {
+    let world = World::delivered();
+    let key = Key::new(&DEPLOYMENT.1.into(), DEPLOYMENT.2, DEPLOYMENT.3);
+    let store = world.store(C1);
+    let refused = store.write(
+        &key,
+        Expect::Absent,
+        Change::Put(&mut |_| b"{}".as_slice().into()),
+    );
+    assert!(refused.is_err());
+    world.holds();
+}

@@ -1,0 +1,5 @@
+//! Whole fleets under the monitor, and for each promise what breaks it.
+
+mod breaking;
+mod fleet;
+mod world;

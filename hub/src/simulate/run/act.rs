@@ -1,0 +1,268 @@
+//! What can be done in a run.
+
+use crate::simulate::{
+    Fleet, MemberSpec,
+    fault::{DiskFault, Ending, Moment, On, Rule},
+};
+use futures::future::LocalBoxFuture;
+use jiff::SignedDuration;
+use roundhouse_api::cluster::Leave;
+use serde_json::Value;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// An object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The member that has it; the hub if absent.
+    pub member: Option<String>,
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`.
+    pub kind: String,
+    /// Namespace; empty if it has none.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Target {
+    /// An Application in the namespace `default`.
+    pub fn application(name: &str) -> Target {
+        Target::on_hub("core.oam.dev/v1beta1", "Application", "default", name)
+    }
+
+    /// A Cluster.
+    pub fn cluster(name: &str) -> Target {
+        Target::on_hub("roundhouse.dev/v1alpha1", "Cluster", "", name)
+    }
+
+    /// An object of the hub.
+    pub fn on_hub(api_version: &str, kind: &str, namespace: &str, name: &str) -> Target {
+        Target {
+            member: None,
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The object of this name in a member.
+    #[must_use]
+    pub fn in_member(mut self, member: &str) -> Target {
+        self.member = Some(member.to_owned());
+        self
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Target {
+            kind,
+            namespace,
+            name,
+            ..
+        } = self;
+        write!(f, "{kind} ")?;
+        if !namespace.is_empty() {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{name}")?;
+        match &self.member {
+            Some(member) => write!(f, " in {member}"),
+            None => Ok(()),
+        }
+    }
+}
+
+type Looks = dyn for<'a> Fn(&'a Fleet) -> LocalBoxFuture<'a, Result<(), String>> + Send + Sync;
+
+/// Looks at a fleet: fine, or what is not.
+#[derive(Clone)]
+pub struct Look(Arc<Looks>);
+
+impl fmt::Debug for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Look").finish_non_exhaustive()
+    }
+}
+
+impl Look {
+    /// From a function.
+    pub fn new(
+        looks: impl for<'a> Fn(&'a Fleet) -> LocalBoxFuture<'a, Result<(), String>> + Send + Sync + 'static,
+    ) -> Look {
+        Look(Arc::new(looks))
+    }
+
+    pub(super) async fn at(&self, fleet: &Fleet) -> Result<(), String> {
+        (self.0)(fleet).await
+    }
+}
+
+/// Something that is expected.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// As a sentence.
+    pub what: String,
+    /// Whether it is so.
+    pub look: Look,
+}
+
+/// A fault that lasts.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// The network does something to some requests.
+    Network(Rule),
+    /// The agents of these clusters and the hub do not reach each other.
+    Partition(Vec<String>),
+    /// The clock of a party is fast by so much, or slow.
+    Clock(String, SignedDuration),
+    /// The hub's disk fails.
+    Disk(DiskFault),
+    /// A hub is held still.
+    Pause(String),
+    /// A hub or an agent does not run: told to end, and started again.
+    Stopped(String),
+    /// The same, but killed.
+    Killed(String),
+    /// The machine of the hub has no power: its API server goes with it, and what its disk had not synced.
+    PowerCut,
+}
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// An object is created on the hub, or its content replaced.
+    Apply(Value),
+    /// An object is created in a member, or its content replaced, by another than the agent.
+    ApplyIn(String, Value),
+    /// An object is changed by a merge patch.
+    Patch(Target, Value),
+    /// The status of an object is changed by a merge patch.
+    PatchStatus(Target, Value),
+    /// An object is deleted.
+    Delete(Target),
+    /// A label of a Cluster is set, or taken away.
+    Label {
+        /// The cluster.
+        cluster: String,
+        /// The label.
+        key: String,
+        /// Its value.
+        value: Option<String>,
+    },
+    /// A cluster joins.
+    Join(MemberSpec),
+    /// A cluster leaves in this way.
+    Leave(String, Leave),
+    /// A fault begins; with a time it ends after it.
+    Begin(Fault, Option<Duration>),
+    /// Every fault ends, and who does not run is started.
+    Heal,
+    /// Open watches end.
+    EndWatches(On, Ending),
+    /// A hub or an agent is killed at a moment of its life, and started again some time later.
+    KillAt {
+        /// Who.
+        who: String,
+        /// When.
+        moment: Moment,
+        /// How long it is away.
+        away: Duration,
+    },
+    /// Something must be so now.
+    Check(Check),
+    /// What follows in the script waits until something is so; that it is not so after `within` is a failure.
+    Await {
+        /// What.
+        check: Check,
+        /// How long at most.
+        within: Duration,
+    },
+}
+
+impl Act {
+    /// A fault that lasts for some time.
+    pub fn for_a_while(fault: Fault, lasting: Duration) -> Act {
+        Act::Begin(fault, Some(lasting))
+    }
+
+    /// Waits for something, at most ten minutes.
+    pub fn wait(what: &str, look: Look) -> Act {
+        Act::Await {
+            check: Check {
+                what: what.to_owned(),
+                look,
+            },
+            within: Duration::from_secs(600),
+        }
+    }
+
+    /// Something must be so now.
+    pub fn check(what: &str, look: Look) -> Act {
+        Act::Check(Check {
+            what: what.to_owned(),
+            look,
+        })
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |object: &Value| {
+            let text = |pointer: &str| {
+                object
+                    .pointer(pointer)
+                    .and_then(Value::as_str)
+                    .unwrap_or("?")
+                    .to_owned()
+            };
+            format!("{} {}", text("/kind"), text("/metadata/name"))
+        };
+        match self {
+            Act::Apply(object) => write!(f, "{} is applied", named(object)),
+            Act::ApplyIn(member, object) => {
+                write!(f, "{} is written in {member} by somebody else", named(object))
+            }
+            Act::Patch(target, _) | Act::PatchStatus(target, _) => write!(f, "{target} is changed"),
+            Act::Delete(target) => write!(f, "{target} is deleted"),
+            Act::Label {
+                cluster,
+                key,
+                value: Some(value),
+            } => write!(f, "{cluster} is labelled {key}={value}"),
+            Act::Label { cluster, key, .. } => write!(f, "{cluster} loses its label {key}"),
+            Act::Join(spec) => write!(f, "{} joins", spec.name),
+            Act::Leave(cluster, how) => write!(f, "{cluster} leaves ({how:?})"),
+            Act::Begin(fault, None) => write!(f, "{fault}"),
+            Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {lasting:?}"),
+            Act::Heal => write!(f, "all faults end"),
+            Act::EndWatches(on, how) => write!(f, "watches of {:?} end: {how:?}", on.who),
+            Act::KillAt { who, moment, .. } => write!(f, "{who} is doomed: {moment:?}"),
+            Act::Check(check) => write!(f, "looked: {}", check.what),
+            Act::Await { check, .. } => write!(f, "waited: {}", check.what),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Network(rule) => {
+                write!(
+                    f,
+                    "network, {} of 1000 of {:?}: {:?}",
+                    rule.per_mille, rule.on.who, rule.effect
+                )
+            }
+            Fault::Partition(clusters) => write!(f, "cut off from the hub: {}", clusters.join(", ")),
+            Fault::Clock(who, fast) => write!(f, "the clock of {who} is fast by {fast:#}"),
+            Fault::Disk(fault) => write!(f, "the hub's disk: {fault:?}"),
+            Fault::Pause(who) => write!(f, "{who} is held still"),
+            Fault::Stopped(who) => write!(f, "{who} is stopped"),
+            Fault::Killed(who) => write!(f, "{who} is killed"),
+            Fault::PowerCut => write!(f, "the hub's machine loses its power"),
+        }
+    }
+}

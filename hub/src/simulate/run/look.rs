@@ -1,0 +1,115 @@
+//! Whether everything is delivered, and what waits if not.
+
+use crate::{leader::Standing, simulate::Fleet};
+use kube::{Api, ResourceExt};
+use roundhouse_api::{
+    application::{Application, ApplicationPhase},
+    bundle::Bundle,
+    cluster::{AVAILABLE, Cluster},
+    condition,
+};
+
+/// As many things that wait are named.
+const NAMED: usize = 8;
+
+/// What waits for something; nothing if everything is delivered and everybody is there.
+pub(super) async fn waits(fleet: &Fleet) -> Vec<String> {
+    let mut waits = match read(fleet).await {
+        Ok(waits) => waits,
+        Err(error) => vec![format!("the hub's API server does not answer: {error}")],
+    };
+    let leads = |hub: &String| matches!(fleet.standing(hub), Some(Standing::Leading(_)));
+    if !fleet.hubs().iter().any(leads) {
+        waits.push("no hub leads".to_owned());
+    }
+    let away = fleet.members().into_iter().filter(|name| !fleet.runs_agent(name));
+    waits.extend(away.map(|name| format!("the agent of {name} does not run")));
+    if waits.len() > NAMED {
+        let more = waits.len() - NAMED;
+        waits.truncate(NAMED);
+        waits.push(format!("and {more} more"));
+    }
+    waits
+}
+
+async fn read(fleet: &Fleet) -> Result<Vec<String>, kube::Error> {
+    let (client, all) = (fleet.hub_client(), Default::default());
+    let applications = Api::<Application>::all(client.clone()).list(&all).await?;
+    let bundles = Api::<Bundle>::all(client.clone()).list(&all).await?;
+    let clusters = Api::<Cluster>::all(client).list(&all).await?;
+    let mut waits: Vec<String> = applications.iter().filter_map(application).collect();
+    waits.extend(bundles.iter().filter_map(bundle));
+    waits.extend(clusters.iter().filter_map(cluster));
+    Ok(waits)
+}
+
+fn application(application: &Application) -> Option<String> {
+    let status = application.status.clone().unwrap_or_default();
+    let seen = status.observed_generation == application.metadata.generation;
+    if seen && status.phase == Some(ApplicationPhase::Running) {
+        return None;
+    }
+    let steps = status.workflow.iter().flat_map(|workflow| workflow.all_steps());
+    let steps: Vec<String> = steps
+        .map(|step| format!("{} {:?}", step.name, step.phase))
+        .collect();
+    let phase = status
+        .phase
+        .map_or("new".to_owned(), |phase| format!("{phase:?}"));
+    let unseen = if seen {
+        ""
+    } else {
+        ", its newest spec is not looked at"
+    };
+    let conditions = status
+        .conditions
+        .iter()
+        .filter(|condition| condition.status != "True");
+    let conditions: Vec<String> = conditions
+        .map(|c| format!("{} {}: {}", c.type_, c.reason, c.message))
+        .collect();
+    Some(format!(
+        "application {} is {phase}{unseen} [{}] {}",
+        application.name_any(),
+        steps.join(", "),
+        conditions.join("; ")
+    ))
+}
+
+fn bundle(bundle: &Bundle) -> Option<String> {
+    let name = format!(
+        "bundle {}/{}",
+        bundle.namespace().unwrap_or_default(),
+        bundle.name_any()
+    );
+    if bundle.metadata.deletion_timestamp.is_some() {
+        return Some(format!("{name} is being removed"));
+    }
+    let status = bundle.status.clone().unwrap_or_default();
+    let counts = status.counts.unwrap_or_default();
+    let done = counts.applied == counts.total && counts.failed == 0;
+    if status.observed_generation == bundle.metadata.generation && done {
+        return None;
+    }
+    Some(format!(
+        "{name} at generation {:?} is reported at {:?}: {} of {} applied, {} failed",
+        bundle.metadata.generation, status.observed_generation, counts.applied, counts.total, counts.failed
+    ))
+}
+
+fn cluster(cluster: &Cluster) -> Option<String> {
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return Some(format!("cluster {} leaves", cluster.name_any()));
+    }
+    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+    let conditions = conditions.unwrap_or_default();
+    if condition::is_true(conditions, AVAILABLE) {
+        return None;
+    }
+    let why = condition::get(conditions, AVAILABLE).map(|c| c.reason.clone());
+    Some(format!(
+        "cluster {} is not available: {}",
+        cluster.name_any(),
+        why.unwrap_or_default()
+    ))
+}

@@ -1,0 +1,56 @@
+//! A run is a value: a [`Script`] and a seed in, an [`Outcome`] out. It builds a runtime of its own with paused time, so that
+//! any number of runs go on at once on different threads, and the same seed gives the same trace.
+//!
+//! ```
+//! use roundhouse_hub::simulate::run::{Script, run};
+//!
+//! let outcome = run(&Script::of_regions(2, &["east"]), 7);
+//! assert!(outcome.is_good(), "{outcome}");
+//! ```
+
+mod act;
+mod drive;
+mod look;
+mod objects;
+mod outcome;
+mod perform;
+mod random;
+mod sample;
+mod script;
+mod stage;
+
+pub use act::{Act, Check, Fault, Look, Target};
+pub use outcome::{Event, Failure, Outcome};
+pub use random::random;
+pub use sample::{application, with_image};
+pub use script::{Cue, Script, Until};
+
+use crate::simulate::{fault::Seen, monitor::Monitor};
+use stage::Stage;
+use std::time::Duration;
+
+/// Runs a script from a seed.
+pub fn run(script: &Script, seed: u64) -> Outcome {
+    // kube's watches draw the jitter of their pauses from this thread's dice.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Outcome::not_begun(seed, format!("no runtime: {error}")),
+    };
+    let outcome = runtime.block_on(whole(script, seed));
+    // Whatever is still under way is nobody's concern.
+    runtime.shutdown_timeout(Duration::ZERO);
+    outcome
+}
+
+async fn whole(script: &Script, seed: u64) -> Outcome {
+    let (monitor, seen) = (Monitor::new(), Seen::default());
+    match Stage::set(script, seed, &monitor, &seen).await {
+        Ok(stage) => Box::pin(drive::drive(stage, script)).await,
+        Err(error) => Outcome::not_begun(seed, error.to_string()),
+    }
+}

@@ -1,0 +1,119 @@
+//! What came of a run.
+
+use crate::simulate::{fault::Kind, monitor::Broken, trace::Trace};
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// Entries of the trace that are printed when something went wrong.
+const PRINTED: usize = 60;
+
+/// Something that happened, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// So long after the start, in virtual time.
+    pub at: Duration,
+    /// What.
+    pub what: String,
+}
+
+/// Something that was expected of a run and was not so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// So long after the start, in virtual time.
+    pub at: Duration,
+    /// What.
+    pub what: String,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The seed, with which it is run again.
+    pub seed: u64,
+    /// Promises that were broken.
+    pub broken: Vec<Broken>,
+    /// What the script expected and was not so; that it did not converge, too.
+    pub failures: Vec<Failure>,
+    /// How often each kind of fault happened.
+    pub seen: BTreeMap<Kind, u64>,
+    /// How long after the last cue, or the end of its fault, everything was delivered.
+    pub converged_after: Option<Duration>,
+    /// What was not delivered at the end.
+    pub waits: Vec<String>,
+    /// Virtual time that it took.
+    pub took: Duration,
+    /// Writes of all servers that changed something, heartbeats aside.
+    pub writes: usize,
+    /// Revisions of all servers at the end: with the digest of the trace they tell one run from another.
+    pub revisions: BTreeMap<String, u64>,
+    /// What happened to whom.
+    pub trace: Trace,
+    /// What was done, and what became of it, in sentences.
+    pub timeline: Vec<Event>,
+}
+
+impl Outcome {
+    pub(super) fn not_begun(seed: u64, why: String) -> Outcome {
+        let failure = Failure {
+            at: Duration::ZERO,
+            what: format!("the run did not begin: {why}"),
+        };
+        Outcome {
+            seed,
+            broken: Vec::new(),
+            failures: vec![failure],
+            seen: BTreeMap::new(),
+            converged_after: None,
+            waits: Vec::new(),
+            took: Duration::ZERO,
+            writes: 0,
+            revisions: BTreeMap::new(),
+            trace: Trace::default(),
+            timeline: Vec::new(),
+        }
+    }
+
+    /// Whether every promise was kept, and everything was as the script expected.
+    pub fn is_good(&self) -> bool {
+        self.broken.is_empty() && self.failures.is_empty()
+    }
+
+    /// What tells this run from others: equal for the same script and seed.
+    pub fn digest(&self) -> String {
+        let (trace, revisions, took) = (self.trace.digest(), &self.revisions, self.took.as_millis());
+        roundhouse_api::hash::sha256(format!("{trace}{revisions:?}{took}{:?}", self.timeline).as_bytes())
+    }
+}
+
+/// The seed, what went wrong, the timeline, and the last things that happened to the objects concerned.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = |at: Duration| format!("{:10.3} s", at.as_secs_f64());
+        let kinds: Vec<String> = self
+            .seen
+            .iter()
+            .map(|(kind, count)| format!("{kind} {count}"))
+            .collect();
+        writeln!(
+            f,
+            "seed {}: {} virtual s, {} writes; faults: {}",
+            self.seed,
+            self.took.as_secs(),
+            self.writes,
+            kinds.join(", ")
+        )?;
+        if self.is_good() {
+            return Ok(());
+        }
+        for failure in &self.failures {
+            writeln!(f, "FAILED {}  {}", at(failure.at), failure.what)?;
+        }
+        for broken in self.broken.iter().take(10) {
+            writeln!(f, "BROKEN {broken}")?;
+        }
+        for event in &self.timeline {
+            writeln!(f, "{}  {}", at(event.at), event.what)?;
+        }
+        let objects: Vec<_> = self.broken.iter().map(|broken| broken.object.clone()).collect();
+        f.write_str(&self.trace.of(&objects, PRINTED))
+    }
+}

@@ -1,0 +1,294 @@
+//! What becomes of the acts of a script.
+
+use super::{
+    Act, Fault,
+    objects::{self, ActError},
+    stage::Stage,
+};
+use crate::simulate::{HUB, HarnessError, fault::Kind, monitor::Note};
+use serde_json::json;
+use std::time::Duration;
+
+/// A process that ended because its disk failed is started again after this.
+const RESTARTED: Duration = Duration::from_secs(2);
+
+/// What is to be done later because of what was done now.
+#[derive(Debug, Clone)]
+pub(super) enum Later {
+    /// The network does as before.
+    Lift(u64),
+    /// Clusters reach the hub again.
+    Rejoin(Vec<String>),
+    /// A clock is right again.
+    Right(String),
+    /// The disk is a good one again.
+    GoodDisk,
+    /// A hub goes on.
+    GoOn(String),
+    /// Somebody is started.
+    Start(String),
+    /// An act is tried again.
+    Again(Act),
+}
+
+impl Stage {
+    /// Does an act. What it leaves to be done, and how much later.
+    pub(super) async fn perform(&mut self, act: &Act) -> Option<(Duration, Later)> {
+        let done = match act {
+            Act::Apply(object) => objects::apply(&self.fleet, None, object).await,
+            Act::ApplyIn(member, object) => objects::apply(&self.fleet, Some(member), object).await,
+            Act::Patch(target, patch) => objects::patch(&self.fleet, target, patch, false).await,
+            Act::PatchStatus(target, patch) => objects::patch(&self.fleet, target, patch, true).await,
+            Act::Delete(target) => objects::delete(&self.fleet, target).await,
+            Act::Label { cluster, key, value } => {
+                let patch = json!({"metadata": {"labels": {key: value}}});
+                objects::patch(&self.fleet, &super::Target::cluster(cluster), &patch, false).await
+            }
+            Act::Join(spec) => self.fleet.add_member(spec.clone()).await.map_err(ActError::from),
+            Act::Leave(cluster, how) => {
+                let target = super::Target::cluster(cluster);
+                let says =
+                    objects::patch(&self.fleet, &target, &json!({"spec": {"leave": how}}), false).await;
+                match says {
+                    Ok(()) => objects::delete(&self.fleet, &target).await,
+                    error => error,
+                }
+            }
+            Act::Begin(fault, lasting) => {
+                self.tell(act.to_string());
+                return self.begin(fault, *lasting).await;
+            }
+            Act::Heal => {
+                self.tell(act.to_string());
+                self.heal();
+                return None;
+            }
+            Act::EndWatches(on, how) => {
+                self.network.end_watches(on.clone(), *how);
+                self.trace(HUB, "watches", &format!("{how:?}"));
+                Ok(())
+            }
+            Act::KillAt { who, moment, away } => {
+                self.away.insert(who.clone(), *away);
+                self.network.doom(who, *moment);
+                Ok(())
+            }
+            Act::Check(check) => {
+                if let Err(why) = check.look.at(&self.fleet).await {
+                    self.fail(format!("{}: {why}", check.what));
+                }
+                Ok(())
+            }
+            // The driver looks.
+            Act::Await { .. } => Ok(()),
+        };
+        match done {
+            Ok(()) => self.tell(act.to_string()),
+            // As a user would: the hub is away, or somebody else was quicker.
+            Err(ActError::Later(_)) => return Some((Duration::from_secs(1), Later::Again(act.clone()))),
+            Err(ActError::Refused(why)) => self.fail(format!("{act}: refused: {why}")),
+        }
+        None
+    }
+
+    async fn begin(&mut self, fault: &Fault, lasting: Option<Duration>) -> Option<(Duration, Later)> {
+        let later = match fault {
+            Fault::Network(rule) => {
+                self.trace(HUB, "network", &format!("{:?}", rule.effect));
+                Later::Lift(self.network.add(rule.clone()))
+            }
+            Fault::Partition(clusters) => {
+                self.network.cut_off(clusters.iter().map(String::as_str));
+                for cluster in clusters {
+                    let times = self.cut_off.entry(cluster.clone()).or_default();
+                    *times += 1;
+                    if *times == 1 {
+                        self.monitor.note(&Note::Cut(cluster.as_str().into()));
+                    }
+                }
+                Later::Rejoin(clusters.clone())
+            }
+            Fault::Clock(who, fast) => {
+                self.skews.set(who, *fast);
+                self.seen.note(Kind::ClockJump);
+                self.trace(who, "clock", &format!("fast by {fast:#}"));
+                Later::Right(who.clone())
+            }
+            Fault::Disk(fault) => {
+                self.shelves.fail(*fault);
+                self.trace(HUB, "disk", &format!("{fault:?}"));
+                Later::GoodDisk
+            }
+            Fault::Pause(who) => {
+                self.network.hold(who, true);
+                self.fleet.pause_hub_called(who, true);
+                self.seen.note(Kind::HubPaused);
+                self.trace(HUB, who, "held still");
+                Later::GoOn(who.clone())
+            }
+            Fault::Stopped(who) => {
+                self.stop(who).await;
+                Later::Start(who.clone())
+            }
+            Fault::Killed(who) => {
+                self.kill(who, false).await;
+                Later::Start(who.clone())
+            }
+            Fault::PowerCut => {
+                self.kill(HUB, true).await;
+                Later::Start(HUB.to_owned())
+            }
+        };
+        lasting.map(|lasting| (lasting, later))
+    }
+
+    /// Does what was left to be done; again what is left.
+    pub(super) async fn follow(&mut self, later: Later) -> Option<(Duration, Later)> {
+        match later {
+            Later::Lift(rule) => self.network.lift(rule),
+            Later::Rejoin(clusters) => self.rejoin(&clusters),
+            Later::Right(who) => self.skews.set(&who, jiff::SignedDuration::ZERO),
+            Later::GoodDisk => self.shelves.heal(),
+            Later::GoOn(who) => {
+                self.network.hold(&who, false);
+                self.fleet.pause_hub_called(&who, false);
+                self.tell(format!("{who} goes on"));
+            }
+            Later::Start(who) => self.start(&who),
+            Later::Again(act) => return self.perform(&act).await,
+        }
+        None
+    }
+
+    fn rejoin(&mut self, clusters: &[String]) {
+        let mut whole = Vec::new();
+        for cluster in clusters {
+            let times = self.cut_off.entry(cluster.clone()).or_default();
+            *times = times.saturating_sub(1);
+            if *times == 0 {
+                whole.push(cluster.clone());
+            }
+        }
+        self.network.rejoin(whole.iter().map(String::as_str));
+        for cluster in &whole {
+            self.monitor.note(&Note::Healed(cluster.as_str().into()));
+        }
+        self.tell(format!("connected again: {}", whole.join(", ")));
+    }
+
+    fn heal(&mut self) {
+        self.network.heal();
+        self.skews.heal();
+        self.shelves.heal();
+        for hub in self.fleet.hubs() {
+            self.fleet.pause_hub_called(&hub, false);
+        }
+        for (cluster, _) in std::mem::take(&mut self.cut_off) {
+            self.monitor.note(&Note::Healed(cluster.as_str().into()));
+        }
+        for who in std::mem::take(&mut self.down) {
+            self.start(&who);
+        }
+    }
+
+    async fn stop(&mut self, who: &str) {
+        if self.is_hub(who) {
+            self.seen.note(Kind::HubStopped);
+            self.trace(HUB, who, "stopped");
+            self.fleet.stop_hub_called(who).await;
+            self.end_of_process(who, false);
+        } else {
+            self.seen.note(Kind::AgentStopped);
+            // What it does until it has ended it does as an agent that runs.
+            if let Err(error) = self.fleet.stop_agent(who).await {
+                self.fail(error.to_string());
+            }
+            self.monitor.note(&Note::Stopped(who.into()));
+        }
+        self.network.bury(who);
+        self.down.insert(who.to_owned());
+    }
+
+    /// Ends somebody where it is.
+    pub(super) async fn kill(&mut self, who: &str, power_is_gone: bool) {
+        // Nothing passes from here on.
+        self.network.bury(who);
+        if self.is_hub(who) {
+            self.seen.note(if power_is_gone {
+                Kind::PowerCut
+            } else {
+                Kind::HubKilled
+            });
+            self.trace(HUB, who, if power_is_gone { "lost its power" } else { "killed" });
+            self.end_of_process(who, power_is_gone);
+            self.fleet.kill_hub_called(who).await;
+        } else {
+            self.seen.note(Kind::AgentKilled);
+            self.monitor.note(&Note::Stopped(who.into()));
+            if let Err(error) = self.fleet.kill_agent(who).await {
+                self.fail(error.to_string());
+            }
+        }
+        self.down.insert(who.to_owned());
+    }
+
+    /// The API server goes with the hub's process, if it is in it.
+    fn end_of_process(&mut self, who: &str, power_is_gone: bool) {
+        if who == HUB && (power_is_gone || !self.server_apart) {
+            if let Err(error) = self.fleet.crash_server(HUB) {
+                self.fail(error.to_string());
+            }
+            self.shelves.hub_ended(power_is_gone);
+        }
+    }
+
+    fn start(&mut self, who: &str) {
+        if !self.down.remove(who) && !self.is_down(who) {
+            return;
+        }
+        self.tell(format!("{who} is started"));
+        if self.is_hub(who) {
+            if self.shelves.store_of(HUB).is_none() {
+                let restarted = self.fleet.restart_server(HUB);
+                self.check(restarted);
+                if let Some(damage) = self.shelves.damage() {
+                    self.fail(format!("the hub's store does not open: {damage}"));
+                }
+            }
+            self.trace(HUB, who, "started");
+            self.fleet.start_hub_called(who);
+        } else {
+            let started = self.fleet.start_agent(who);
+            self.check(started);
+            self.monitor.note(&Note::Started(who.into()));
+        }
+    }
+
+    fn is_down(&self, who: &str) -> bool {
+        match self.is_hub(who) {
+            true => !self.fleet.hubs().iter().any(|hub| hub == who),
+            false => !self.fleet.runs_agent(who),
+        }
+    }
+
+    fn check(&mut self, done: Result<(), HarnessError>) {
+        if let Err(error) = done {
+            self.fail(error.to_string());
+        }
+    }
+
+    /// Somebody's doom has come.
+    pub(super) async fn dies(&mut self, who: &str) -> Option<(Duration, Later)> {
+        self.tell(format!("{who} is killed in the middle of it"));
+        self.kill(who, false).await;
+        let away = self.away.remove(who).unwrap_or(RESTARTED);
+        Some((away, Later::Start(who.to_owned())))
+    }
+
+    /// The hub's store has ended by itself, and its process with it.
+    pub(super) async fn store_ends(&mut self, why: &str) -> Option<(Duration, Later)> {
+        self.tell(format!("the hub's process ends: {why}"));
+        self.kill(HUB, false).await;
+        Some((RESTARTED, Later::Start(HUB.to_owned())))
+    }
+}

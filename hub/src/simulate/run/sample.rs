@@ -1,0 +1,43 @@
+//! Applications for runs.
+
+use serde_json::{Value, json};
+
+/// An application of one Deployment and one ConfigMap, delivered region by region: a step for each, with this share of the
+/// replicas.
+pub fn application(name: &str, replicas: u32, regions: &[(&str, &str)]) -> Value {
+    let step = |(region, share): &(&str, &str)| {
+        json!({"name": region, "type": "deploy", "properties": {"placement": [
+            {"clusterSelector": {"region": region}, "replicas": share}]}})
+    };
+    let steps: Vec<Value> = regions.iter().map(step).collect();
+    let labels = json!({"app": name});
+    json!({
+        "apiVersion": "core.oam.dev/v1beta1",
+        "kind": "Application",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "components": [{"name": name, "type": "k8s-objects", "properties": {"objects": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"image": "web:1"}},
+                {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+                    "replicas": replicas, "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}]}}],
+            "workflow": {"steps": steps}
+        }
+    })
+}
+
+/// The same application with another image, and another content of its ConfigMap.
+pub fn with_image(application: &Value, image: &str) -> Value {
+    let mut application = application.clone();
+    let objects = "/spec/components/0/properties/objects";
+    let places = [
+        format!("{objects}/0/data/image"),
+        format!("{objects}/1/spec/template/spec/containers/0/image"),
+    ];
+    for place in places {
+        if let Some(value) = application.pointer_mut(&place) {
+            *value = json!(image);
+        }
+    }
+    application
+}

@@ -1,0 +1,177 @@
+//! What is run.
+
+use super::Act;
+use crate::{
+    leader::Timing,
+    simulate::{HUB, MemberSpec, workloads::Model},
+};
+use roundhouse_agent::Config;
+use roundhouse_api::names::ClusterName;
+use serde_json::Value;
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+
+/// Something that is done at a time.
+#[derive(Debug, Clone)]
+pub struct Cue {
+    /// So long after the start, or after the last [`Act::Await`] before it in the script.
+    pub at: Duration,
+    /// What.
+    pub act: Act,
+}
+
+/// When a run is over. Times count from the last cue and the end of its fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Until {
+    /// Everything is delivered: every application runs its newest revision, every agent has applied and reported its newest
+    /// bundles, every cluster is available. After that nothing but Leases is written for `quiet`. Not to get there `within`
+    /// is a failure.
+    Delivered {
+        /// The longest that this may take.
+        within: Duration,
+        /// How long nothing may be written afterwards.
+        quiet: Duration,
+    },
+    /// As before; but that nothing has been written for `idle` is an end, too, and no failure: what waits is in
+    /// [`Outcome::waits`](super::Outcome::waits).
+    Done {
+        /// The longest that this may take.
+        within: Duration,
+        /// How long nothing is written that nothing more is expected.
+        idle: Duration,
+    },
+    /// So long.
+    Time(Duration),
+}
+
+/// What is run: a fleet, applications, and what is done when. A value: the same script and the same seed give the same run.
+#[derive(Clone)]
+pub struct Script {
+    /// The members.
+    pub members: Vec<MemberSpec>,
+    /// The hubs, by name. The first one is there with the API server from the start; [`HUB`] is one process with it, unless
+    /// [`Script::server_apart`].
+    pub hubs: Vec<String>,
+    /// The API server of the hub is a process of its own: the end of a hub is not its end.
+    pub server_apart: bool,
+    /// Whether the hubs stand for election, and how.
+    pub election: Option<Timing>,
+    /// Objects that are created on the hub when every cluster is available: Applications and what they need.
+    pub applications: Vec<Value>,
+    /// What is done, in order.
+    pub cues: Vec<Cue>,
+    /// When the run is over.
+    pub until: Until,
+    /// How long every request takes to arrive.
+    pub latency: RangeInclusive<Duration>,
+    /// How the members' workloads behave; the seed is the run's.
+    pub model: Model,
+    /// Changes the settings of every agent; the jitter's seed is the run's.
+    pub agents: Option<Arc<dyn Fn(&mut Config) + Send + Sync>>,
+    /// How many changes an API server keeps for watches that resume.
+    pub history: usize,
+}
+
+impl std::fmt::Debug for Script {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Script")
+            .field("members", &self.members.len())
+            .field("hubs", &self.hubs)
+            .field("applications", &self.applications.len())
+            .field("cues", &self.cues)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Script {
+    /// Members, one hub, no applications, and no faults.
+    pub fn new(members: Vec<MemberSpec>) -> Script {
+        Script {
+            members,
+            hubs: vec![HUB.to_owned()],
+            server_apart: false,
+            election: None,
+            applications: Vec::new(),
+            cues: Vec::new(),
+            until: Until::Delivered {
+                within: Duration::from_secs(600),
+                quiet: Duration::from_secs(60),
+            },
+            latency: Duration::ZERO..=Duration::from_millis(3),
+            model: Model::default(),
+            agents: None,
+            history: 10_000,
+        }
+    }
+
+    /// So many members in each of these regions: `<region>-<n>`, labelled `region` and `n`.
+    pub fn of_regions(each: usize, regions: &[&str]) -> Script {
+        let of = |region: &str, n: usize| {
+            MemberSpec::labelled(
+                &format!("{region}-{n}"),
+                &[("region", region), ("n", &n.to_string())],
+            )
+        };
+        let members = (1..=each).flat_map(|n| regions.iter().filter_map(move |region| of(region, n)));
+        Script::new(members.collect())
+    }
+
+    /// Creates an object on the hub when every cluster is available.
+    #[must_use]
+    pub fn with(mut self, application: Value) -> Script {
+        self.applications.push(application);
+        self
+    }
+
+    /// Does something so long after the start, or after the last [`Act::Await`].
+    #[must_use]
+    pub fn at(mut self, at: Duration, act: Act) -> Script {
+        self.cues.push(Cue { at, act });
+        self
+    }
+
+    /// Does something as soon as what was before is done.
+    #[must_use]
+    pub fn then(self, act: Act) -> Script {
+        let awaits = |cue: &&Cue| !matches!(cue.act, Act::Await { .. });
+        let since = self.cues.iter().rev().take_while(awaits).map(|cue| cue.at);
+        let at = since.max().unwrap_or(Duration::ZERO);
+        self.at(at, act)
+    }
+
+    /// Ends the run so.
+    #[must_use]
+    pub fn until(mut self, until: Until) -> Script {
+        self.until = until;
+        self
+    }
+
+    /// Lets two hubs, [`HUB`] and `b`, stand for election over an API server of its own.
+    #[must_use]
+    pub fn with_two_hubs(mut self) -> Script {
+        self.hubs = vec![HUB.to_owned(), "b".to_owned()];
+        (self.server_apart, self.election) = (true, Some(Timing::default()));
+        self
+    }
+
+    /// The names of the members.
+    pub fn names(&self) -> Vec<String> {
+        self.members
+            .iter()
+            .map(|member| member.name.to_string())
+            .collect()
+    }
+}
+
+impl MemberSpec {
+    /// A member with labels; `None` if the name is no cluster's.
+    pub fn labelled(name: &str, labels: &[(&str, &str)]) -> Option<MemberSpec> {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Some(MemberSpec {
+            name: ClusterName::new(name).ok()?,
+            labels: labels.collect(),
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! A fleet with everything that a run does to it.
+
+use super::{Event, Failure, Script};
+use crate::{
+    leader::Election,
+    simulate::{
+        Configure, Fleet, FleetOptions, HUB, HarnessError, TokioClock,
+        fault::{Network, Seen, Shelves, Skews, StoreFailure},
+        monitor::{Monitor, Note},
+        workloads::Model,
+    },
+};
+use jiff::Timestamp;
+use roundhouse_agent::SeededJitter;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::mpsc::UnboundedReceiver, time::Instant};
+
+/// When every run begins: 2026-01-01.
+const BEGINS: i64 = 1_767_225_600;
+
+pub(super) struct Stage {
+    pub(super) seed: u64,
+    pub(super) fleet: Fleet,
+    pub(super) network: Network,
+    pub(super) shelves: Shelves,
+    pub(super) skews: Skews,
+    pub(super) monitor: Monitor,
+    pub(super) seen: Seen,
+    pub(super) began: Instant,
+    /// Whose doom has come.
+    pub(super) deaths: UnboundedReceiver<String>,
+    /// Stores that have ended by themselves.
+    pub(super) failed_stores: UnboundedReceiver<StoreFailure>,
+    pub(super) server_apart: bool,
+    /// Who does not run, and is to be started again.
+    pub(super) down: BTreeSet<String>,
+    /// Clusters that are cut off, and how often.
+    pub(super) cut_off: BTreeMap<String, u32>,
+    /// How long somebody is away whose doom has come.
+    pub(super) away: BTreeMap<String, Duration>,
+    pub(super) timeline: Vec<Event>,
+    pub(super) failures: Vec<Failure>,
+}
+
+impl Stage {
+    /// Builds the fleet of a script.
+    ///
+    /// # Errors
+    /// A server refuses a definition or a Cluster.
+    pub(super) async fn set(
+        script: &Script,
+        seed: u64,
+        monitor: &Monitor,
+        seen: &Seen,
+    ) -> Result<Stage, HarnessError> {
+        let clock = TokioClock::starting_at(Timestamp::from_second(BEGINS).unwrap_or_default());
+        let skews = Skews::new(clock);
+        let (network, deaths) = Network::new(seed, seen.clone());
+        let (failures, failed_stores) = tokio::sync::mpsc::unbounded_channel();
+        let mut options = FleetOptions::new(script.members.clone(), Arc::new(clock));
+        options.limits.history_events = script.history;
+        let shelves = Shelves::new(seed, options.limits, seen.clone(), failures);
+        options.seed = seed;
+        options.model = Model {
+            seed,
+            ..script.model.clone()
+        };
+        options.hub.application.seed = seed;
+        options.hub.election = Election {
+            timing: script.election,
+            ..Election::default()
+        };
+        options.clocks = Some(skews.clocks());
+        options.stores = Some(monitor.stores(shelves.stores()));
+        options.wires = Some(monitor.wires().then(network.wires()));
+        options.configure = Some(configure(script, seed));
+        network.set_latency(script.latency.clone());
+        let mut fleet = Fleet::start(options).await?;
+        for hub in script.hubs.iter().filter(|hub| *hub != HUB) {
+            fleet.start_hub_called(hub);
+        }
+        Ok(Stage {
+            seed,
+            fleet,
+            network,
+            shelves,
+            skews,
+            monitor: monitor.clone(),
+            seen: seen.clone(),
+            began: Instant::now(),
+            deaths,
+            failed_stores,
+            server_apart: script.server_apart,
+            down: BTreeSet::new(),
+            cut_off: BTreeMap::new(),
+            away: BTreeMap::new(),
+            timeline: Vec::new(),
+            failures: Vec::new(),
+        })
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Notes what happened, for people.
+    pub(super) fn tell(&mut self, what: impl Into<String>) {
+        let (at, what) = (self.now(), what.into());
+        self.timeline.push(Event { at, what });
+    }
+
+    /// Notes a fault in the trace.
+    pub(super) fn trace(&self, server: &str, party: &str, what: &str) {
+        self.monitor.note(&Note::Fault {
+            server: server.into(),
+            party: party.into(),
+            what: what.to_owned(),
+        });
+    }
+
+    /// Notes that something was not as expected.
+    pub(super) fn fail(&mut self, what: impl Into<String>) {
+        let (at, what) = (self.now(), what.into());
+        self.tell(format!("NOT AS EXPECTED: {what}"));
+        self.failures.push(Failure { at, what });
+    }
+
+    pub(super) fn is_hub(&self, who: &str) -> bool {
+        self.fleet
+            .options()
+            .members
+            .iter()
+            .all(|member| member.name.as_str() != who)
+            && self.fleet.member_client(who).is_err()
+    }
+}
+
+fn configure(script: &Script, seed: u64) -> Configure {
+    let agents = script.agents.clone();
+    Configure(Arc::new(move |config| {
+        let mine = format!("{seed}/{}", config.cluster);
+        config.jitter = Arc::new(SeededJitter::from_text(&mine));
+        if let Some(agents) = &agents {
+            agents(config);
+        }
+    }))
+}

@@ -1,0 +1,32 @@
+//! Runs from many seeds.
+
+use roundhouse_hub::simulate::run::{Outcome, Script, run};
+
+/// Whether there is time for everything.
+pub(crate) fn is_long() -> bool {
+    std::env::var("ROUNDHOUSE_LONG").is_ok_and(|value| value == "1")
+}
+
+/// The seeds of a test.
+pub(crate) fn seeds() -> Vec<u64> {
+    let one = std::env::var("ROUNDHOUSE_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    match one {
+        Some(seed) => vec![seed],
+        None if is_long() => (0..100).collect(),
+        None => (0..3).collect(),
+    }
+}
+
+/// Runs a script from every seed, and checks that all is as promised and as the script expects.
+pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
+    seeds()
+        .into_iter()
+        .map(|seed| {
+            let outcome = run(&script(seed), seed);
+            assert!(outcome.is_good(), "{outcome}");
+            outcome
+        })
+        .collect()
+}
