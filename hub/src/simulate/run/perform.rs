@@ -2,10 +2,14 @@
 
 use super::{
     Act, Fault,
+    act::NAMED,
     objects::{self, ActError},
     stage::Stage,
 };
-use crate::simulate::{HUB, HarnessError, fault::Kind, monitor::Note};
+use crate::{
+    simulate::{HUB, HarnessError, fault::Kind, monitor::Note},
+    words,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -80,7 +84,7 @@ impl Stage {
                 Ok(())
             }
             // The driver looks.
-            Act::Await { .. } => Ok(()),
+            Act::Await { .. } | Act::Settle { .. } => Ok(()),
         };
         match done {
             Ok(()) => self.tell(act.to_string()),
@@ -173,7 +177,7 @@ impl Stage {
         for cluster in &whole {
             self.monitor.note(&Note::Healed(cluster.as_str().into()));
         }
-        self.tell(format!("connected again: {}", whole.join(", ")));
+        self.tell(format!("connected again: {}", words::listed(&whole, NAMED)));
     }
 
     fn heal(&mut self) {
