@@ -1,11 +1,11 @@
 //! What a server and an agent weigh: resident memory of their processes in a release build, of the server without objects, of
 //! the agent idle with one bundle of one object, and with 1,000 applied objects. `cargo test --release -p roundhouse-e2e --test processes memory -- --ignored --nocapture`
 
-use crate::yard::{Yard, client, serve};
+use crate::yard::{Yard, serve};
 use anyhow::{Context, Result};
 use kube::{Api, api::PostParams};
 use roundhouse_api::bundle::{Bundle, BundlePhase};
-use roundhouse_e2e::process::soon;
+use roundhouse_e2e::process::{client, soon};
 use serde_json::{Value, json};
 
 /// Limits in KiB.
