@@ -95,10 +95,10 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) -> Result<(), HubError> {
-    let refusing = Box::pin(due(&client, &options));
+    let refusing = Box::pin(refused(&client, &options));
     match shutdown.run_until_cancelled(refusing).await {
         None => return Ok(()),
-        Some(due) => drop(due?),
+        Some(refused) => refused?,
     }
     // Nobody is to stand for election who would only wait.
     let confirmed = restored::until_confirmed(&client);
@@ -194,6 +194,20 @@ async fn term(
     match leading.await {
         Ok(never) => match never {},
         Err(ended) => Ok(ended),
+    }
+}
+
+/// Looks whether the API server has what this hub may not replace, before anybody stands for election; waits for a server
+/// that does not answer, as the hub does ever after.
+async fn refused(client: &Client, options: &HubOptions) -> Result<(), HubError> {
+    loop {
+        match due(client, options).await {
+            Err(error) if error.passes() => {
+                tracing::warn!(%error, "the API server does not say what is there; it is asked again");
+                tokio::time::sleep(INSTALL_AGAIN).await;
+            }
+            looked => return looked.map(drop),
+        }
     }
 }
 

@@ -1,24 +1,35 @@
-//! Faults of the hub and its disk: F1 to F9.
+//! Faults of the hub and its disk: F1, F3 to F8.
 
-use crate::runs::good;
+use crate::{
+    looks::{all_available, because, generations, images, leads, one_epoch, transitions},
+    runs::{SECOND, good},
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, api::PostParams};
 use roundhouse_hub::simulate::{
     HUB,
-    fault::{Moment, When},
-    run::{Act, Script, application},
+    fault::{DiskFault, Moment, When},
+    run::{Act, Fault, Look, Script, application, with_image},
 };
+use serde_json::{Value, json};
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
+/// After the last fault a fleet of this size has what it is to have.
+const CONVERGES: Duration = Duration::from_secs(60);
+
+fn web() -> Value {
+    application("web", 16, &[("east", "50%"), ("west", "50%")])
+}
 
 fn fleet() -> Script {
-    Script::of_regions(4, &["east", "west"]).with(application("web", 16, &[("east", "50%"), ("west", "50%")]))
+    Script::of_regions(4, &["east", "west"]).with(web())
 }
 
 #[test]
-fn f01_a_hub_that_is_killed_in_the_middle_of_a_delivery_goes_on_where_it_was() {
+fn f01_a_hub_that_is_killed_in_the_middle_of_a_delivery_goes_on_and_each_agent_applies_once() {
     let outcomes = good(|seed| {
         let moment = Moment {
-            nth: 1 + u32::try_from(seed % 40).unwrap(),
+            nth: 1 + u32::try_from(seed % 50).unwrap(),
             when: if seed % 2 == 0 {
                 When::BeforeRequest
             } else {
@@ -26,16 +37,140 @@ fn f01_a_hub_that_is_killed_in_the_middle_of_a_delivery_goes_on_where_it_was() {
             },
             writes_only: true,
         };
-        fleet().at(
-            Duration::ZERO,
-            Act::KillAt {
-                who: HUB.to_owned(),
-                moment,
-                away: SECOND * 3,
-            },
-        )
+        let (who, away) = (HUB.to_owned(), SECOND * 3);
+        let script = fleet();
+        let names = script.names();
+        script
+            .at(Duration::ZERO, Act::KillAt { who, moment, away })
+            .finally("nothing was applied twice", generations("web", 1, names))
     });
     for outcome in outcomes {
-        assert!(outcome.converged_after.unwrap() < SECOND * 60, "{outcome}");
+        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
     }
+}
+
+/// A ConfigMap that takes room on the disk.
+fn large(n: usize) -> Act {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("large-{n}"), "namespace": "default"},
+        "data": {"text": "x".repeat(60_000)}});
+    Act::Apply(map)
+}
+
+/// New objects are refused, in words that name what to check, and reading goes on.
+fn refuses_writes_and_reads() -> Look {
+    Look::new(|fleet| {
+        Box::pin(async move {
+            let maps: Api<ConfigMap> = Api::namespaced(fleet.hub_client(), "default");
+            let read = maps.list(&Default::default()).await;
+            read.map_err(|error| format!("reading: {error}"))?;
+            let mut map = ConfigMap::default();
+            map.metadata.name = Some("one-more".to_owned());
+            match maps.create(&PostParams::default(), &map).await {
+                Ok(_) => Err("a write was taken".to_owned()),
+                Err(error) => because(error.to_string().contains("no room"), || error.to_string()),
+            }
+        })
+    })
+}
+
+#[test]
+fn f03_a_full_disk_refuses_writes_and_takes_heartbeats_and_goes_on_when_there_is_room() {
+    let outcomes = good(|_| {
+        let mut script = fleet().at(
+            SECOND,
+            Act::for_a_while(Fault::Disk(DiskFault::Full), SECOND * 100),
+        );
+        for n in 0..12 {
+            script = script.at(SECOND * 2, large(n));
+        }
+        script
+            .at(SECOND * 10, Act::Apply(with_image(&web(), "web:2")))
+            .at(
+                SECOND * 90,
+                Act::check("writes are refused", refuses_writes_and_reads()),
+            )
+            .at(SECOND * 90, Act::check("heartbeats go on", all_available()))
+    });
+    for outcome in outcomes {
+        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
+    }
+}
+
+#[test]
+fn f04_a_failed_sync_ends_the_process_and_a_restart_goes_on() {
+    let outcomes = good(|seed| {
+        let at = Duration::from_millis(40 * (seed % 20));
+        fleet().at(at, Act::Begin(Fault::Disk(DiskFault::FailedSync), None))
+    });
+    for outcome in outcomes {
+        let ended = |event: &&str| event.contains("the hub's process ends: cannot sync");
+        let events: Vec<&str> = outcome.timeline.iter().map(|event| event.what.as_str()).collect();
+        assert_eq!(
+            events.iter().copied().filter(|event| ended(&event)).count(),
+            1,
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
+    let outcomes = good(|seed| {
+        let slow = DiskFault::Slow(Duration::from_millis(50 + 10 * (seed % 10)));
+        let cut = Duration::from_millis(300 + 70 * (seed % 30));
+        let script = fleet();
+        let names = script.names();
+        script
+            .at(Duration::ZERO, Act::for_a_while(Fault::Disk(slow), SECOND * 20))
+            .at(cut, Act::for_a_while(Fault::PowerCut, SECOND * 5))
+            .finally("it runs everywhere", images("web", "web:1", names))
+    });
+    for outcome in outcomes {
+        assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
+    }
+}
+
+#[test]
+fn f06_a_slow_disk_delays_a_delivery_and_the_leader_keeps_its_lease() {
+    good(|_| {
+        let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(500)));
+        fleet()
+            .with_two_hubs()
+            .at(Duration::ZERO, Act::for_a_while(slow, SECOND * 60))
+            .at(SECOND, Act::Apply(with_image(&web(), "web:2")))
+            .at(SECOND * 59, Act::check("the first one leads", leads(HUB, true)))
+            .at(SECOND * 59, Act::check("everybody is heard of", all_available()))
+            .finally("the lease did not change hands", transitions(0))
+    });
+}
+
+#[test]
+fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
+    good(|seed| {
+        let at = Duration::from_millis(20 + 25 * (seed % 20));
+        let script = fleet().with_two_hubs();
+        let names = script.names();
+        script
+            .at(at, Act::for_a_while(Fault::Pause(HUB.to_owned()), SECOND * 45))
+            .at(SECOND * 40, Act::check("the other one leads", leads("b", true)))
+            .finally("the first one follows", leads(HUB, false))
+            .finally("it changed hands once", transitions(1))
+            .finally("nothing was applied twice", generations("web", 1, names))
+            .finally("the new one is obeyed", one_epoch())
+    });
+}
+
+#[test]
+fn f08_of_two_that_lead_the_one_with_the_higher_epoch_is_obeyed() {
+    good(|seed| {
+        let mut script = fleet();
+        script.hubs.push("b".to_owned());
+        script.server_apart = true;
+        let later = SECOND * 5 + Duration::from_millis(100 * (seed % 10));
+        let names = script.names();
+        script
+            .at(later, Act::Apply(with_image(&web(), "web:2")))
+            .finally("the newest runs everywhere", images("web", "web:2", names))
+            .finally("one of them is obeyed", one_epoch())
+    });
 }

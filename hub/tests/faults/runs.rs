@@ -1,6 +1,9 @@
 //! Runs from many seeds.
 
 use roundhouse_hub::simulate::run::{Outcome, Script, run};
+use std::time::Duration;
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Whether there is time for everything.
 pub(crate) fn is_long() -> bool {

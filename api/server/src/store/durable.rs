@@ -399,6 +399,10 @@ impl Store for DurableStore {
 
     fn is_busy(&self) -> bool {
         let (inner, options) = (self.shared.inner.read(), &self.shared.options);
+        // Who writes is told why that is refused, and not to come back soon.
+        if inner.full.refuses() {
+            return false;
+        }
         let much = inner.unsettled >= options.queue_writes || inner.unsettled_bytes >= options.queue_bytes;
         // Until there is another segment, no more than surely fits.
         much || (self.shared.spares.short() && full::left(&inner) < options.segment_bytes / 4)

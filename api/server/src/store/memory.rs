@@ -25,6 +25,20 @@ impl MemoryStore {
             state: RwLock::new(State::new(limits, FIRST_REVISION)),
         }
     }
+
+    /// A store that was restored from a backup: these objects, with the revisions that they had. Its own go on above `revision`,
+    /// as those of a restored etcd are made to (`--bump-revision`), and nobody resumes from before.
+    pub fn restored(objects: &[(Key, Record)], revision: u64, limits: StoreLimits) -> Self {
+        let mut state = State::new(limits, FIRST_REVISION);
+        for (key, record) in objects {
+            state.load(key, record.clone());
+        }
+        state.raise(revision + 1);
+        state.forget_history();
+        Self {
+            state: RwLock::new(state),
+        }
+    }
 }
 
 impl Store for MemoryStore {

@@ -405,9 +405,13 @@ impl State {
         })
     }
 
-    /// Ends every subscription.
+    /// Ends every subscription, in an order that does not depend on how they are kept: who is told first comes back first.
     pub(super) fn close_subscriptions(&mut self) {
-        self.subscribers.clear();
+        let tables: BTreeMap<_, _> = self.subscribers.drain().collect();
+        for by_namespace in tables.into_values() {
+            let by_namespace: BTreeMap<_, _> = by_namespace.into_iter().collect();
+            drop(by_namespace);
+        }
     }
 }
 

@@ -41,8 +41,8 @@ pub(super) struct Args {
     /// Namespace of objects that name none
     #[arg(short, long, value_name = "NS")]
     namespace: Option<String>,
-    /// Cut clusters off from the hub: those with these labels (region=west, tier in (a, b)), or the one of this name; one second
-    /// after the start, or at TIME; may be repeated. They are connected again when nothing further happens
+    /// Cut clusters off from the hub: those with these labels (region=west, tier in (a, b)), or the one of this name; at
+    /// once, or at TIME; may be repeated. They are connected again when nothing further happens
     #[arg(long, value_name = "SELECTOR[@TIME]")]
     lose: Vec<Lose>,
     /// What is lost, or fails, stays so

@@ -27,8 +27,8 @@ use std::{
     time::Duration,
 };
 
-/// When clusters are lost where the user does not say: deliveries are under way then.
-const LOST: Duration = Duration::from_secs(1);
+/// When clusters are lost where the user does not say: just when there is something to deliver to them.
+const LOST: Duration = Duration::ZERO;
 /// After a delivery, nothing but Leases may be written for so long.
 const QUIET: Duration = Duration::from_secs(60);
 

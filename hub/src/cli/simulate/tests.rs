@@ -101,8 +101,8 @@ fn a_loss_heals_at_the_end_unless_it_is_forever() {
     assert_eq!(
         acts(&words),
         [
-            "1 cut off from the hub: c4, c5",
-            "1 waited until nothing more happens",
+            "0 cut off from the hub: c4, c5",
+            "0 waited until nothing more happens",
             "0 c1 is labelled tier=gold",
             "0 waited until nothing more happens",
             "0 all faults end",
@@ -185,7 +185,7 @@ fn the_seed_outlives_the_loss_of_a_region_and_is_the_same_twice() {
         "--clusters",
         "5",
         "--lose",
-        "region=west@0s",
+        "region=west",
         "--seed",
         "7",
         "--patience",

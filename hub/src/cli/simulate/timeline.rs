@@ -29,12 +29,12 @@ impl Line {
         match &self.who[..] {
             [] => self.what.clone(),
             [one] => format!("{one}: {}", self.what),
-            many => format!(
-                "{}: {} ({})",
-                words::counted(many.len(), "cluster"),
-                self.what,
-                words::listed(many, NAMED)
-            ),
+            many => {
+                let mut names = many.to_vec();
+                names.sort();
+                let count = words::counted(names.len(), "cluster");
+                format!("{count}: {} ({})", self.what, words::listed(&names, NAMED))
+            }
         }
     }
 }

@@ -3,7 +3,9 @@
 use super::{Dice, Kind, Seen, stepped::Stepped};
 use crate::simulate::{HUB, Stores};
 use parking_lot::Mutex;
-use roundhouse_apiserver::{Disk, DurableOptions, DurableStore, FaultyDisk, MemoryStore, Store, StoreLimits};
+use roundhouse_apiserver::{
+    Disk, DurableOptions, DurableStore, FaultyDisk, JournalError, MemoryStore, Store, StoreLimits,
+};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -43,8 +45,6 @@ struct Inner {
     disk: FaultyDisk,
     sync_takes: Duration,
     hub: Option<Arc<Stepped>>,
-    /// Why the hub's store cannot be opened, if that was tried.
-    damage: Option<String>,
     members: BTreeMap<String, Arc<dyn Store>>,
 }
 
@@ -72,7 +72,6 @@ impl Shelves {
             disk: FaultyDisk::default(),
             sync_takes: Duration::ZERO,
             hub: None,
-            damage: None,
             members: BTreeMap::new(),
         })))
     }
@@ -122,9 +121,16 @@ impl Shelves {
         inner.hub = None;
     }
 
-    /// Why the hub's store could not be opened, if it could not.
-    pub fn damage(&self) -> Option<String> {
-        self.0.lock().damage.clone()
+    /// Opens the hub's store, if it is not open.
+    ///
+    /// # Errors
+    /// What the store says of its disk.
+    pub fn open_hub(&self) -> Result<(), JournalError> {
+        let mut inner = self.0.lock();
+        match inner.hub {
+            Some(_) => Ok(()),
+            None => inner.open_hub().map(drop),
+        }
     }
 
     /// The disk of the hub's API server.
@@ -163,27 +169,33 @@ impl Inner {
                 .or_insert_with(|| Arc::new(MemoryStore::new(limits)))
                 .clone();
         }
+        match self.hub.clone() {
+            Some(store) => store,
+            None => match self.open_hub() {
+                Ok(store) => store,
+                Err(error) => {
+                    tracing::error!(%error, "the hub's store does not open; an empty one takes its place");
+                    Arc::new(MemoryStore::new(self.limits))
+                }
+            },
+        }
+    }
+
+    fn open_hub(&mut self) -> Result<Arc<Stepped>, JournalError> {
         let options = DurableOptions {
             limits: self.limits,
             segment_bytes: SEGMENT,
             ..DurableOptions::default()
         };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        match DurableStore::without_threads(disk, options) {
-            Ok(store) => {
-                let failures = self.failures.clone();
-                let store = Stepped::new(store, self.sync_takes, move |why| {
-                    let server = HUB.to_owned();
-                    // Nobody listens when a run is over.
-                    let _ = failures.send(StoreFailure { server, why });
-                });
-                self.hub = Some(store.clone());
-                store
-            }
-            Err(error) => {
-                self.damage = Some(error.to_string());
-                Arc::new(MemoryStore::new(self.limits))
-            }
-        }
+        let store = DurableStore::without_threads(disk, options)?;
+        let failures = self.failures.clone();
+        let store = Stepped::new(store, self.sync_takes, move |why| {
+            let server = HUB.to_owned();
+            // Nobody listens when a run is over.
+            let _ = failures.send(StoreFailure { server, why });
+        });
+        self.hub = Some(store.clone());
+        Ok(store)
     }
 }

@@ -5,6 +5,7 @@
 //! wrong. [`Seen`] counts what happened of each kind.
 
 mod answer;
+mod changes;
 mod clock;
 mod dice;
 mod disk;

@@ -1,6 +1,6 @@
 //! The network of a fleet: every wire, and the faults that are on.
 
-use super::{Dice, Effect, Ending, Kind, Moment, On, Rule, Seen, life::Life, wire::carry};
+use super::{Dice, Effect, Ending, Kind, Moment, On, Rule, Seen, changes::Changes, life::Life, wire::carry};
 use crate::simulate::{Ends, HUB, WORKLOADS, Wire, Wires};
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// Who is told when a connection that carries nothing is given up.
 pub(super) const TIMES_OUT: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ pub struct Network(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     /// Told whenever a rule or a partition comes or goes.
-    changed: watch::Sender<u64>,
+    changes: Changes,
     deaths: mpsc::UnboundedSender<String>,
     seen: Seen,
 }
@@ -72,7 +72,7 @@ impl Network {
         };
         let inner = Inner {
             state: Mutex::new(state),
-            changed: watch::Sender::new(0),
+            changes: Changes::default(),
             deaths,
             seen,
         };
@@ -92,7 +92,7 @@ impl Network {
     }
 
     fn changed(&self) {
-        self.0.changed.send_modify(|times| *times += 1);
+        self.0.changes.tell();
     }
 
     /// From now on every request of hubs and agents takes so long to arrive: no fault, and no end of faults ends it.
@@ -302,17 +302,19 @@ impl Network {
         asked.iter().find(|(on, _)| about(on)).map(|(_, how)| *how)
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changed.subscribe()
+    /// Where changes of rules and partitions are told.
+    pub(super) fn changes(&self) -> &Changes {
+        &self.0.changes
     }
 
     /// Waits until something is so; the network looks when anything of it changes.
     pub(super) async fn until(&self, is_so: impl Fn(&Network) -> bool) {
-        let mut changes = self.changes();
-        while !is_so(self) {
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
+        loop {
+            let seen = self.0.changes.count();
+            if is_so(self) {
+                return;
             }
+            self.0.changes.after(seen).await;
         }
     }
 }

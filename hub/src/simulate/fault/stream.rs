@@ -6,11 +6,8 @@ use bytes::Bytes;
 use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use std::{future::pending, sync::Arc};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use std::{future::pending, sync::Arc, time::Duration};
+use tokio::time::{sleep, timeout};
 use tower::BoxError;
 
 /// A watch that is open.
@@ -21,7 +18,8 @@ struct Watched {
     path: String,
     /// Ends of watches that were asked for before this one began are not its own.
     since: usize,
-    changes: watch::Receiver<u64>,
+    /// Changes of the network that were looked at.
+    seen: u64,
     body: AnswerBody,
 }
 
@@ -36,14 +34,14 @@ pub(super) fn watched(
     path: String,
     body: AnswerBody,
 ) -> AnswerBody {
-    let (since, changes) = (network.endings(), network.changes());
+    let (since, seen) = (network.endings(), network.changes().count());
     let watched = Watched {
         network,
         ends,
         life,
         path,
         since,
-        changes,
+        seen,
         body,
     };
     let frames = stream::unfold(Some(watched), |watched| async move {
@@ -53,6 +51,10 @@ pub(super) fn watched(
     });
     StreamBody::new(frames).boxed_unsync()
 }
+
+/// Whoever reads gives a connection up on which nothing has come for this long: longer than a watch is silent by agreement. Hubs
+/// and agents set it on their clients.
+const READ_TIMES_OUT: Duration = Duration::from_secs(330);
 
 impl Watched {
     /// The next line, and whether there is one after it.
@@ -79,7 +81,7 @@ impl Watched {
             }
             tokio::select! {
                 biased;
-                changed = self.changes.changed() => if changed.is_err() { return pending().await },
+                seen = self.network.changes().after(self.seen) => self.seen = seen,
                 line = self.body.frame() => break line,
             }
         };
@@ -95,9 +97,7 @@ impl Watched {
     }
 
     async fn something_changes(&mut self) {
-        if self.changes.changed().await.is_err() {
-            pending::<()>().await;
-        }
+        self.seen = self.network.changes().after(self.seen).await;
     }
 
     async fn end(&mut self, how: Ending) -> (Given, bool) {
@@ -110,7 +110,10 @@ impl Watched {
             Ending::Ended => (None, false),
             Ending::Broken => (Some(Err(Broken::Reset.into())), false),
             Ending::Gone => (Some(Ok(Frame::data(gone()))), false),
-            Ending::Silent => pending().await,
+            Ending::Silent => {
+                sleep(READ_TIMES_OUT).await;
+                (Some(Err(Broken::Reset.into())), false)
+            }
         }
     }
 }

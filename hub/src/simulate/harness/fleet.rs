@@ -263,6 +263,11 @@ impl Fleet {
         }
     }
 
+    /// Whether a hub has ended by itself.
+    pub fn has_ended(&self, name: &str) -> bool {
+        self.hubs.get(name).is_some_and(|hub| hub.worker.has_ended())
+    }
+
     /// The names of the hubs that were started and not ended, sorted.
     pub fn hubs(&self) -> Vec<String> {
         self.hubs.keys().cloned().collect()

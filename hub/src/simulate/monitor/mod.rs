@@ -44,7 +44,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use promise::{Check, Found};
-use roundhouse_apiserver::{Expect, Gauge, Store};
+use roundhouse_apiserver::{Expect, Gauge, Key, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -211,6 +211,13 @@ impl Monitor {
     /// When it began to watch.
     pub(super) fn started(&self) -> Instant {
         self.start
+    }
+
+    /// The objects that a server has.
+    pub fn keys(&self, server: &str) -> Vec<Key> {
+        let inner = self.inner.lock();
+        let own = inner.model.stored.keys().filter(|(of, _)| **of == *server);
+        own.map(|(_, key)| key.clone()).collect()
     }
 
     /// What a person reads when promises are broken: each of them, and the last `most` entries of the objects concerned.

@@ -162,6 +162,10 @@ pub enum Act {
     Join(MemberSpec),
     /// A cluster leaves in this way.
     Leave(String, Leave),
+    /// All that a member stores is kept aside.
+    Backup(String),
+    /// A member has again what was kept aside, and its API server is started anew; who works in it goes on.
+    Restore(String),
     /// A fault begins; with a time it ends after it.
     Begin(Fault, Option<Duration>),
     /// Every fault ends, and who does not run is started.
@@ -248,6 +252,8 @@ impl fmt::Display for Act {
             Act::Label { cluster, key, .. } => write!(f, "{cluster} loses its label {key}"),
             Act::Join(spec) => write!(f, "{} joins", spec.name),
             Act::Leave(cluster, how) => write!(f, "{cluster} leaves ({how:?})"),
+            Act::Backup(member) => write!(f, "{member} is backed up"),
+            Act::Restore(member) => write!(f, "{member} is restored from its backup"),
             Act::Begin(fault, None) => write!(f, "{fault}"),
             Act::Begin(fault, Some(lasting)) => write!(f, "{fault}, for {lasting:?}"),
             Act::Heal => write!(f, "all faults end"),
@@ -263,13 +269,7 @@ impl fmt::Display for Act {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Network(rule) => {
-                write!(
-                    f,
-                    "network, {} of 1000 of {:?}: {:?}",
-                    rule.per_mille, rule.on.who, rule.effect
-                )
-            }
+            Fault::Network(rule) => write!(f, "{rule}"),
             Fault::Partition(clusters) => {
                 write!(f, "cut off from the hub: {}", words::listed(clusters, NAMED))
             }

@@ -7,6 +7,12 @@ use tokio::time::{Instant, sleep_until};
 
 /// Between two looks at whether something is so.
 const LOOKS: Duration = Duration::from_millis(500);
+/// Between two looks at whether somebody has ended by itself.
+const REVIVES: Duration = Duration::from_secs(1);
+/// Nothing that a look would see happens longer than this without a write.
+const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
+/// How long other hubs have to see everything before the first cue.
+const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
 /// After everything is delivered, what follows from it settles: reports whose texts changed are sent after ten seconds,
@@ -57,6 +63,10 @@ impl Driver<'_> {
             self.cues().await;
         }
         let (converged_after, waits) = self.end().await;
+        for check in &self.script.finally {
+            // It leaves nothing to be done.
+            drop(self.stage.perform(&Act::Check(check.clone())).await);
+        }
         let stage = &mut self.stage;
         let mut revisions = BTreeMap::new();
         for name in stage.fleet.members().into_iter().chain([HUB.to_owned()]) {
@@ -95,6 +105,12 @@ impl Driver<'_> {
             self.pass(Instant::now() + LOOKS).await;
         }
         self.stage.tell("every cluster is available");
+        for hub in self.script.hubs.iter().filter(|hub| *hub != HUB) {
+            self.stage.fleet.start_hub_called(hub);
+        }
+        if self.script.hubs.len() > 1 {
+            self.pass(Instant::now() + FOLLOWS).await;
+        }
         for object in &self.script.applications {
             let later = self.stage.perform(&Act::Apply(object.clone())).await;
             self.due.add(later);
@@ -134,7 +150,11 @@ impl Driver<'_> {
                 let later = self.stage.follow(later).await;
                 self.due.add(later);
             }
+            for later in self.stage.revive().await {
+                self.due.add(Some(later));
+            }
             let next = self.due.next().map_or(until, |due| due.min(until));
+            let next = next.min(Instant::now() + REVIVES);
             let stage = &mut self.stage;
             tokio::select! {
                 biased;
@@ -146,7 +166,7 @@ impl Driver<'_> {
                     let later = stage.store_ends(&failure.why).await;
                     self.due.add(later);
                 }
-                () = sleep_until(next) => if next == until { return },
+                () = sleep_until(next) => if next >= until { return },
             }
         }
     }
@@ -177,8 +197,16 @@ impl Driver<'_> {
     async fn settle(&mut self, within: Duration, idle: Option<Duration>) -> (Option<Duration>, Vec<String>) {
         let began = Instant::now();
         let mut happened = (self.stage.monitor.happened(), began);
+        let mut looked: Option<(u64, Instant, Vec<String>)> = None;
         loop {
-            let waits = look::waits(&self.stage.fleet).await;
+            let now = self.stage.monitor.happened();
+            let seen = looked
+                .take()
+                .filter(|(then, at, _)| *then == now && at.elapsed() < LOOKS_ANYWAY);
+            let (then, at, waits) = match seen {
+                Some(seen) => seen,
+                None => (now, Instant::now(), look::waits(&self.stage.fleet).await),
+            };
             if waits.is_empty() {
                 self.stage.tell("everything is delivered");
                 return (Some(began.elapsed()), waits);
@@ -198,6 +226,7 @@ impl Driver<'_> {
                     .fail(format!("not delivered after {within:?}: {}", waits.join("; ")));
                 return (None, waits);
             }
+            looked = Some((then, at, waits));
             self.pass(Instant::now() + LOOKS).await;
         }
     }

@@ -10,8 +10,9 @@ use crate::{
     simulate::{HUB, HarnessError, fault::Kind, monitor::Note},
     words,
 };
+use roundhouse_apiserver::MemoryStore;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A process that ended because its disk failed is started again after this.
 const RESTARTED: Duration = Duration::from_secs(2);
@@ -58,6 +59,14 @@ impl Stage {
                     error => error,
                 }
             }
+            Act::Backup(member) => {
+                self.back_up(member);
+                Ok(())
+            }
+            Act::Restore(member) => {
+                self.restore(member);
+                Ok(())
+            }
             Act::Begin(fault, lasting) => {
                 self.tell(act.to_string());
                 return self.begin(fault, *lasting).await;
@@ -83,8 +92,9 @@ impl Stage {
                 }
                 Ok(())
             }
-            // The driver looks.
-            Act::Await { .. } | Act::Settle { .. } => Ok(()),
+            // The driver looks, and tells.
+            Act::Settle { .. } => return None,
+            Act::Await { .. } => Ok(()),
         };
         match done {
             Ok(()) => self.tell(act.to_string()),
@@ -158,7 +168,7 @@ impl Stage {
                 self.fleet.pause_hub_called(&who, false);
                 self.tell(format!("{who} goes on"));
             }
-            Later::Start(who) => self.start(&who),
+            Later::Start(who) => return self.start(&who),
             Later::Again(act) => return self.perform(&act).await,
         }
         None
@@ -180,6 +190,31 @@ impl Stage {
         self.tell(format!("connected again: {}", words::listed(&whole, NAMED)));
     }
 
+    fn back_up(&mut self, member: &str) {
+        match self.shelves.store_of(member) {
+            Some(store) => {
+                let records = self.monitor.keys(member).into_iter();
+                let records = records.filter_map(|key| Some((store.get(&key)?, key)));
+                let records = records.map(|(record, key)| (key, record)).collect();
+                self.backups.insert(member.to_owned(), records);
+            }
+            None => self.fail(format!("{member} has no store to back up")),
+        }
+    }
+
+    fn restore(&mut self, member: &str) {
+        let Some(records) = self.backups.get(member) else {
+            return self.fail(format!("{member} was not backed up"));
+        };
+        let before = self.shelves.store_of(member).map_or(0, |store| store.revision());
+        let limits = self.fleet.options().limits;
+        let restored = Arc::new(MemoryStore::restored(records, before, limits));
+        self.monitor.note(&Note::Restored(member.into()));
+        self.shelves.replace(member, restored);
+        let started = self.fleet.restart_server(member);
+        self.check(started);
+    }
+
     fn heal(&mut self) {
         self.network.heal();
         self.skews.heal();
@@ -190,8 +225,11 @@ impl Stage {
         for (cluster, _) in std::mem::take(&mut self.cut_off) {
             self.monitor.note(&Note::Healed(cluster.as_str().into()));
         }
-        for who in std::mem::take(&mut self.down) {
-            self.start(&who);
+        for who in self.down.clone() {
+            // The disk is a good one by now.
+            if let Some((_, Later::Start(who))) = self.start(&who) {
+                self.fail(format!("{who} does not start"));
+            }
         }
     }
 
@@ -243,21 +281,24 @@ impl Stage {
                 self.fail(error.to_string());
             }
             self.shelves.hub_ended(power_is_gone);
+            self.server_is_down = true;
         }
     }
 
-    fn start(&mut self, who: &str) {
-        if !self.down.remove(who) && !self.is_down(who) {
-            return;
+    /// Starts somebody who does not run; a hub whose disk does not let it is started again later.
+    fn start(&mut self, who: &str) -> Option<(Duration, Later)> {
+        if !self.is_down(who) {
+            return None;
         }
-        self.tell(format!("{who} is started"));
         if self.is_hub(who) {
-            if self.shelves.store_of(HUB).is_none() {
+            if let Err(error) = self.shelves.open_hub() {
+                self.tell(format!("{who} does not start: {error}"));
+                return Some((RESTARTED, Later::Start(who.to_owned())));
+            }
+            if self.server_is_down {
+                self.server_is_down = false;
                 let restarted = self.fleet.restart_server(HUB);
                 self.check(restarted);
-                if let Some(damage) = self.shelves.damage() {
-                    self.fail(format!("the hub's store does not open: {damage}"));
-                }
             }
             self.trace(HUB, who, "started");
             self.fleet.start_hub_called(who);
@@ -266,6 +307,29 @@ impl Stage {
             self.check(started);
             self.monitor.note(&Note::Started(who.into()));
         }
+        self.down.remove(who);
+        self.tell(format!("{who} is started"));
+        None
+    }
+
+    /// Somebody who has ended by itself is started again, as a process that exits is.
+    pub(super) async fn revive(&mut self) -> Vec<(Duration, Later)> {
+        let mut later = Vec::new();
+        for hub in self.fleet.hubs() {
+            if self.fleet.has_ended(&hub) {
+                self.tell(format!("{hub} has ended by itself"));
+                self.kill(&hub, false).await;
+                later.push((RESTARTED, Later::Start(hub)));
+            }
+        }
+        for member in self.fleet.members() {
+            if !self.down.contains(&member) && !self.fleet.runs_agent(&member) {
+                self.tell(format!("the agent of {member} has ended by itself"));
+                self.kill(&member, false).await;
+                later.push((RESTARTED, Later::Start(member)));
+            }
+        }
+        later
     }
 
     fn is_down(&self, who: &str) -> bool {

@@ -20,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(120);
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
     let mut script = Script::of_regions(EACH, &["east", "west"]);
-    let shares = [("50%", "50%"), ("70%", "20%"), ("100%", "60%")];
+    let shares = [("50%", "50%"), ("70%", "20%"), ("60%", "40%")];
     let applications: Vec<_> = ["one", "two", "three"]
         .iter()
         .zip(shares)

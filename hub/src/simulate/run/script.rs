@@ -1,6 +1,6 @@
 //! What is run.
 
-use super::Act;
+use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
     simulate::{HUB, MemberSpec, workloads::Model},
@@ -61,6 +61,8 @@ pub struct Script {
     pub cues: Vec<Cue>,
     /// When the run is over.
     pub until: Until,
+    /// What must be so then.
+    pub finally: Vec<Check>,
     /// How long every request takes to arrive.
     pub latency: RangeInclusive<Duration>,
     /// How the members' workloads behave; the seed is the run's.
@@ -97,6 +99,7 @@ impl Script {
                 within: Duration::from_secs(600),
                 quiet: Duration::from_secs(60),
             },
+            finally: Vec::new(),
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),
             agents: None,
@@ -143,6 +146,16 @@ impl Script {
     #[must_use]
     pub fn until(mut self, until: Until) -> Script {
         self.until = until;
+        self
+    }
+
+    /// What must be so at the end.
+    #[must_use]
+    pub fn finally(mut self, what: &str, look: Look) -> Script {
+        self.finally.push(Check {
+            what: what.to_owned(),
+            look,
+        });
         self
     }
 

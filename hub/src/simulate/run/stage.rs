@@ -5,7 +5,7 @@ use crate::{
     action::Outside,
     leader::Election,
     simulate::{
-        Configure, Fleet, FleetOptions, HUB, HarnessError, TokioClock,
+        Configure, Fleet, FleetOptions, HarnessError, TokioClock,
         fault::{Network, Seen, Shelves, Skews, StoreFailure},
         monitor::{Monitor, Note},
         workloads::Model,
@@ -13,6 +13,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use roundhouse_agent::SeededJitter;
+use roundhouse_apiserver::{Key, Record};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -37,12 +38,15 @@ pub(super) struct Stage {
     /// Stores that have ended by themselves.
     pub(super) failed_stores: UnboundedReceiver<StoreFailure>,
     pub(super) server_apart: bool,
+    pub(super) server_is_down: bool,
     /// Who does not run, and is to be started again.
     pub(super) down: BTreeSet<String>,
     /// Clusters that are cut off, and how often.
     pub(super) cut_off: BTreeMap<String, u32>,
     /// How long somebody is away whose doom has come.
     pub(super) away: BTreeMap<String, Duration>,
+    /// What members stored when they were backed up.
+    pub(super) backups: BTreeMap<String, Vec<(Key, Record)>>,
     pub(super) timeline: Vec<Event>,
     pub(super) failures: Vec<Failure>,
 }
@@ -81,10 +85,7 @@ impl Stage {
         options.wires = Some(monitor.wires().then(network.wires()));
         options.configure = Some(configure(script, seed));
         network.set_latency(script.latency.clone());
-        let mut fleet = Fleet::start(options).await?;
-        for hub in script.hubs.iter().filter(|hub| *hub != HUB) {
-            fleet.start_hub_called(hub);
-        }
+        let fleet = Fleet::start(options).await?;
         Ok(Stage {
             seed,
             fleet,
@@ -97,9 +98,11 @@ impl Stage {
             deaths,
             failed_stores,
             server_apart: script.server_apart,
+            server_is_down: false,
             down: BTreeSet::new(),
             cut_off: BTreeMap::new(),
             away: BTreeMap::new(),
+            backups: BTreeMap::new(),
             timeline: Vec::new(),
             failures: Vec::new(),
         })

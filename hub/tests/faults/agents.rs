@@ -1,0 +1,163 @@
+//! Faults of agents: F10, F11, F13, F36.
+
+use crate::{
+    looks::{because, cluster, deployment, generations, images},
+    runs::{SECOND, good},
+};
+use http::Request;
+use http_body_util::Full;
+use roundhouse_apiserver::Identity;
+use roundhouse_hub::simulate::{
+    fault::{Asks, Effect, Ending, Moment, On, Parties, Rule, Side, When},
+    run::{Act, Fault, Look, Script, application, with_image},
+};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use tower::{Service, ServiceExt};
+
+fn web() -> Value {
+    application("web", 16, &[("east", "50%"), ("west", "50%")])
+}
+
+#[test]
+fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
+    good(|seed| {
+        let mut script = Script::of_regions(4, &["east", "west"]).with(web());
+        let names = script.names();
+        for (n, who) in (0_u64..).zip(&names) {
+            let dice = seed * 7 + n;
+            let when = [When::BeforeRequest, When::BeforeAnswer][usize::try_from(dice % 2).unwrap()];
+            let moment = Moment {
+                nth: 1 + u32::try_from(dice / 2 % 12).unwrap(),
+                when,
+                writes_only: true,
+            };
+            let (who, away) = (who.clone(), SECOND * 2);
+            script = script.at(SECOND * 0, Act::KillAt { who, moment, away });
+        }
+        script
+            .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))
+            .finally(
+                "the newest runs everywhere",
+                images("web", "web:2", names.clone()),
+            )
+            .finally("it was made once, and changed once", generations("web", 2, names))
+    });
+}
+
+/// Notes what was written at a member, and looks that it is no more than before.
+fn writes(member: &'static str, noted: &Arc<AtomicU64>, first: bool) -> Look {
+    let noted = noted.clone();
+    Look::new(move |fleet| {
+        let noted = noted.clone();
+        Box::pin(async move {
+            deployment(fleet, member, "web").await?;
+            let server = fleet.member_server(member).map_err(|error| error.to_string())?;
+            let now = server.counter().write_requests();
+            match first {
+                true => noted.store(now, Ordering::Relaxed),
+                false => {
+                    let before = noted.load(Ordering::Relaxed);
+                    because(now == before, || format!("{} writes more", now - before))?;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+#[test]
+fn f11_an_agent_that_was_down_for_an_hour_finds_everything_there_and_writes_nothing() {
+    good(|_| {
+        let noted = Arc::new(AtomicU64::new(0));
+        let away = Fault::Stopped("east-1".to_owned());
+        Script::of_regions(1, &["east", "west"])
+            .with(web())
+            .at(SECOND * 30, Act::for_a_while(away, SECOND * 3600))
+            .at(
+                SECOND * 40,
+                Act::check("what it has is noted", writes("east-1", &noted, true)),
+            )
+            .at(
+                SECOND * 3600,
+                Act::check("it is missed", cluster("east-1", "Available", "Unknown")),
+            )
+            .finally("it wrote nothing", writes("east-1", &noted, false))
+    });
+}
+
+#[test]
+fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf() {
+    good(|_| {
+        let on = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
+        let lost = Rule::always(on.clone().that(Asks::Read), Effect::LoseRequest);
+        Script::of_regions(2, &["east", "west"])
+            .with(web())
+            .at(SECOND * 20, Act::for_a_while(Fault::Network(lost), SECOND * 200))
+            .at(SECOND * 21, Act::EndWatches(on, Ending::Silent))
+            .at(
+                SECOND * 200,
+                Act::check("it is deaf", cluster("east-1", "Deaf", "True")),
+            )
+            .at(
+                SECOND * 200,
+                Act::check("it is not available", cluster("east-1", "Available", "False")),
+            )
+            .at(
+                SECOND * 200,
+                Act::check("others are", cluster("east-2", "Available", "True")),
+            )
+    });
+}
+
+/// An agent asks for so much at once as it can.
+fn flood(cluster: &'static str) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let server = fleet.hub_server().map_err(|error| error.to_string())?;
+            let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-{cluster}/bundles");
+            for n in 0..300 {
+                let mut service = server.service_as(Some(Identity::agent(cluster)));
+                let body = json!({"metadata": {"annotations": {"n": n.to_string()}}}).to_string();
+                let request = Request::get(&path).body(Full::from(body)).unwrap();
+                let service = ServiceExt::<Request<Full<bytes::Bytes>>>::ready(&mut service)
+                    .await
+                    .unwrap();
+                tokio::spawn(service.call(request));
+            }
+            Ok(())
+        })
+    })
+}
+
+#[test]
+fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
+    good(|_| {
+        let slow = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
+        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 60..=SECOND * 60)));
+        let script = Script::of_regions(4, &["east"]);
+        let script = script.with(application("web", 8, &[("east", "100%")]));
+        let others = vec!["east-2".to_owned(), "east-3".to_owned(), "east-4".to_owned()];
+        script
+            .at(SECOND * 20, Act::for_a_while(slow, SECOND * 100))
+            .at(SECOND * 21, Act::check("one floods", flood("east-2")))
+            .at(
+                SECOND * 21,
+                Act::Apply(with_image(&application("web", 8, &[("east", "100%")]), "web:2")),
+            )
+            .at(
+                SECOND * 24,
+                Act::check("others have it", images("web", "web:2", others)),
+            )
+            .at(
+                SECOND * 24,
+                Act::check(
+                    "the slow one does not",
+                    images("web", "web:1", vec!["east-1".to_owned()]),
+                ),
+            )
+    });
+}

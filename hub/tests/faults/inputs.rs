@@ -1,0 +1,195 @@
+//! What people and agents put in: F19 to F21, F26, F27.
+
+use crate::{
+    runs::good,
+    seeing::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
+};
+use roundhouse_api::{
+    application::{ACCEPTED, ApplicationPhase, PLACED, StepPhase},
+    cluster::Leave,
+    condition,
+};
+use roundhouse_hub::simulate::{
+    HUB, MemberSpec,
+    fault::{Asks, Effect, Ending, On, Parties, Rule, Side},
+    run::{Act, Fault, Look, Script, Until, application, with_image},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn fleet() -> Script {
+    Script::of_regions(5, &["east", "west"]).with(web())
+}
+
+fn web() -> Value {
+    application("web", 20, &[("east", "50%"), ("west", "50%")])
+}
+
+fn within(converges: Duration) -> Until {
+    Until::Delivered {
+        within: converges,
+        quiet: SECOND * 30,
+    }
+}
+
+/// Takes a label away from the first so many of each region, or gives it back.
+fn relabel(mut script: Script, each: usize, away: bool) -> Script {
+    for region in ["east", "west"] {
+        for n in 1..=each {
+            script = script.then(Act::Label {
+                cluster: format!("{region}-{n}"),
+                key: "region".to_owned(),
+                value: (!away).then(|| region.to_owned()),
+            });
+        }
+    }
+    script
+}
+
+#[test]
+fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
+    let lists = On::all_of(Parties::these([HUB]))
+        .to(Side::Hub)
+        .that(Asks::Read)
+        .at("/clusters");
+    let failing = Effect::Answer {
+        code: 500,
+        retry_after: None,
+    };
+    good(|_| {
+        fleet()
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::for_a_while(
+                Fault::Network(Rule::always(lists.clone(), failing.clone())),
+                SECOND * 100,
+            ))
+            .then(Act::EndWatches(lists.clone(), Ending::Gone))
+            .then(Act::Apply(with_image(&web(), "web:2")))
+            .at(SECOND * 60, Act::check("nothing is deleted", bundles("web", 10)))
+            .until(within(SECOND * 200))
+    });
+}
+
+#[test]
+fn f19_a_selector_that_suddenly_matches_nothing_deletes_nothing_and_says_so() {
+    good(|_| {
+        let script = relabel(fleet().then(Act::wait("it is delivered", runs("web"))), 5, true);
+        let unplaced = |status: &roundhouse_api::application::ApplicationStatus| {
+            condition::get(&status.conditions, PLACED).is_some_and(|placed| placed.status == "False")
+        };
+        let script = script
+            .then(Act::wait("it says so", status_of("web", unplaced)))
+            .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 10)));
+        relabel(script, 5, false).until(within(SECOND * 120))
+    });
+}
+
+#[test]
+fn f20_a_label_that_most_clusters_lose_waits_for_a_confirmation() {
+    good(|_| {
+        let script = relabel(fleet().then(Act::wait("it is delivered", runs("web"))), 4, true);
+        script
+            .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
+            .at(
+                SECOND * 300,
+                Act::check("nothing is deleted before", bundles("web", 10)),
+            )
+            .then(Act::wait("somebody confirms it", confirm("web")))
+            .then(Act::wait("then it goes", bundles("web", 2)))
+            .until(within(SECOND * 120))
+    });
+}
+
+#[test]
+fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_on() {
+    // Totals are watched in every run (P6).
+    good(|seed| {
+        let after = Duration::from_millis(40 * (seed % 20));
+        let joins = MemberSpec::labelled("west-9", &[("region", "west")]).unwrap();
+        // Renamed: it leaves under one name, and joins under another.
+        let renamed = MemberSpec::labelled("east-one", &[("region", "east")]).unwrap();
+        fleet()
+            .at(after, Act::Leave("west-1".to_owned(), Leave::DeleteResources))
+            .at(after, Act::Leave("east-1".to_owned(), Leave::Orphan))
+            .at(after + SECOND, Act::Join(joins))
+            .at(after + SECOND, Act::Join(renamed))
+            .until(within(SECOND * 200))
+    });
+}
+
+/// Sends these bytes to the hub's API server; it has to refuse them with a word of why.
+fn refused(
+    what: &'static str,
+    body: impl Fn() -> Vec<u8> + Send + Sync + Copy + 'static,
+    word: &'static str,
+) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let request = http::Request::post("/apis/core.oam.dev/v1beta1/namespaces/default/applications")
+                .header("content-type", "application/json")
+                .body(body())
+                .unwrap();
+            match fleet.hub_client().request_text(request).await {
+                Err(kube::Error::Api(status)) if status.code >= 400 && status.message.contains(word) => {
+                    Ok(())
+                }
+                answer => Err(format!("{what}: {:?}", answer.map(|text| text.len()))),
+            }
+        })
+    })
+}
+
+fn named(name: &str, properties: &str) -> Vec<u8> {
+    let text = json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"components": [{"name": "a", "type": "worker", "properties": "PROPERTIES"}]}});
+    text.to_string()
+        .replace("\"PROPERTIES\"", properties)
+        .into_bytes()
+}
+
+#[test]
+fn f26_what_is_too_large_too_deep_or_no_text_is_refused_and_hurts_nobody() {
+    good(|_| {
+        let large = || named("large", &format!("{{\"image\": \"{}\"}}", "x".repeat(4 << 20)));
+        let deep = || named("deep", &format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)));
+        let no_text = || {
+            let mut bytes = named("bytes", "{}");
+            bytes[40] = 0xff;
+            bytes
+        };
+        fleet()
+            .then(Act::wait("too large", refused("large", large, "limit")))
+            .then(Act::wait("too deep", refused("deep", deep, "recursion limit")))
+            .then(Act::wait("no text", refused("bytes", no_text, "JSON")))
+            .until(within(SECOND * 60))
+    });
+}
+
+#[test]
+fn f27_an_application_with_an_expression_that_never_ends_or_is_none_stays_alone_with_it() {
+    let poisoned = |name: &str, condition: &str| {
+        let mut poisoned = application(name, 4, &[("east", "100%")]);
+        poisoned["spec"]["workflow"]["steps"][0]["if"] = json!(condition);
+        poisoned
+    };
+    let list = "[0,1,2,3,4,5,6,7,8,9]";
+    let long = (0..9).fold("true".to_owned(), |inner, n| format!("{list}.all(x{n}, {inner})"));
+    good(|_| {
+        let over = |status: &roundhouse_api::application::ApplicationStatus| {
+            let refused = condition::get(&status.conditions, ACCEPTED).is_some_and(|c| c.status == "False");
+            refused
+                || status.phase == Some(ApplicationPhase::WorkflowFailed)
+                || step_is(status, "east", StepPhase::Failed)
+        };
+        fleet()
+            .with(poisoned("endless", &long))
+            .with(poisoned("nonsense", "status."))
+            .then(Act::wait("the other one is delivered", runs("web")))
+            .then(Act::wait("one is told", status_of("endless", over)))
+            .then(Act::wait("the other, too", status_of("nonsense", over)))
+            .until(Until::Time(SECOND * 60))
+    });
+}

@@ -1,0 +1,173 @@
+//! What tests look at in a fleet.
+
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
+use kube::{Api, ResourceExt};
+use roundhouse_api::{
+    application::{Application, StepPhase},
+    bundle::Bundle,
+    cluster::Cluster,
+    condition,
+};
+use roundhouse_hub::{
+    leader::{LEASE, NAMESPACE, Standing},
+    simulate::{Fleet, run::Look},
+};
+
+/// What went wrong with a look, or nothing.
+pub(crate) type Looked = Result<(), String>;
+
+fn text(error: kube::Error) -> String {
+    error.to_string()
+}
+
+pub(crate) fn because(is_so: bool, why: impl FnOnce() -> String) -> Looked {
+    if is_so { Ok(()) } else { Err(why()) }
+}
+
+/// A step of an application is in one of these phases, of a run of the newest spec.
+pub(crate) fn step(application: &'static str, step: &'static str, phases: &'static [StepPhase]) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let app = api.get(application).await.map_err(text)?;
+            let generation = app.metadata.generation;
+            let status = app.status.unwrap_or_default();
+            let workflow = status.workflow.unwrap_or_default();
+            because(workflow.generation == generation, || {
+                format!(
+                    "the run is of generation {:?}, not {generation:?}",
+                    workflow.generation
+                )
+            })?;
+            let found = workflow.all_steps().find(|s| s.name == step).map(|s| s.phase);
+            because(found.is_some_and(|phase| phases.contains(&phase)), || {
+                format!("step {step} is {found:?}")
+            })
+        })
+    })
+}
+
+/// A condition of a Cluster has this status and reason.
+pub(crate) fn cluster(name: &'static str, type_: &'static str, status: &'static str) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let cluster: Cluster = Api::all(fleet.hub_client()).get(name).await.map_err(text)?;
+            let conditions = cluster.status.unwrap_or_default().conditions;
+            let found = condition::get(&conditions, type_);
+            because(found.is_some_and(|c| c.status == status), || {
+                format!("{type_} of {name}: {found:?}")
+            })
+        })
+    })
+}
+
+/// Every Cluster is available.
+pub(crate) fn all_available() -> Look {
+    Look::new(|fleet| {
+        Box::pin(async move {
+            let all = Api::<Cluster>::all(fleet.hub_client())
+                .list(&Default::default())
+                .await
+                .map_err(text)?;
+            let is_not = |cluster: &&Cluster| {
+                let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+                !condition::is_true(conditions.unwrap_or_default(), "Available")
+            };
+            let rest: Vec<String> = all.iter().filter(is_not).map(ResourceExt::name_any).collect();
+            because(rest.is_empty(), || format!("not available: {rest:?}"))
+        })
+    })
+}
+
+/// The Deployment of an application in a member.
+pub(crate) async fn deployment(fleet: &Fleet, member: &str, name: &str) -> Result<Deployment, String> {
+    let client = fleet.member_client(member).map_err(|error| error.to_string())?;
+    let api: Api<Deployment> = Api::namespaced(client, "default");
+    api.get(name).await.map_err(|error| format!("{member}: {error}"))
+}
+
+fn image(deployment: &Deployment) -> Option<String> {
+    let template = &deployment.spec.as_ref()?.template;
+    template.spec.as_ref()?.containers.first()?.image.clone()
+}
+
+/// The Deployment of an application has this image in these members.
+pub(crate) fn images(name: &'static str, wanted: &'static str, members: Vec<String>) -> Look {
+    Look::new(move |fleet| {
+        let members = members.clone();
+        Box::pin(async move {
+            for member in members {
+                let found = image(&deployment(fleet, &member, name).await?);
+                because(found.as_deref() == Some(wanted), || {
+                    format!("{member} runs {found:?}")
+                })?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// The Deployment was made once in every member, and changed so often since: nothing was applied twice with another effect.
+pub(crate) fn generations(name: &'static str, wanted: i64, members: Vec<String>) -> Look {
+    Look::new(move |fleet| {
+        let members = members.clone();
+        Box::pin(async move {
+            for member in members {
+                let found = deployment(fleet, &member, name).await?.metadata.generation;
+                because(found == Some(wanted), || {
+                    format!("{member}: generation {found:?}, not {wanted}")
+                })?;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// A hub leads, or follows.
+pub(crate) fn leads(hub: &'static str, is_so: bool) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let standing = fleet.standing(hub);
+            let leads = matches!(standing, Some(Standing::Leading(_)));
+            because(leads == is_so, || format!("{hub} stands as {standing:?}"))
+        })
+    })
+}
+
+/// The Lease of the hubs changed hands so often.
+pub(crate) fn transitions(wanted: i32) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
+            let spec = api.get(LEASE).await.map_err(text)?.spec.unwrap_or_default();
+            let found = spec.lease_transitions.unwrap_or(0);
+            because(found == wanted, || {
+                format!("it changed hands {found} times, not {wanted}")
+            })
+        })
+    })
+}
+
+/// Every Bundle, and what its agent says, is of the highest epoch that any of them has.
+pub(crate) fn one_epoch() -> Look {
+    Look::new(|fleet| {
+        Box::pin(async move {
+            let all = Api::<Bundle>::all(fleet.hub_client())
+                .list(&Default::default())
+                .await
+                .map_err(text)?;
+            let highest = all.iter().filter_map(|bundle| bundle.spec.epoch).max();
+            for bundle in &all {
+                let obeyed = bundle.status.as_ref().and_then(|status| status.epoch);
+                because(bundle.spec.epoch == highest && obeyed == highest, || {
+                    let name = bundle.name_any();
+                    format!(
+                        "{name}: epoch {:?}, the agent obeys {obeyed:?}, not {highest:?}",
+                        bundle.spec.epoch
+                    )
+                })?;
+            }
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,188 @@
+//! What happens in members beside the agent: F22 to F25.
+
+use crate::{
+    runs::good,
+    seeing::{bundle, object, runs},
+};
+use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
+use roundhouse_hub::simulate::{
+    fault::{Asks, Effect, On, Parties, Rule, Side},
+    run::{Act, Fault, Script, Target, Until, application, with_image},
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const BUNDLE: &str = "default.web";
+
+fn fleet() -> Script {
+    Script::of_regions(2, &["east"]).with(web())
+}
+
+fn web() -> Value {
+    application("web", 8, &[("east", "100%")])
+}
+
+fn within(converges: Duration) -> Until {
+    Until::Delivered {
+        within: converges,
+        quiet: SECOND * 60,
+    }
+}
+
+fn config_map(member: &str) -> Target {
+    Target {
+        member: Some(member.to_owned()),
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "default".to_owned(),
+        name: "web".to_owned(),
+    }
+}
+
+const MAP: (&str, &str, &str) = ("v1", "ConfigMap", "web");
+const DEPLOYMENT: (&str, &str, &str) = ("apps/v1", "Deployment", "web");
+
+fn image(object: &Value) -> &str {
+    let image = object.pointer("/spec/template/spec/containers/0/image");
+    image.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[test]
+fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once() {
+    good(|_| {
+        fleet()
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::Backup("east-1".to_owned()))
+            .then(Act::Apply(with_image(&web(), "web:2")))
+            .at(SECOND, Act::wait("the next one is delivered", runs("web")))
+            .then(Act::Restore("east-1".to_owned()))
+            .then(Act::wait(
+                "what is newer is there again",
+                object("east-1", DEPLOYMENT, |found| image(found) == "web:2"),
+            ))
+            .until(within(SECOND * 400))
+    });
+}
+
+fn is_fought(bundle: &Bundle) -> bool {
+    let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|condition| condition.reason == FIGHTING)
+}
+
+#[test]
+fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_keeps_the_other_one() {
+    let outcomes = good(|_| {
+        let mut script = fleet().then(Act::wait("it is delivered", runs("web")));
+        for n in 0..120 {
+            let data = json!({"data": {"image": format!("mine:{n}"), "theirs": "kept"}});
+            script = script.at(SECOND * n, Act::Patch(config_map("east-1"), data));
+        }
+        script
+            .at(
+                SECOND * 120,
+                Act::check("it says so", bundle("east-1", BUNDLE, is_fought)),
+            )
+            .then(Act::wait(
+                "what is ours is as it was, and what is theirs stays",
+                object("east-1", MAP, |found| {
+                    found["data"] == json!({"image": "web:1", "theirs": "kept"})
+                }),
+            ))
+            .until(within(SECOND * 900))
+    });
+    for outcome in outcomes {
+        // 120 writes by the other one; one by the server for each, and much fewer by the agent.
+        let written = outcome.revisions["east-1"];
+        assert!(written < 120 + 100, "{written} writes in the member\n{outcome}");
+    }
+}
+
+#[test]
+fn f24_an_object_that_a_webhook_of_the_member_rejects_fails_alone_and_is_tried_without_haste() {
+    let refused = On::all_of(Parties::these(["east-1"]))
+        .to(Side::Member)
+        .that(Asks::Write)
+        .at("/configmaps");
+    for effect in [
+        Effect::Answer {
+            code: 403,
+            retry_after: None,
+        },
+        Effect::Stall,
+    ] {
+        let outcomes = good(|_| {
+            let rule = Rule::always(refused.clone(), effect.clone());
+            let mut script = fleet()
+                .then(Act::for_a_while(Fault::Network(rule), SECOND * 300))
+                .then(Act::wait(
+                    "the other object is there",
+                    object("east-1", DEPLOYMENT, |found| image(found) == "web:1"),
+                ));
+            let failed = |bundle: &Bundle| {
+                let status = bundle.status.clone().unwrap_or_default();
+                let counts = status.counts.unwrap_or_default();
+                (counts.applied, counts.failed) == (1, 1) && status.phase == Some(BundlePhase::Failed)
+            };
+            script = script.then(Act::wait(
+                "that one failed, alone",
+                bundle("east-1", BUNDLE, failed),
+            ));
+            script.until(within(SECOND * 600))
+        });
+        for outcome in outcomes {
+            let tried: u64 = outcome.seen.values().sum();
+            assert!(tried < 40, "{tried} tries in 300 s\n{outcome}");
+        }
+    }
+}
+
+/// The definition of a kind that no member has.
+fn definition() -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"}, "spec": {"group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+#[test]
+fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds_of_its_definition() {
+    let with_widget = || {
+        let mut web = web();
+        let widget = json!({"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "web"},
+            "spec": {"size": 1}});
+        let objects = web.pointer_mut("/spec/components/0/properties/objects").unwrap();
+        objects.as_array_mut().unwrap().push(widget);
+        web
+    };
+    let no_kind = |bundle: &Bundle| {
+        let listed = bundle
+            .status
+            .iter()
+            .filter_map(|status| status.resource_status.as_ref());
+        let conditions = listed
+            .flat_map(|listed| &listed.manifests)
+            .flat_map(|m| &m.conditions);
+        conditions
+            .into_iter()
+            .any(|condition| condition.reason == "NoKind")
+    };
+    good(|_| {
+        let mut script = Script::of_regions(2, &["east"]).with(with_widget());
+        script = script.then(Act::wait(
+            "its kind is missing",
+            bundle("east-1", BUNDLE, no_kind),
+        ));
+        script = script.then(Act::check(
+            "its siblings are there",
+            object("east-1", DEPLOYMENT, |found| image(found) == "web:1"),
+        ));
+        for member in ["east-1", "east-2"] {
+            script = script.at(SECOND * 100, Act::ApplyIn(member.to_owned(), definition()));
+        }
+        script.until(within(SECOND * 30))
+    });
+}

@@ -1,0 +1,81 @@
+//! Watches that are dead, and reports that are old: F17, F18.
+
+use crate::{
+    runs::good,
+    seeing::{cluster, runs},
+};
+use roundhouse_api::cluster::DEAF;
+use roundhouse_hub::simulate::{
+    HUB,
+    fault::{Asks, Effect, Ending, On, Parties, Rule, Side},
+    run::{Act, Fault, Script, Until, application, with_image},
+};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A connection on which nothing comes is given up after 330 s; what is late then follows at once.
+const HEALS: Duration = Duration::from_secs(360);
+
+fn fleet() -> Script {
+    Script::of_regions(2, &["east", "west"]).with(web())
+}
+
+fn web() -> serde_json::Value {
+    application("web", 8, &[("east", "50%"), ("west", "50%")])
+}
+
+fn within(converges: Duration) -> Until {
+    Until::Delivered {
+        within: converges,
+        quiet: SECOND * 30,
+    }
+}
+
+#[test]
+fn f17_an_agent_whose_watches_are_dead_in_silence_is_shown_as_deaf_and_heals_by_itself() {
+    let dead = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
+    good(|_| {
+        fleet()
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::EndWatches(dead.clone(), Ending::Silent))
+            .then(Act::Apply(with_image(&web(), "web:2")))
+            .then(Act::wait(
+                "who receives nothing is told from the others",
+                cluster("east-1", DEAF, "True"),
+            ))
+            .then(Act::check("and only that one", cluster("east-2", DEAF, "False")))
+            .until(within(HEALS))
+    });
+}
+
+#[test]
+fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
+    let dead = On::all_of(Parties::these([HUB]));
+    good(|_| {
+        fleet()
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::EndWatches(dead.clone(), Ending::Silent))
+            .then(Act::Apply(with_image(&web(), "web:2")))
+            .until(within(HEALS))
+    });
+}
+
+#[test]
+fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
+    // That a step passes on its own evidence only is watched in every run (P7); here the old evidence is there in plenty.
+    let reports = On::all_of(Parties::Agents)
+        .to(Side::Hub)
+        .that(Asks::Write)
+        .at("/bundles/");
+    good(|_| {
+        let late = Rule::sometimes(reports.clone(), Effect::Late(SECOND * 60), 700);
+        let mut script = fleet().then(Act::for_a_while(Fault::Network(late), SECOND * 40));
+        for n in 2..6 {
+            script = script.at(
+                SECOND * 8 * n,
+                Act::Apply(with_image(&web(), &format!("web:{n}"))),
+            );
+        }
+        script.until(within(SECOND * 300))
+    });
+}
