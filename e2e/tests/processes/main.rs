@@ -15,6 +15,7 @@ mod metrics;
 mod moves;
 mod refused;
 mod restored;
+mod simulating;
 mod steering;
 mod tenancy;
 mod yard;

@@ -34,6 +34,7 @@ mod reshape;
 mod restore;
 mod serve;
 mod signal;
+mod simulate;
 mod snapshot;
 mod status;
 mod subject;
@@ -68,6 +69,7 @@ enum Verb {
     Plan(plan::Args),
     Apply(apply::Args),
     Test(test::Args),
+    Simulate(simulate::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -151,8 +153,8 @@ impl Verb {
     /// What is logged where the user says nothing.
     fn default_log(&self) -> &'static str {
         match self {
-            // The demo tells its own story.
-            Verb::Demo(_) => "off",
+            // They tell their own story.
+            Verb::Demo(_) | Verb::Simulate(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
             _ => "warn",
         }
@@ -166,6 +168,7 @@ impl Verb {
             Verb::Plan(args) => block_on(plan::run(args)),
             Verb::Apply(args) => block_on(apply::run(args)),
             Verb::Test(args) => test::run(&args),
+            Verb::Simulate(args) => simulate::run(&args),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),

@@ -19,7 +19,6 @@ mod overriding;
 mod path;
 mod placement;
 mod policy;
-mod quantity;
 mod schedule;
 mod step;
 mod task;

@@ -14,7 +14,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 /// Something that is done at a time.
 #[derive(Debug, Clone)]
 pub struct Cue {
-    /// So long after the start, or after the last [`Act::Await`] before it in the script.
+    /// So long after the start, or after the last [`Act::Await`] or [`Act::Settle`] before it in the script.
     pub at: Duration,
     /// What.
     pub act: Act,
@@ -140,8 +140,8 @@ impl Script {
     /// Does something as soon as what was before is done.
     #[must_use]
     pub fn then(self, act: Act) -> Script {
-        let awaits = |cue: &&Cue| !matches!(cue.act, Act::Await { .. });
-        let since = self.cues.iter().rev().take_while(awaits).map(|cue| cue.at);
+        let goes_on = |cue: &&Cue| !matches!(cue.act, Act::Await { .. } | Act::Settle { .. });
+        let since = self.cues.iter().rev().take_while(goes_on).map(|cue| cue.at);
         let at = since.max().unwrap_or(Duration::ZERO);
         self.at(at, act)
     }
