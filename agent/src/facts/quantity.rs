@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Thousandths as quantities.
 pub(super) fn texts(sums: &BTreeMap<String, u64>) -> BTreeMap<String, String> {
     let text = |milli: u64| {
-        if milli % 1000 == 0 {
+        if milli.is_multiple_of(1000) {
             (milli / 1000).to_string()
         } else {
             format!("{milli}m")

@@ -9,6 +9,11 @@
 //! watched in every run here (P13). What webhooks may do to the hub itself (F30: redirects, huge bodies) is
 //! `action/transport/tests.rs`.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests, clippy just does not see it"
+)]
+
 mod agents;
 mod approvals;
 mod hub;

@@ -189,7 +189,8 @@ fn cues(
         idle: args.patience.0,
         within: args.within.0,
     };
-    let heals = !args.forever && !(args.lose.is_empty() && args.fail.is_empty());
+    let is_lost = !args.lose.is_empty() || !args.fail.is_empty();
+    let heals = is_lost && !args.forever;
     if !afterwards.is_empty() {
         script = script.then(settle());
         for act in afterwards {

@@ -37,9 +37,12 @@ impl fmt::Debug for Through {
     }
 }
 
+/// Opens a store.
+type Open = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
+
 /// Opens the store of an embedded API server, by the server's name: at its start, and again whenever it is restarted.
 #[derive(Clone)]
-pub struct Stores(pub Arc<dyn Fn(&str) -> Arc<dyn Store> + Send + Sync>);
+pub struct Stores(pub Arc<Open>);
 
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -63,7 +63,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn not_begun(seed: u64, why: String) -> Outcome {
+    pub(super) fn not_begun(seed: u64, why: &str) -> Outcome {
         let failure = Failure {
             at: Duration::ZERO,
             what: format!("the run did not begin: {why}"),

@@ -44,6 +44,9 @@ pub enum Until {
     Time(Duration),
 }
 
+/// Changes settings.
+type Changes<T> = dyn Fn(&mut T) + Send + Sync;
+
 /// What is run: a fleet, applications, and what is done when. A value: the same script and the same seed give the same run.
 #[derive(Clone)]
 pub struct Script {
@@ -69,9 +72,9 @@ pub struct Script {
     /// How the members' workloads behave; the seed is the run's.
     pub model: Model,
     /// Changes the settings of every agent; the jitter's seed is the run's.
-    pub agents: Option<Arc<dyn Fn(&mut Config) + Send + Sync>>,
+    pub agents: Option<Arc<Changes<Config>>>,
     /// Changes the settings of every hub.
-    pub hub: Option<Arc<dyn Fn(&mut HubOptions) + Send + Sync>>,
+    pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
 }
