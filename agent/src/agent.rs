@@ -4,7 +4,7 @@ use crate::apply::Engine;
 use crate::beginning::{Beginning, Origin};
 use crate::bundle::Presence;
 use crate::config::Config;
-use crate::delay::{backoff, spread};
+use crate::delay::{HUB_WATCH_MAX, backoff, spread};
 use crate::error::{AgentError, CallError};
 use crate::facts;
 use crate::install;
@@ -258,7 +258,11 @@ async fn serve(
     // Nothing of a hub is looked at before it has said that it is the one.
     let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
     let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));
-    let bundles = steady(policy(format!("bundles of {}", config.cluster)), begin, |event| {
+    let hub_policy = Steady {
+        max: config.retry_max.min(HUB_WATCH_MAX),
+        ..policy(format!("bundles of {}", config.cluster))
+    };
+    let bundles = steady(hub_policy, begin, |event| {
         let change = bundles.take(event);
         let mut beginning = beginning.lock();
         let first = change.listed && beginning.end(change.presences.iter().map(|(name, _)| name.clone()));

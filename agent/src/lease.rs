@@ -4,7 +4,7 @@
 //! agent whose requests arrive and whose watches are dead renews, and says the same version each time.
 
 use crate::config::Config;
-use crate::delay::spread;
+use crate::delay::{HUB_WATCH_MAX, spread};
 use crate::error::{AgentError, CallError};
 use crate::member::{found, within};
 use crate::watch::{Steady, steady};
@@ -19,7 +19,6 @@ use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
@@ -72,7 +71,7 @@ impl<'a> Heartbeat<'a> {
         let policy = Steady {
             what: format!("Lease of {}", self.config.cluster),
             min: self.config.retry_min,
-            max: self.config.retry_max.min(Duration::from_secs(30)),
+            max: self.config.retry_max.min(HUB_WATCH_MAX),
             jitter: self.config.jitter.clone(),
         };
         let begin = || watcher(api.clone(), only.clone());
