@@ -3,6 +3,7 @@
 use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
+    run::HubOptions,
     simulate::{HUB, MemberSpec, monitor::Promise, workloads::Model},
 };
 use roundhouse_agent::Config;
@@ -71,6 +72,8 @@ pub struct Script {
     pub model: Model,
     /// Changes the settings of every agent; the jitter's seed is the run's.
     pub agents: Option<Arc<dyn Fn(&mut Config) + Send + Sync>>,
+    /// Changes the settings of every hub.
+    pub hub: Option<Arc<dyn Fn(&mut HubOptions) + Send + Sync>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
 }
@@ -106,6 +109,7 @@ impl Script {
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),
             agents: None,
+            hub: None,
             history: 10_000,
         }
     }

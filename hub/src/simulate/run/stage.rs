@@ -84,6 +84,9 @@ impl Stage {
         options.stores = Some(monitor.stores(shelves.stores()));
         options.wires = Some(monitor.wires().then(network.wires()));
         options.configure = Some(configure(script, seed));
+        if let Some(configure) = &script.hub {
+            configure(&mut options.hub);
+        }
         network.set_latency(script.latency.clone());
         let fleet = Fleet::start(options).await?;
         Ok(Stage {
