@@ -144,6 +144,8 @@ async fn lead(
 
 /// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive.
 fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
+    let whole = Arc::downgrade(cache);
+    metrics.read_summary(move || whole.upgrade().map(|cache| cache.summary()).unwrap_or_default());
     let (cache, queue) = (Arc::downgrade(cache), Arc::downgrade(queue));
     metrics.read_levels(move || {
         let (Some(cache), Some(queue)) = (cache.upgrade(), queue.upgrade()) else {
@@ -154,6 +156,8 @@ fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
             queued: queue.depth(),
             applications,
             steps,
+            clusters: cache.reach(),
+            bundles: cache.tally(),
         }
     });
 }

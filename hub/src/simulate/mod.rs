@@ -10,4 +10,4 @@ mod harness;
 pub mod workloads;
 
 pub use clock::TokioClock;
-pub use harness::{Fleet, FleetOptions, HUB, HarnessError, MemberSpec, Standing, Through};
+pub use harness::{Fleet, FleetOptions, HUB, HarnessError, HubStore, MemberSpec, Standing, Through};

@@ -1,6 +1,9 @@
 //! The API server of a hub or of a member: an embedded one, or one that stands already.
 
-use super::{FleetOptions, HarnessError, options::seed_of};
+use super::{
+    FleetOptions, HarnessError,
+    options::{HUB, seed_of},
+};
 use kube::Client;
 use roundhouse_apiserver::{Identity, Server};
 use std::fmt;
@@ -28,7 +31,11 @@ impl Backend {
             Some(Standing(client)) => Backend::Standing(client.clone()),
             None => {
                 let clock = options.clock.clone();
-                let server = Server::builder()
+                let mut server = Server::builder();
+                if let Some(store) = options.hub_store.as_ref().filter(|_| name == HUB) {
+                    server = server.store(store.0.clone());
+                }
+                let server = server
                     .seed(seed_of(options.seed, name))
                     .clock(std::sync::Arc::new(move || clock.now()))
                     .count_per_object(options.count_per_object)

@@ -10,7 +10,7 @@ mod worker;
 
 pub use backend::Standing;
 pub use fleet::Fleet;
-pub use options::{FleetOptions, HUB, MemberSpec, Through};
+pub use options::{FleetOptions, HUB, HubStore, MemberSpec, Through};
 
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]

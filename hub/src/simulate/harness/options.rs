@@ -4,7 +4,7 @@ use super::Standing;
 use crate::{run::HubOptions, simulate::workloads::Model};
 use kube::Client;
 use roundhouse_api::{bundle::ApplyOnce, clock::SharedClock, names::ClusterName};
-use roundhouse_apiserver::StoreLimits;
+use roundhouse_apiserver::{Store, StoreLimits};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// The hub's name among API servers: no member can have it.
@@ -33,6 +33,16 @@ impl fmt::Debug for Through {
     }
 }
 
+/// Where the objects of the hub's embedded API server are.
+#[derive(Clone)]
+pub struct HubStore(pub Arc<dyn Store>);
+
+impl fmt::Debug for HubStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HubStore").finish_non_exhaustive()
+    }
+}
+
 /// What a fleet is made of.
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
@@ -54,6 +64,8 @@ pub struct FleetOptions {
     pub count_per_object: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
+    /// Where the hub's objects are; in memory by default, as those of the members are.
+    pub hub_store: Option<HubStore>,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
 }
@@ -71,6 +83,7 @@ impl FleetOptions {
             standing: BTreeMap::new(),
             count_per_object: false,
             limits: StoreLimits::default(),
+            hub_store: None,
             through: None,
         }
     }
