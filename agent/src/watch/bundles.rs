@@ -132,7 +132,8 @@ mod tests {
     use watcher::Event;
 
     fn object(name: &str, uid: &str, generation: i64) -> Seen {
-        let bundle = serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+        let bundle =
+            serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
             "metadata": {"name": name, "uid": uid, "generation": generation, "resourceVersion": "1"},
             "spec": {"workload": {"manifests": []}}}));
         Seen::Whole(bundle.unwrap())

@@ -122,8 +122,15 @@ impl<F: Fn() -> Known> Feed<F> {
         };
         let list = match &known {
             None => {
-                let list = self.api.list(&page(PAGE)).await.map_err(Error::InitialListFailed)?;
-                let seen = list.items.into_iter().map(|bundle| Event::InitApply(Seen::Whole(bundle)));
+                let list = self
+                    .api
+                    .list(&page(PAGE))
+                    .await
+                    .map_err(Error::InitialListFailed)?;
+                let seen = list
+                    .items
+                    .into_iter()
+                    .map(|bundle| Event::InitApply(Seen::Whole(bundle)));
                 self.ready.extend(seen);
                 list.metadata
             }

@@ -139,7 +139,12 @@ fn start(name: ClusterName, hub: Client, clock: &SharedClock) {
         ..Model::default()
     };
     let never = CancellationToken::new();
-    tokio::spawn(workloads::run(member.clone(), model, clock.clone(), never.clone()));
+    tokio::spawn(workloads::run(
+        member.clone(),
+        model,
+        clock.clone(),
+        never.clone(),
+    ));
     let clock = clock.clone();
     tokio::spawn(async move {
         let config = roundhouse_agent::Config::new(name.clone());
@@ -184,7 +189,8 @@ impl Counted {
     /// A part of an answer about Bundles. What continues a Bundle counts as one: too much is counted rather than too little.
     fn take(&self, bytes: &Bytes) {
         let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
-        let is_other = !has(b"\"manifests\"") && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
+        let is_other = !has(b"\"manifests\"")
+            && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
         let counter = if is_other { &self.others } else { &self.bundles };
         counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
     }

@@ -87,9 +87,13 @@ impl Changes {
     /// Takes a Bundle as a watch of the hub shows it.
     fn see(&mut self, bundle: Bundle, now: Instant) {
         let version = content::version(&bundle);
-        let Some((version, observed)) = version.zip(Observed::of(bundle)) else { return };
+        let Some((version, observed)) = version.zip(Observed::of(bundle)) else {
+            return;
+        };
         let counts = observed.own_report().and_then(|report| report.counts);
-        let Some((counts, (_, name))) = counts.zip(observed.application()) else { return };
+        let Some((counts, (_, name))) = counts.zip(observed.application()) else {
+            return;
+        };
         if counts.applied == counts.total {
             self.unapplied.end(name, version, now, &mut self.applied);
         }
@@ -113,12 +117,20 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
 
     let bundles: Api<Bundle> = Api::all(world.client());
     let some = bundles.list(&Default::default()).await?;
-    ensure!(some.items.len() == clusters, "{} bundles for {clusters} clusters", some.items.len());
+    ensure!(
+        some.items.len() == clusters,
+        "{} bundles for {clusters} clusters",
+        some.items.len()
+    );
     let weight = some.items.first().map_or(0, content::weight);
 
     let under_way = Arc::new(Mutex::new(Changes::none()));
     let seen = under_way.clone();
-    let mut watch = Box::pin(watcher(bundles, watcher::Config::default()).default_backoff().applied_objects());
+    let mut watch = Box::pin(
+        watcher(bundles, watcher::Config::default())
+            .default_backoff()
+            .applied_objects(),
+    );
     let watching = tokio::spawn(async move {
         while let Some(bundle) = watch.next().await {
             if let Ok(bundle) = bundle {
@@ -140,7 +152,10 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
             }
             let (name, version) = (name(n % clusters), version);
             under_way.lock().add(&name, version, due);
-            let (api, refused) = (Api::<Application>::namespaced(client.clone(), "default"), refused.clone());
+            let (api, refused) = (
+                Api::<Application>::namespaced(client.clone(), "default"),
+                refused.clone(),
+            );
             tokio::spawn(async move {
                 let operations = json!([{"op": "replace", "path": content::IMAGE,
                     "value": content::image(version)}]);
@@ -167,7 +182,9 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let usage = Usage::begin(&world.processes()?)?;
     round(changes, true).await;
     let used = usage.end()?;
-    let written: u64 = crate::hub::since(&before, &world.hub.writes().await?).values().sum();
+    let written: u64 = crate::hub::since(&before, &world.hub.writes().await?)
+        .values()
+        .sum();
     watching.abort();
 
     let state = under_way.lock();
@@ -187,8 +204,20 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     );
     let figures = vec![
         Figure::new(SCENARIO, what("p50"), Target::AtMost(50.0), applied.at(0.5), "ms").note(note),
-        Figure::new(SCENARIO, what("p99"), Target::AtMost(250.0), applied.at(0.99), "ms"),
-        Figure::new(SCENARIO, "changes that were not reported", Target::Exactly(0.0), lost as f64, ""),
+        Figure::new(
+            SCENARIO,
+            what("p99"),
+            Target::AtMost(250.0),
+            applied.at(0.99),
+            "ms",
+        ),
+        Figure::new(
+            SCENARIO,
+            "changes that were not reported",
+            Target::Exactly(0.0),
+            lost as f64,
+            "",
+        ),
     ];
     drop(state);
     world.end().await?;

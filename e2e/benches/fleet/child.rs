@@ -1,10 +1,7 @@
 //! Other processes of this very executable, each with one role.
 
 use anyhow::{Context, Result, bail};
-use std::{
-    process::Stdio,
-    time::Duration,
-};
+use std::{process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -52,7 +49,10 @@ impl Process {
             .args(arguments)
             .env(ROLE, name)
             // What fails tells so on the stderr of whoever measures.
-            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned()))
+            .env(
+                "RUST_LOG",
+                std::env::var("RUST_LOG").unwrap_or_else(|_| "error".to_owned()),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -13,7 +13,8 @@ pub(crate) const FLEET: (&str, &str) = ("fleet", "figures");
 /// The label by which a cluster is placed on alone.
 pub(crate) const NUMBER: &str = "number";
 /// Where the image is in an Application.
-pub(crate) const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/containers/0/image";
+pub(crate) const IMAGE: &str =
+    "/spec/components/0/properties/objects/0/spec/template/spec/containers/0/image";
 
 /// The image of a version.
 pub(crate) fn image(version: usize) -> String {
@@ -67,7 +68,11 @@ pub(crate) fn application(name: &str, replicas: usize, (key, value): (&str, &str
 pub(crate) fn version(bundle: &Bundle) -> Option<usize> {
     let mut manifests = bundle.spec.workload.manifests.iter();
     let deployment = manifests.find(|manifest| manifest["kind"] == "Deployment")?;
-    version_of(deployment.pointer("/spec/template/spec/containers/0/image")?.as_str()?)
+    version_of(
+        deployment
+            .pointer("/spec/template/spec/containers/0/image")?
+            .as_str()?,
+    )
 }
 
 /// The bytes of a Bundle's spec.

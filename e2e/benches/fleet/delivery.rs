@@ -28,11 +28,7 @@ use roundhouse_api::{
 use roundhouse_apiserver::{DurableOptions, DurableStore};
 use roundhouse_hub::simulate::{Fleet, FleetOptions, HUB, HubStore, MemberSpec, Through};
 use serde_json::json;
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use tower::service_fn;
 
@@ -76,7 +72,10 @@ impl Arrivals {
         let service = service_fn(move |request: Request<Body>| {
             let (client, arrivals, who) = (client.clone(), arrivals.clone(), who.clone());
             async move {
-                let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"))
+                let watches = request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch=true"))
                     && request.uri().path().ends_with("/bundles");
                 let answer = client.send(request).await?;
                 Ok::<_, kube::Error>(answer.map(|body| {
@@ -153,13 +152,18 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let usage = Usage::begin(&own)?;
     let end = tokio::spawn(delivered(fleet.hub_client(), "web", 1));
     let begin = Instant::now();
-    api.create(&PostParams::default(), &content::application("web", replicas, content::FLEET))
-        .await?;
+    api.create(
+        &PostParams::default(),
+        &content::application("web", replicas, content::FLEET),
+    )
+    .await?;
     let first = end.await??.duration_since(begin);
     let used = usage.end()?;
     let reached = arrivals.since(begin);
     let placed = api.get_status("web").await?.status.unwrap_or_default();
-    let delivery = placed.delivery.context("an application that is delivered says nothing of its replicas")?;
+    let delivery = placed
+        .delivery
+        .context("an application that is delivered says nothing of its replicas")?;
     let (ready, _) = delivery.replicas_ready.split_once('/').context("ready/placed")?;
     let ready: u64 = ready.parse()?;
     let mut figures = vec![

@@ -125,13 +125,21 @@ impl Report {
                 figure.verdict().to_owned(),
             ]);
         }
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            rows.iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths = [0, 1, 2, 3].map(width);
         for (n, row) in rows.iter().enumerate() {
-            let cells = row.iter().enumerate().map(|(column, cell)| match widths.get(column) {
-                Some(&width) => format!("{cell:<width$}"),
-                None => cell.clone(),
-            });
+            let cells = row
+                .iter()
+                .enumerate()
+                .map(|(column, cell)| match widths.get(column) {
+                    Some(&width) => format!("{cell:<width$}"),
+                    None => cell.clone(),
+                });
             println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
             let note = n.checked_sub(1).map(|n| self.figures[n].note.as_str());
             if let Some(note) = note.filter(|note| !note.is_empty()) {

@@ -36,7 +36,11 @@ impl Hub {
         let data = directory.display().to_string();
         let verb = ["serve", "--embedded", "--data-dir", &data];
         let ports = ["--listen", &address, "--metrics-listen", &metrics];
-        let words: Vec<String> = [&verb[..], &ports].concat().into_iter().map(str::to_owned).collect();
+        let words: Vec<String> = [&verb[..], &ports]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
         let mut process = Process::start(Role::Hub, &words)?;
         // It says where its kubeconfig is as soon as it serves.
         let kubeconfig = process.line().await?;
@@ -55,7 +59,10 @@ impl Hub {
     pub(crate) async fn restart(self) -> Result<(Hub, Instant)> {
         self.process.kill().await?;
         let started = Instant::now();
-        Ok((Hub::start_at(&self.directory, self.address, self.metrics).await?, started))
+        Ok((
+            Hub::start_at(&self.directory, self.address, self.metrics).await?,
+            started,
+        ))
     }
 
     pub(crate) fn id(&self) -> Result<u32> {
@@ -79,13 +86,19 @@ impl Hub {
         stream.write_all(head.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
-        let (_, body) = answer.split_once("\r\n\r\n").context("the metrics port does not speak HTTP")?;
+        let (_, body) = answer
+            .split_once("\r\n\r\n")
+            .context("the metrics port does not speak HTTP")?;
         Ok((body.to_owned(), started.elapsed()))
     }
 
     /// Waits until it has seen everything and leads.
     pub(crate) async fn leads(&self) -> Result<()> {
-        while !self.metrics("/readyz").await.is_ok_and(|(text, _)| text.starts_with("leading")) {
+        while !self
+            .metrics("/readyz")
+            .await
+            .is_ok_and(|(text, _)| text.starts_with("leading"))
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
@@ -97,7 +110,10 @@ impl Hub {
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await?;
         let mut writes = BTreeMap::new();
-        for line in text.lines().filter(|line| line.starts_with("apiserver_request_total{")) {
+        for line in text
+            .lines()
+            .filter(|line| line.starts_with("apiserver_request_total{"))
+        {
             let label = |name: &str| {
                 let rest = line.split_once(&format!("{name}=\""))?.1;
                 rest.split_once('"').map(|(value, _)| value)

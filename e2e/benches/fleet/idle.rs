@@ -50,8 +50,6 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             used.of("hub"),
             "cores",
         )
-        .note(format!(
-            "each agent renews its Lease every 10 s, durably; {used}"
-        )),
+        .note(format!("each agent renews its Lease every 10 s, durably; {used}")),
     ])
 }

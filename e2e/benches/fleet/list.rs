@@ -26,10 +26,16 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let usage = Usage::begin(&world.processes()?)?;
     for n in 0..size.pick(12, 12, 2) {
         let path = format!("/apis/roundhouse.dev/v1alpha1/bundles?limit={count}");
-        let request = Request::get(path).header("accept", "application/json").body(Body::empty())?;
+        let request = Request::get(path)
+            .header("accept", "application/json")
+            .body(Body::empty())?;
         let begin = Instant::now();
         let answer = client.send(request).await?;
-        ensure!(answer.status().is_success(), "the list was answered with {}", answer.status());
+        ensure!(
+            answer.status().is_success(),
+            "the list was answered with {}",
+            answer.status()
+        );
         let frames: Vec<_> = answer.into_body().into_data_stream().try_collect().await?;
         // The first ones make connections and warm caches.
         if n >= 2 || times.count() == 0 {
@@ -37,7 +43,11 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         }
         bytes = frames.iter().map(bytes::Bytes::len).sum();
         // Every Bundle of this fleet has one reference to its application.
-        found = frames.concat().windows(WORD.len()).filter(|part| *part == WORD).count();
+        found = frames
+            .concat()
+            .windows(WORD.len())
+            .filter(|part| *part == WORD)
+            .count();
     }
     let used = usage.end()?;
     Ok(vec![
@@ -53,7 +63,13 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             bytes as f64 / 1_048_576.0,
             times.at(1.0)
         )),
-        Figure::new(SCENARIO, "bundles in it", Target::Exactly(count as f64), found as f64, ""),
+        Figure::new(
+            SCENARIO,
+            "bundles in it",
+            Target::Exactly(count as f64),
+            found as f64,
+            "",
+        ),
     ])
 }
 

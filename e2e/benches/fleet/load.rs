@@ -26,7 +26,8 @@ impl Times {
     }
 
     pub(crate) fn note(&mut self, time: Duration) {
-        self.0.saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        self.0
+            .saturating_record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -33,7 +33,11 @@ impl Machine {
             processor: model.unwrap_or("an unnamed processor").to_owned(),
             memory: field(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0) / 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
+            load: read("/proc/loadavg")
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 }
@@ -59,7 +63,9 @@ pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
     let path = format!("/proc/{pid}/status");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let mib = |name| field(&text, name).map(|kib| kib as f64 / 1024.0);
-    mib("VmRSS:").zip(mib("VmHWM:")).with_context(|| format!("{path} says no memory"))
+    mib("VmRSS:")
+        .zip(mib("VmHWM:"))
+        .with_context(|| format!("{path} says no memory"))
 }
 
 /// Processor time that a process has taken, user's and system's.
@@ -70,7 +76,9 @@ fn time(pid: u32) -> Result<Duration> {
     let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let fields: Vec<&str> = rest.split(' ').collect();
     let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
-    let (user, system) = ticks(11).zip(ticks(12)).with_context(|| format!("{path} says no times"))?;
+    let (user, system) = ticks(11)
+        .zip(ticks(12))
+        .with_context(|| format!("{path} says no times"))?;
     Ok(Duration::from_secs_f64((user + system) / TICKS))
 }
 
@@ -78,7 +86,11 @@ fn time(pid: u32) -> Result<Duration> {
 fn busy() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
-    let ticks: Vec<f64> = line.split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|t| t.parse().ok())
+        .collect();
     // user nice system idle iowait irq softirq steal: idle and iowait are not busy.
     let sum = |range: std::ops::Range<usize>| ticks.get(range).unwrap_or_default().iter().sum::<f64>();
     (sum(0..3) + sum(5..8)) / TICKS
@@ -125,7 +137,10 @@ impl Usage {
 impl Used {
     /// Cores of one process.
     pub(crate) fn of(&self, name: &str) -> f64 {
-        self.each.iter().find(|(n, _)| *n == name).map_or(0.0, |(_, cores)| *cores)
+        self.each
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map_or(0.0, |(_, cores)| *cores)
     }
 }
 

@@ -14,7 +14,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     for (applications, target) in [(small, 300.0), (large, 1_024.0)] {
         worlds.reach(applications).await?;
         let memory = worlds.memory(applications);
-        let (now, highest) = memory.context("another scenario has made the fleet larger before: run memory before it")?;
+        let (now, highest) =
+            memory.context("another scenario has made the fleet larger before: run memory before it")?;
         let bundles = clusters * applications;
         let figure = Figure::new(
             SCENARIO,

@@ -26,7 +26,10 @@ pub(crate) fn measure(size: Size) -> Result<Vec<Figure>> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "the bench of the store failed:\n{text}");
     let figures: Vec<Figure> = text.lines().filter_map(ratio).collect();
-    ensure!(!figures.is_empty(), "the bench of the store compared nothing:\n{text}");
+    ensure!(
+        !figures.is_empty(),
+        "the bench of the store compared nothing:\n{text}"
+    );
     Ok(figures)
 }
 
@@ -36,5 +39,11 @@ fn ratio(line: &str) -> Option<Figure> {
     let (what, measured) = left.trim_end().rsplit_once("  ")?;
     let target = target.trim_end_matches(')').parse().ok()?;
     let what = format!("{} beside etcd", what.trim());
-    Some(Figure::new(SCENARIO, what, Target::AtLeast(target), measured.trim().parse().ok()?, "times"))
+    Some(Figure::new(
+        SCENARIO,
+        what,
+        Target::AtLeast(target),
+        measured.trim().parse().ok()?,
+        "times",
+    ))
 }

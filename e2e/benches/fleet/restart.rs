@@ -8,10 +8,7 @@ use crate::{
 };
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{
-    Api, ResourceExt,
-    api::ListParams,
-};
+use kube::{Api, ResourceExt, api::ListParams};
 use roundhouse_api::names::AGENT_LEASE;
 use std::collections::BTreeMap;
 use tokio::time::sleep;
@@ -21,7 +18,9 @@ const SCENARIO: &str = "restart";
 /// When every agent renewed its Lease last.
 async fn renewals(world: &world::World) -> Result<BTreeMap<String, String>> {
     let leases: Api<Lease> = Api::all(world.client());
-    let all = leases.list(&ListParams::default().fields(&format!("metadata.name={AGENT_LEASE}"))).await?;
+    let all = leases
+        .list(&ListParams::default().fields(&format!("metadata.name={AGENT_LEASE}")))
+        .await?;
     let renewal = |lease: &Lease| {
         let spec = lease.spec.as_ref()?;
         Some((lease.namespace()?, format!("{:?}", spec.renew_time)))
@@ -46,7 +45,9 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     // Everything is seen, everybody is heard again, and nobody is taken for lost.
     until("every agent to be back", async || {
         let now = renewals(&world).await?;
-        let back = now.iter().filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
+        let back = now
+            .iter()
+            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
         Ok(back.count() == clusters && world::available(&world.client()).await? == clusters)
     })
     .await?;

@@ -17,7 +17,9 @@ const TIMES: usize = 100;
 pub(crate) fn measure(size: Size) -> Result<Vec<Figure>> {
     let each = size.pick(1_000, 1_000, 20);
     let name = |n: usize| crate::world::cluster(n);
-    let members: Members = (0..each).map(|n| (name(n), (format!("region-{}", n % 10), true))).collect();
+    let members: Members = (0..each)
+        .map(|n| (name(n), (format!("region-{}", n % 10), true)))
+        .collect();
     let clusters: Vec<String> = members.keys().cloned().collect();
     let mut counts = Counts::default();
     let started = Instant::now();

@@ -126,7 +126,9 @@ fn accepted(n: usize) -> Cluster {
 
 /// How many clusters are available.
 pub(crate) async fn available(client: &Client) -> Result<usize> {
-    let all = Api::<Cluster>::all(client.clone()).list(&ListParams::default()).await?;
+    let all = Api::<Cluster>::all(client.clone())
+        .list(&ListParams::default())
+        .await?;
     let is = |cluster: &&Cluster| {
         let status = cluster.status.as_ref();
         status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
@@ -152,7 +154,10 @@ pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool
         if matches!(seen, Ok(true)) {
             return Ok(());
         }
-        ensure!(Instant::now() < end, "waited {PATIENCE:?} for {what}; last seen: {seen:?}");
+        ensure!(
+            Instant::now() < end,
+            "waited {PATIENCE:?} for {what}; last seen: {seen:?}"
+        );
         sleep(LOOK).await;
     }
 }
@@ -211,7 +216,8 @@ impl Worlds {
             self.applications = applications;
             // What follows from the deliveries comes to rest.
             sleep(self.size.pick(30, 10, 2).seconds()).await;
-            self.memory.insert(applications, machine::memory(world.hub.id()?)?);
+            self.memory
+                .insert(applications, machine::memory(world.hub.id()?)?);
         }
         Ok(world)
     }

@@ -93,7 +93,11 @@ mod tests {
         let summary = summary(&counts, &[member("c1", true), member("c2", false)].into());
         assert_eq!(summary.available, 1);
         assert_eq!(summary.bundles.bundles, 2);
-        let of: Vec<_> = summary.clusters.iter().map(|c| (c.name.as_str(), c.tally.bundles)).collect();
+        let of: Vec<_> = summary
+            .clusters
+            .iter()
+            .map(|c| (c.name.as_str(), c.tally.bundles))
+            .collect();
         assert_eq!(of, [("c1", 1), ("c2", 0)]);
         assert_eq!(summary.applications[0].tally.replicas, 20);
         let json = serde_json::to_string(&summary).unwrap();

@@ -190,7 +190,10 @@ fn fields(schema: &Value) -> Option<BTreeSet<String>> {
     let rules = schema.get(RULES)?.as_array()?;
     let mut all = BTreeSet::new();
     for rule in rules {
-        for text in ["rule", "messageExpression"].iter().filter_map(|key| rule.get(*key)) {
+        for text in ["rule", "messageExpression"]
+            .iter()
+            .filter_map(|key| rule.get(*key))
+        {
             all.extend(selected(text.as_str()?)?);
         }
     }
@@ -363,7 +366,10 @@ mod tests {
     #[test]
     fn only_plain_selections_of_fields_are_taken_for_such() {
         for (expression, names) in [
-            ("!has(oldSelf.epoch) || has(self.epoch)", Some(vec!["epoch", "epoch"])),
+            (
+                "!has(oldSelf.epoch) || has(self.epoch)",
+                Some(vec!["epoch", "epoch"]),
+            ),
             ("self.a.b == self.c['self2'] && myself.d", Some(vec!["a", "c"])),
             ("self.items.all(item, item.size() < 3)", Some(vec!["items"])),
             ("true", Some(vec![])),
@@ -392,7 +398,10 @@ mod tests {
             "rest": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
         let schema = json!({"type": "object", "properties": properties, "x-kubernetes-validations": rule});
         assert_eq!(fields(&schema), Some(["epoch".to_owned()].into()));
-        let (with, without) = (json!({"epoch": 7, "rest": {"a": [1]}}), json!({"rest": {"a": [1]}}));
+        let (with, without) = (
+            json!({"epoch": 7, "rest": {"a": [1]}}),
+            json!({"rest": {"a": [1]}}),
+        );
         assert_eq!(refused(&schema, &with, Some(&without)), [""; 0]);
         assert_eq!(refused(&schema, &without, Some(&without)), [""; 0]);
         let rules = Rules::compile(&schema).unwrap().unwrap();

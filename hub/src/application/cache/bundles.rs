@@ -66,7 +66,8 @@ impl Cache {
     /// How the fleet fares: out of the sums, however many Bundles there are.
     pub(in crate::application) fn summary(&self) -> Summary {
         let state = self.state.read();
-        let member = |member: &super::super::fleet::Member| (member.region.clone(), member.unreachable.is_none());
+        let member =
+            |member: &super::super::fleet::Member| (member.region.clone(), member.unreachable.is_none());
         let members = state.fleet.members.iter();
         let members: Members = members.map(|(name, of)| (name.clone(), member(of))).collect();
         summary(&state.counts, &members)
@@ -80,7 +81,10 @@ impl Cache {
     /// How many clusters can be reached, and how many cannot.
     pub(in crate::application) fn reach(&self) -> (usize, usize) {
         let fleet = self.fleet();
-        let reached = fleet.members.values().filter(|member| member.unreachable.is_none());
+        let reached = fleet
+            .members
+            .values()
+            .filter(|member| member.unreachable.is_none());
         let reached = reached.count();
         (reached, fleet.members.len() - reached)
     }

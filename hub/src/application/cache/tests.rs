@@ -270,7 +270,12 @@ fn what_was_understood_is_kept_as_long_as_the_spec_is() {
 }
 
 /// A Bundle of a cluster and an application at a version, with a report of its content where there is a phase.
-fn bundle(cluster: u8, app: u8, version: u64, phase: Option<roundhouse_api::bundle::BundlePhase>) -> Observed {
+fn bundle(
+    cluster: u8,
+    app: u8,
+    version: u64,
+    phase: Option<roundhouse_api::bundle::BundlePhase>,
+) -> Observed {
     use roundhouse_api::bundle::{BundleSpec, BundleStatus, Counts};
     let hash = Some("h".to_owned());
     let status = phase.map(|phase| BundleStatus {
@@ -309,7 +314,9 @@ fn the_sums_over_bundles_are_those_of_counting_them_anew() {
     // A fixed sequence that meets every Bundle many times: new, changed, older than what is held, gone.
     let mut dice = 7_u64;
     let mut roll = |sides: u64| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        dice = dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (dice >> 33) % sides
     };
     for version in 1..2_000 {

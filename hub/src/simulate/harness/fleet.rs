@@ -4,6 +4,7 @@ use super::{
     FleetOptions, HarnessError, MemberSpec, backend::Backend, member::Member, options::HUB, worker::Worker,
 };
 use crate::{
+    application::WRITES_AT_ONCE_IN_PROCESS,
     leader::{Gate, Leading, Standing},
     run,
 };
@@ -177,6 +178,9 @@ impl Fleet {
         let client = self.options.reach(name, self.hub_client());
         let mut options = self.options.hub.clone();
         options.election.identity = name.to_owned();
+        if matches!(self.server, Backend::Embedded(_)) {
+            options.application.writes_at_once = WRITES_AT_ONCE_IN_PROCESS;
+        }
         (options.leading, options.gate) = (Leading::default(), Gate::default());
         let (leading, gate) = (options.leading.clone(), options.gate.clone());
         let clock = self.options.clock.clone();
