@@ -136,7 +136,7 @@ mod tests {
             serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
             "metadata": {"name": name, "uid": uid, "generation": generation, "resourceVersion": "1"},
             "spec": {"workload": {"manifests": []}}}));
-        Seen::Whole(bundle.unwrap())
+        Seen::Whole(Box::new(bundle.unwrap()))
     }
 
     fn words(change: &Change) -> Vec<String> {

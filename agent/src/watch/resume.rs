@@ -22,7 +22,7 @@ const GONE: u16 = 410;
 #[derive(Debug, Clone)]
 pub(crate) enum Seen {
     /// It is this.
-    Whole(Delivered),
+    Whole(Box<Delivered>),
     /// It is as it was: its name.
     Same(String),
 }
@@ -130,7 +130,7 @@ impl<F: Fn() -> Known> Feed<F> {
                 let seen = list
                     .items
                     .into_iter()
-                    .map(|bundle| Event::InitApply(Seen::Whole(bundle)));
+                    .map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle))));
                 self.ready.extend(seen);
                 list.metadata
             }
@@ -146,7 +146,7 @@ impl<F: Fn() -> Known> Feed<F> {
                     // One that has gone meanwhile is told of by the watch that follows.
                     let bundle = self.api.get_opt(&name).await.map_err(Error::InitialListFailed)?;
                     self.ready
-                        .extend(bundle.map(|bundle| Event::InitApply(Seen::Whole(bundle))));
+                        .extend(bundle.map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle)))));
                 }
                 list.metadata
             }
@@ -169,9 +169,11 @@ impl<F: Fn() -> Known> Feed<F> {
         let (version, event) = match events.next().await {
             None => return Ok(State::Resume(version)),
             Some(Ok(WatchEvent::Added(bundle) | WatchEvent::Modified(bundle))) => {
-                (at(&bundle), Some(Event::Apply(Seen::Whole(bundle))))
+                (at(&bundle), Some(Event::Apply(Seen::Whole(Box::new(bundle)))))
             }
-            Some(Ok(WatchEvent::Deleted(bundle))) => (at(&bundle), Some(Event::Delete(Seen::Whole(bundle)))),
+            Some(Ok(WatchEvent::Deleted(bundle))) => {
+                (at(&bundle), Some(Event::Delete(Seen::Whole(Box::new(bundle)))))
+            }
             Some(Ok(WatchEvent::Bookmark(mark))) => (mark.metadata.resource_version, None),
             Some(Ok(WatchEvent::Error(status))) => {
                 if status.code != GONE {

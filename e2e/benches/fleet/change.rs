@@ -123,6 +123,12 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         some.items.len()
     );
     let weight = some.items.first().map_or(0, content::weight);
+    let off = weight.abs_diff(content::BUNDLE_BYTES);
+    ensure!(
+        off < 200,
+        "bundles of {weight} bytes are not those of the figures, which have {}",
+        content::BUNDLE_BYTES
+    );
 
     let under_way = Arc::new(Mutex::new(Changes::none()));
     let seen = under_way.clone();

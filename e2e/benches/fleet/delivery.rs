@@ -1,6 +1,7 @@
-//! One application over a whole fleet: hub, API server, agents and members in this process, on two threads.
+//! One application over a whole fleet: hub, API server, agents and members in this process.
 //!
-//! The hub's store is durable, as in `roundhouse serve --embedded`.
+//! The hub's store is durable, as in `roundhouse serve --embedded`. The hub has threads of its own, as it would have as a
+//! process: in one line with the tasks of a thousand agents it would wait for all of them.
 
 use crate::{
     Size, content,
@@ -139,6 +140,11 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let mut options = FleetOptions::new(members, Arc::new(SystemClock));
     options.model.delay = Duration::ZERO..=Duration::ZERO;
     options.through = Some(arrivals.through());
+    let own_hub = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    options.hub_runtime = Some(own_hub.handle().clone());
     options.hub_store = Some(HubStore(Arc::new(store)));
     let fleet = Fleet::start(options).await?;
     until("every cluster to be available", async || {
@@ -216,5 +222,6 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         )),
     );
     fleet.stop().await;
+    own_hub.shutdown_background();
     Ok(figures)
 }

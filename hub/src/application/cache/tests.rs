@@ -319,7 +319,7 @@ fn the_sums_over_bundles_are_those_of_counting_them_anew() {
             .wrapping_add(1_442_695_040_888_963_407);
         (dice >> 33) % sides
     };
-    for version in 1..2_000 {
+    for version in 1..2_000_u64 {
         let of = |n: u64| u8::try_from(n).unwrap();
         let (cluster, app) = (of(roll(5)), of(roll(4)));
         let phase = [None, Some(BundlePhase::Ready), Some(BundlePhase::Failed)][usize::from(of(roll(3)))];

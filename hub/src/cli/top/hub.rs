@@ -127,7 +127,7 @@ pub(super) fn draw(view: &HubView, format: Format) -> String {
     ];
     if format == Format::Wide {
         let refused = match view.refused {
-            none if none == 0.0 => String::new(),
+            0.0 => String::new(),
             some => format!("; {some} of them were not done"),
         };
         rows.push(["applications".to_owned(), counts(&view.applications)]);

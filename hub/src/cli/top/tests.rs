@@ -108,7 +108,7 @@ fn clusters_with_trouble_stand_first_and_no_list_is_cut_in_silence() {
 #[test]
 fn agents_that_are_silent_for_longest_stand_first() {
     let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
-    let row = |name: &str, available, silent: Option<i64>| AgentRow {
+    let row = |name: &str, available: bool, silent: Option<i64>| AgentRow {
         name: name.to_owned(),
         version: available.then(|| "0.1.0".to_owned()),
         kubernetes: None,

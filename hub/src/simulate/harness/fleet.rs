@@ -175,6 +175,12 @@ impl Fleet {
         if self.hubs.contains_key(name) {
             return;
         }
+        // Clients have tasks of their own.
+        let _runtime = self
+            .options
+            .hub_runtime
+            .as_ref()
+            .map(tokio::runtime::Handle::enter);
         let client = self.options.reach(name, self.hub_client());
         let mut options = self.options.hub.clone();
         options.election.identity = name.to_owned();

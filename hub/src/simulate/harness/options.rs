@@ -64,6 +64,9 @@ pub struct FleetOptions {
     pub count_per_object: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
+    /// Where the hub's controllers run; with everything else by default. In a runtime of its own a hub does not wait in line
+    /// behind the tasks of a thousand agents, as it would not if they were other processes.
+    pub hub_runtime: Option<tokio::runtime::Handle>,
     /// Where the hub's objects are; in memory by default, as those of the members are.
     pub hub_store: Option<HubStore>,
     /// What the hub's controllers and the agents reach the hub's API server through.
@@ -83,6 +86,7 @@ impl FleetOptions {
             standing: BTreeMap::new(),
             count_per_object: false,
             limits: StoreLimits::default(),
+            hub_runtime: None,
             hub_store: None,
             through: None,
         }
