@@ -4,7 +4,7 @@ use crate::{
     Size, content,
     figure::{Figure, Target},
     load::{Times, open_loop},
-    machine::Usage,
+    machine::{Usage, Used},
     world::World,
 };
 use anyhow::{Result, ensure};
@@ -193,39 +193,72 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         .sum();
     watching.abort();
 
-    let state = under_way.lock();
-    let (applied, ready) = (&state.applied, &state.ready);
-    let lost = state.left() as u64 + refused.load(Ordering::Relaxed);
-    let what = |quantile: &str| format!("change → dispatch → applied → report at the hub, {quantile}");
-    let note = format!(
-        "{} changes at {rate} a second over {clusters} clusters, bundles of {weight} bytes; p90 {:.0} ms, p99.9 {:.0} ms, \
-         max {:.0} ms; ready: p50 {:.0} ms, p99 {:.0} ms; {:.1} writes a change; {used}",
-        applied.count(),
-        applied.at(0.9),
-        applied.at(0.999),
-        applied.at(1.0),
-        ready.at(0.5),
-        ready.at(0.99),
-        written as f64 / changes as f64,
-    );
-    let figures = vec![
-        Figure::new(SCENARIO, what("p50"), Target::AtMost(50.0), applied.at(0.5), "ms").note(note),
-        Figure::new(
-            SCENARIO,
-            what("p99"),
-            Target::AtMost(250.0),
-            applied.at(0.99),
-            "ms",
-        ),
-        Figure::new(
-            SCENARIO,
-            "changes that were not reported",
-            Target::Exactly(0.0),
-            lost as f64,
-            "",
-        ),
-    ];
-    drop(state);
+    let changes = Done {
+        asked: changes,
+        rate,
+        clusters,
+        weight,
+        refused: refused.load(Ordering::Relaxed),
+        written,
+        used,
+    };
+    let figures = changes.told(&under_way.lock());
     world.end().await?;
     Ok(figures)
+}
+
+/// What was asked of the fleet, beside how long each change took.
+struct Done {
+    asked: usize,
+    rate: f64,
+    clusters: usize,
+    weight: usize,
+    refused: u64,
+    written: u64,
+    used: Used,
+}
+
+impl Done {
+    fn told(&self, state: &Changes) -> Vec<Figure> {
+        let Done {
+            asked,
+            rate,
+            clusters,
+            weight,
+            refused,
+            written,
+            used,
+        } = self;
+        let (applied, ready) = (&state.applied, &state.ready);
+        let lost = state.left() as u64 + refused;
+        let what = |quantile: &str| format!("change → dispatch → applied → report at the hub, {quantile}");
+        let note = format!(
+            "{} changes at {rate} a second over {clusters} clusters, bundles of {weight} bytes; p90 {:.0} ms, p99.9 {:.0} ms, \
+         max {:.0} ms; ready: p50 {:.0} ms, p99 {:.0} ms; {:.1} writes a change; {used}",
+            applied.count(),
+            applied.at(0.9),
+            applied.at(0.999),
+            applied.at(1.0),
+            ready.at(0.5),
+            ready.at(0.99),
+            *written as f64 / *asked as f64,
+        );
+        vec![
+            Figure::new(SCENARIO, what("p50"), Target::AtMost(50.0), applied.at(0.5), "ms").note(note),
+            Figure::new(
+                SCENARIO,
+                what("p99"),
+                Target::AtMost(250.0),
+                applied.at(0.99),
+                "ms",
+            ),
+            Figure::new(
+                SCENARIO,
+                "changes that were not reported",
+                Target::Exactly(0.0),
+                lost as f64,
+                "",
+            ),
+        ]
+    }
 }

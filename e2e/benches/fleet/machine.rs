@@ -2,10 +2,8 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::{
-    fmt,
-    time::{Duration, Instant},
-};
+use std::{fmt, time::Duration};
+use tokio::time::Instant;
 
 /// Ticks of a second in `/proc/PID/stat`: the same on every Linux that this runs on.
 const TICKS: f64 = 100.0;

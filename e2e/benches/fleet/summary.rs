@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::Result;
 use roundhouse_hub::fleet::{Counts, Members, Tally, summary};
-use std::time::Instant;
+use tokio::time::Instant;
 
 const SCENARIO: &str = "summary";
 /// How often it is asked.
