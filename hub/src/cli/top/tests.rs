@@ -102,7 +102,7 @@ fn clusters_with_trouble_stand_first_and_no_list_is_cut_in_silence() {
     insta::assert_snapshot!("clusters", clusters::draw(&fleet, Format::Table));
     let wide = clusters::draw(&fleet, Format::Wide);
     assert_eq!(wide.lines().count(), 25, "{wide}");
-    assert_eq!(clusters::structured(&fleet)["clusters"][0]["waiting"], 0);
+    assert_eq!(clusters::structured(&fleet)["clusters"][0]["waiting"], 1);
 }
 
 #[test]
