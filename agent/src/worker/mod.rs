@@ -170,8 +170,9 @@ impl Worker {
                 () = tokio::time::sleep_until(wake_at) => true,
             };
             if !timer && self.applied.is_some() {
-                // Events about objects come in bursts; one pass serves them all.
-                tokio::time::sleep(self.shared.config.settle).await;
+                // Events about objects come in bursts; one pass serves them all. What the hub wants waits for nothing.
+                let settle = self.shared.config.settle;
+                let _ = tokio::time::timeout(settle, inbox.intended()).await;
             }
             let shared = Arc::clone(&self.shared);
             let Ok(_permit) = shared.passes.acquire().await else {

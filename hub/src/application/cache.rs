@@ -15,6 +15,7 @@ pub(super) use bundles::application_of;
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
 use crate::{
     dispatch::Observed,
+    fleet::Counts,
     leader::Claims,
     metrics::{Lag, Metrics},
     placement::Sight,
@@ -141,6 +142,8 @@ struct State {
     applications: BTreeMap<Key, Arc<Stored>>,
     bundles: HashMap<Key, Arc<Observed>>,
     by_application: BTreeMap<Key, BTreeSet<Key>>,
+    /// Sums over the Bundles.
+    counts: Counts,
     /// Hand-written Bundles that go some time after they are complete.
     expiring: BTreeSet<Key>,
     fleet: Arc<Fleet>,

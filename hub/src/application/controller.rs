@@ -38,11 +38,20 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
 
+/// Bundles of one application that are written at once over a network: each may take a connection.
+const WRITES_AT_ONCE: usize = 16;
+
+/// Bundles of one application that are written at once where the API server is in this process: nothing but memory, some 20 KiB
+/// each, and all of them are made durable in a few steps. Fewer would wait between the steps for agents that are at work.
+pub const WRITES_AT_ONCE_IN_PROCESS: usize = 1_024;
+
 /// Settings of the application controller.
 #[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
+    /// Bundles of one application that are written at once.
+    pub writes_at_once: usize,
     /// Limits of waiting and retrying.
     pub limits: Limits,
     /// Revisions of an application that are kept beside those in use (KubeVela's `--application-revision-limit`).
@@ -61,6 +70,7 @@ impl std::fmt::Debug for ApplicationOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApplicationOptions")
             .field("concurrency", &self.concurrency)
+            .field("writes_at_once", &self.writes_at_once)
             .field("limits", &self.limits)
             .field("revision_limit", &self.revision_limit)
             .field("seed", &self.seed)
@@ -73,6 +83,7 @@ impl Default for ApplicationOptions {
     fn default() -> Self {
         ApplicationOptions {
             concurrency: 8,
+            writes_at_once: WRITES_AT_ONCE,
             limits: Limits::default(),
             revision_limit: DEFAULT_REVISION_LIMIT,
             metrics: Metrics::default(),
@@ -144,6 +155,8 @@ async fn lead(
 
 /// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive.
 fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
+    let whole = Arc::downgrade(cache);
+    metrics.read_summary(move || whole.upgrade().map(|cache| cache.summary()).unwrap_or_default());
     let (cache, queue) = (Arc::downgrade(cache), Arc::downgrade(queue));
     metrics.read_levels(move || {
         let (Some(cache), Some(queue)) = (cache.upgrade(), queue.upgrade()) else {
@@ -154,6 +167,8 @@ fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
             queued: queue.depth(),
             applications,
             steps,
+            clusters: cache.reach(),
+            bundles: cache.tally(),
         }
     });
 }
@@ -175,6 +190,7 @@ async fn work(
         clock: clock.clone(),
         limits: options.limits,
         revision_limit: options.revision_limit,
+        writes_at_once: options.writes_at_once,
         recorder,
         metrics: options.metrics.clone(),
         jobs: Jobs::new(executor.clone()),
