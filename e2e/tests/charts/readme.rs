@@ -3,7 +3,7 @@
 use crate::charts;
 use anyhow::{Context, Result, ensure};
 use roundhouse_agent::rights::ON_MEMBER;
-use roundhouse_api::rights::AGENT_ON_HUB;
+use roundhouse_api::rights::{AGENT_CERTIFICATE, AGENT_ON_HUB, AGENT_TOKEN};
 use roundhouse_e2e::charts::{directory, generated, rights, values};
 use roundhouse_hub::rights::ON_HUB;
 use std::{fmt::Write as _, fs};
@@ -18,6 +18,8 @@ fn the_readme_tells_what_each_right_is_for() -> Result<()> {
         ("rights of the hub", ON_HUB),
         ("rights of the agent", ON_MEMBER),
         ("rights of the agent on the hub", AGENT_ON_HUB),
+        ("rights to get a certificate", AGENT_CERTIFICATE),
+        ("rights to get a token", AGENT_TOKEN),
     ] {
         for right in table {
             ensure!(!right.why.is_empty(), "{name}: {} has no reason", right.resource);
