@@ -49,7 +49,11 @@ impl Right {
     /// has it: who makes a Role has at least what is in it).
     pub fn covers(&self, other: &Right) -> bool {
         let everywhere = self.scope == Scope::Cluster || self.scope == other.scope;
-        let names: &[&str] = if other.names.is_empty() { &[""] } else { other.names };
+        let names: &[&str] = if other.names.is_empty() {
+            &[""]
+        } else {
+            other.names
+        };
         let all = |verb: &&str| {
             let mut names = names.iter();
             names.all(|name| self.allows(verb, other.group, other.resource, name))
@@ -203,7 +207,9 @@ mod tests {
         let cluster = ClusterName::new("c1").unwrap();
         let named = |table, scope| {
             let rules = rules_of(table, scope, &cluster);
-            let names = rules.into_iter().flat_map(|rule| rule.resource_names.unwrap_or_default());
+            let names = rules
+                .into_iter()
+                .flat_map(|rule| rule.resource_names.unwrap_or_default());
             names.collect::<Vec<_>>()
         };
         assert_eq!(named(AGENT_ON_HUB, Scope::OfCluster), ["agent", "c1"]);

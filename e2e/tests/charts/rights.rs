@@ -78,12 +78,20 @@ fn the_hub_has_what_it_hands_out() {
     let lacking = |own: &[Right]| -> Vec<(&str, &str)> {
         let given = HANDED_OUT.into_iter().flatten();
         // Each verb may be of another rule.
-        let single = given.flat_map(|right| right.verbs.iter().map(move |verb| (right, std::slice::from_ref(verb))));
+        let single = given.flat_map(|right| {
+            right
+                .verbs
+                .iter()
+                .map(move |verb| (right, std::slice::from_ref(verb)))
+        });
         let lacks = |(right, verbs): &(&Right, &'static [&'static str])| {
             let one = Right { verbs, ..**right };
             !own.iter().any(|own| own.covers(&one))
         };
-        single.filter(lacks).map(|(right, verbs)| (verbs[0], right.resource)).collect()
+        single
+            .filter(lacks)
+            .map(|(right, verbs)| (verbs[0], right.resource))
+            .collect()
     };
     assert_eq!(lacking(ON_HUB), []);
     // Nothing that the hub has for this alone could be taken away.
