@@ -13,7 +13,7 @@ use roundhouse_agent::rights::{AS_EXECUTOR, IDENTITY_SECRET, ON_MEMBER};
 use roundhouse_agent::{Config, SeededJitter};
 use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use roundhouse_api::clock::SystemClock;
-use roundhouse_api::rights::{AGENT_ON_HUB, NAME, Right, Scope};
+use roundhouse_api::rights::{AGENT_ON_HUB, NAME, Right};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -251,11 +251,15 @@ async fn the_tables_of_rights_are_what_an_agent_asks() {
             _ => *right,
         })
         .collect();
-    // The hub gives what agents before this one used: reading a status apart, and writing a status or a Lease whole.
+    // The hub gives what agents before this one used: reading a status apart, writing a status or a Lease whole; and a report is
+    // its agent's to write in any way.
     let older = [
         ("get", "bundles/status"),
         ("update", "bundles/status"),
         ("update", "leases"),
+        ("list", "clusterreports"),
+        ("patch", "clusterreports"),
+        ("watch", "clusterreports"),
     ];
     compare(&on_hub, &hub, &[], &older);
 }
