@@ -27,8 +27,14 @@ for flag; do
   esac
 done
 directory=${ca%/*}
-mkdir -m 0700 "$directory/data" && cp "$ca" "$directory/ca.key" "$directory/data" || exit 1
-exec "$(dirname "$0")/roundhouse" apiserver --data-dir "$directory/data" --listen "$address:$port"
+data=$directory/data
+roundhouse=$(dirname "$0")/roundhouse
+# A data directory with an authority and no objects is refused: first there are some.
+"$roundhouse" apiserver --data-dir "$data" --listen 127.0.0.1:0 >&2 &
+until [ -s "$data/admin.kubeconfig" ]; do kill -0 $! || exit 1; sleep 0.1; done
+kill $!; wait $!
+cp "$ca" "$directory/ca.key" "$data" || exit 1
+exec "$roundhouse" apiserver --data-dir "$data" --listen "$address:$port"
 "#;
 
 fn assets(directory: &Path, roundhouse: &Path) -> Result<()> {
