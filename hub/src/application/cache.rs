@@ -16,6 +16,7 @@ use super::{Key, fleet::Fleet, placements::StoredPlacement};
 use crate::{
     dispatch::Observed,
     leader::Claims,
+    leader::Leading,
     metrics::{Lag, Metrics},
     placement::Sight,
 };
@@ -133,6 +134,8 @@ pub(super) struct Cache {
     /// Bundles between dispatch and ready.
     lag: Mutex<Lag>,
     metrics: Metrics,
+    /// What a hub sees that does not lead is counted by the one that does.
+    leading: Leading,
 }
 
 #[derive(Debug, Default)]
@@ -188,10 +191,11 @@ pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
 }
 
 impl Cache {
-    /// A cache that says how long Bundles take from dispatch to ready.
-    pub(super) fn new(metrics: Metrics) -> Cache {
+    /// A cache that says how long Bundles take from dispatch to ready, while its hub leads.
+    pub(super) fn new(metrics: Metrics, leading: Leading) -> Cache {
         Cache {
             metrics,
+            leading,
             ..Cache::default()
         }
     }

@@ -208,7 +208,7 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         RBAC,
         "rolebindings",
-        &["create", "delete", "get", "update"],
+        &["create", "get", "update"],
         "which agent that is: exactly the present one",
     ),
     everywhere(
