@@ -80,6 +80,7 @@ impl<'a> Heartbeat<'a> {
         steady(policy, begin, |event| {
             // What a list shows proves nothing about watches.
             if let watcher::Event::Apply(lease) = event {
+                self.config.health.heard();
                 *self.seen.lock() = lease.metadata.resource_version;
             }
         })

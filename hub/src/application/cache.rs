@@ -17,6 +17,7 @@ use crate::{
     dispatch::Observed,
     fleet::Counts,
     leader::Claims,
+    leader::Leading,
     metrics::{Lag, Metrics},
     placement::Sight,
 };
@@ -134,6 +135,8 @@ pub(super) struct Cache {
     /// Bundles between dispatch and ready.
     lag: Mutex<Lag>,
     metrics: Metrics,
+    /// What a hub sees that does not lead is counted by the one that does.
+    leading: Leading,
 }
 
 #[derive(Debug, Default)]
@@ -191,10 +194,11 @@ pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
 }
 
 impl Cache {
-    /// A cache that says how long Bundles take from dispatch to ready.
-    pub(super) fn new(metrics: Metrics) -> Cache {
+    /// A cache that says how long Bundles take from dispatch to ready, while its hub leads.
+    pub(super) fn new(metrics: Metrics, leading: Leading) -> Cache {
         Cache {
             metrics,
+            leading,
             ..Cache::default()
         }
     }

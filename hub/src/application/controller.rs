@@ -103,9 +103,9 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) {
-    let cache = Arc::new(Cache::new(options.metrics.clone()));
+    let cache = Arc::new(Cache::new(options.metrics.clone(), leading.clone()));
     let queue = Arc::new(Queue::default());
-    read_levels(&options.metrics, &cache, &queue);
+    read_levels(&options.metrics, &cache, &queue, &leading);
     let ready = CancellationToken::new();
     let feeding = {
         let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
@@ -153,12 +153,19 @@ async fn lead(
     }
 }
 
-/// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive.
-fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
-    let whole = Arc::downgrade(cache);
-    metrics.read_summary(move || whole.upgrade().map(|cache| cache.summary()).unwrap_or_default());
-    let (cache, queue) = (Arc::downgrade(cache), Arc::downgrade(queue));
+/// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive. Hubs that follow tell
+/// none: whoever adds the hubs up would count each application as often as there are hubs.
+fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>, leading: &Leading) {
+    let (whole, leads) = (Arc::downgrade(cache), leading.clone());
+    metrics.read_summary(move || {
+        let cache = whole.upgrade().filter(|_| leads.term().is_some());
+        cache.map(|cache| cache.summary()).unwrap_or_default()
+    });
+    let (cache, queue, leading) = (Arc::downgrade(cache), Arc::downgrade(queue), leading.clone());
     metrics.read_levels(move || {
+        if leading.term().is_none() {
+            return Levels::default();
+        }
         let (Some(cache), Some(queue)) = (cache.upgrade(), queue.upgrade()) else {
             return Levels::default();
         };
@@ -303,6 +310,67 @@ fn pause(seed: u64, key: &Key, count: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An application that runs, and a Bundle of it that becomes ready.
+    fn deliver(cache: &Cache, round: i64) {
+        let application = serde_json::json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": round.to_string()},
+            "spec": {}, "status": {"phase": "running"}});
+        cache.put_application(serde_json::from_value(application).unwrap());
+        let hash = format!("h{round}");
+        for (version, status) in [
+            (1, serde_json::Value::Null),
+            (
+                2,
+                serde_json::json!({"hash": hash, "observedGeneration": round, "phase": "Ready"}),
+            ),
+        ] {
+            let bundle = serde_json::json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+                "metadata": {"name": "default.web", "namespace": "cluster-c1", "uid": "b1", "generation": round,
+                    "resourceVersion": (10 * round + version).to_string()},
+                "spec": {"workload": {"manifests": []}, "hash": hash,
+                    "applicationRef": {"namespace": "default", "name": "web", "uid": "u1"}},
+                "status": status});
+            let bundle = serde_json::from_value(bundle).unwrap();
+            cache.put_bundle(crate::dispatch::Observed::of(bundle).unwrap());
+        }
+    }
+
+    #[test]
+    fn hubs_that_follow_count_nothing_that_the_leader_counts() {
+        use super::super::cache::Kind;
+        let (metrics, leading) = (Metrics::default(), Leading::default());
+        let cache = Arc::new(Cache::new(metrics.clone(), leading.clone()));
+        let queue = Arc::new(Queue::default());
+        read_levels(&metrics, &cache, &queue, &leading);
+        for kind in [
+            Kind::Application,
+            Kind::Bundle,
+            Kind::Cluster,
+            Kind::Decision,
+            Kind::Placement,
+            Kind::Definition,
+            Kind::Revision,
+        ] {
+            cache.listed(kind);
+        }
+        let counted = || {
+            let text = metrics.render();
+            [
+                "roundhouse_applications{",
+                "roundhouse_dispatch_to_ready_seconds_count{",
+            ]
+            .map(|series| text.lines().filter(|line| line.starts_with(series)).count())
+        };
+        deliver(&cache, 1);
+        assert_eq!(counted(), [0, 0]);
+        leading.set(Some(Term { epoch: 1 }));
+        assert_eq!(counted(), [1, 0], "what was delivered before was the other's");
+        deliver(&cache, 2);
+        assert_eq!(counted(), [1, 1]);
+        leading.set(None);
+        assert_eq!(counted(), [0, 1]);
+    }
 
     #[test]
     fn pauses_grow_are_bounded_and_differ() {

@@ -56,7 +56,8 @@ impl Cache {
             return;
         }
         let held = state.bundles.get(key).map(Arc::as_ref);
-        if let Some(took) = self.lag.lock().seen(held, observed, Instant::now()) {
+        let took = self.lag.lock().seen(held, observed, Instant::now());
+        if let Some(took) = took.filter(|_| self.leading.term().is_some()) {
             let member = state.fleet.members.get(&observed.cluster);
             self.metrics
                 .ready(member.map_or("", |member| member.region.as_str()), took);
