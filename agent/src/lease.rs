@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
