@@ -6,6 +6,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Longest pause before a watch of the hub is begun anew. A hub that is back is heard again soon enough that it does not take
+/// the agent for deaf meanwhile: one such pause and two renewals of the Lease take less than the Lease holds.
+pub(crate) const HUB_WATCH_MAX: Duration = Duration::from_secs(10);
+
 /// A source of jitter.
 pub trait Jitter: Send + Sync + Debug {
     /// The next number, from 0 up to but not including 1.

@@ -4,7 +4,7 @@
 //! agent whose requests arrive and whose watches are dead renews, and says the same version each time.
 
 use crate::config::Config;
-use crate::delay::spread;
+use crate::delay::{HUB_WATCH_MAX, backoff, spread};
 use crate::error::{AgentError, CallError};
 use crate::member::{found, within};
 use crate::watch::{Steady, steady};
@@ -24,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
 const JITTER: f64 = 0.1;
+/// The same of the time after which one that failed is tried again: a thousand agents lose a hub at the same moment.
+const RETRY_JITTER: f64 = 0.5;
 
 /// The Lease of one cluster.
 pub(crate) struct Heartbeat<'a> {
@@ -72,25 +74,28 @@ impl<'a> Heartbeat<'a> {
         let policy = Steady {
             what: format!("Lease of {}", self.config.cluster),
             min: self.config.retry_min,
-            max: self.config.retry_max.min(Duration::from_secs(30)),
+            max: self.config.retry_max.min(HUB_WATCH_MAX),
             jitter: self.config.jitter.clone(),
         };
         let begin = || watcher(api.clone(), only.clone());
         steady(policy, begin, |event| {
             // What a list shows proves nothing about watches.
             if let watcher::Event::Apply(lease) = event {
+                self.config.health.heard();
                 *self.seen.lock() = lease.metadata.resource_version;
             }
         })
         .await;
     }
 
-    /// Renews for ever: one write per interval. Ends only when the hub has become another one.
+    /// Renews for ever: one write per interval, and sooner again while it fails, so that a hub that was away soon knows who is
+    /// there. Ends only when the hub has become another one.
     pub(crate) async fn beat(&self, expected: &str) -> AgentError {
         let params = PatchParams {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
+        let mut failures = 0;
         loop {
             self.config.health.tick();
             let seen = self.seen.lock().clone();
@@ -102,6 +107,7 @@ impl<'a> Heartbeat<'a> {
             .await
             {
                 Ok(lease) => {
+                    failures = 0;
                     self.config.health.renewed();
                     let found = hub_id(&lease);
                     if found == Some(expected) {
@@ -116,15 +122,11 @@ impl<'a> Heartbeat<'a> {
                     }
                 }
                 Err(error) => {
+                    failures += 1;
                     tracing::warn!(cluster = %self.config.cluster, error = error.message(), "the Lease was not renewed");
                 }
             }
-            tokio::time::sleep(spread(
-                self.config.lease_interval,
-                JITTER,
-                self.config.jitter.unit(),
-            ))
-            .await;
+            tokio::time::sleep(pause(self.config, failures, self.config.jitter.unit())).await;
         }
     }
 }
@@ -147,4 +149,32 @@ fn renewal(config: &Config, seen: Option<&str>, now: Timestamp) -> Value {
         patch["metadata"] = json!({"annotations": {annotation::SEEN: seen}});
     }
     patch
+}
+
+/// How long until the next renewal, after so many in a row that failed; `unit` is from 0 to 1.
+fn pause(config: &Config, failures: u32, unit: f64) -> Duration {
+    match failures {
+        0 => spread(config.lease_interval, JITTER, unit),
+        failures => {
+            let longest = config.lease_interval;
+            let delay = backoff(failures - 1, config.retry_min.min(longest), longest);
+            spread(delay, RETRY_JITTER, unit)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::names::ClusterName;
+
+    #[test]
+    fn a_renewal_that_failed_is_tried_again_sooner_and_ever_later_until_the_interval() {
+        let config = Config::new(ClusterName::new("c1").unwrap());
+        let seconds = |failures, unit| pause(&config, failures, unit).as_secs_f64();
+        let middle: Vec<f64> = (0..7).map(|failures| seconds(failures, 0.5)).collect();
+        assert_eq!(middle, [10.0, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]);
+        assert!((seconds(0, 0.0) - 9.0).abs() < 1e-9);
+        assert!((seconds(1, 0.0) - 0.5).abs() < 1e-9 && (seconds(1, 1.0) - 1.5).abs() < 1e-9);
+    }
 }

@@ -5,6 +5,7 @@ mod acting;
 mod conserved;
 mod delivery;
 mod diff;
+mod doubled;
 mod ends;
 mod fleet;
 mod identity;

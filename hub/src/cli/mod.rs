@@ -42,6 +42,7 @@ mod taint;
 mod tenancy;
 mod terminal;
 mod test;
+mod top;
 mod version;
 mod watch;
 
@@ -84,6 +85,7 @@ enum Verb {
     History(history::Args),
     Rollback(history::RollbackArgs),
     Clusters(clusters::Args),
+    Top(top::Args),
     Join(join::Args),
     Accept(accept::Args),
     Revoke(accept::RevokeArgs),
@@ -183,6 +185,7 @@ impl Verb {
             Verb::History(args) => block_on(history::run(args)),
             Verb::Rollback(args) => block_on(history::rollback(args)),
             Verb::Clusters(args) => block_on(clusters::run(args)),
+            Verb::Top(args) => block_on(top::run(args)),
             Verb::Join(args) => block_on(join::run(args)),
             Verb::Accept(args) => block_on(accept::run(args)),
             Verb::Revoke(args) => block_on(accept::revoke(args)),

@@ -137,7 +137,7 @@ fn flood(cluster: &'static str) -> Look {
 fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
     good(|_| {
         let slow = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
-        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 60..=SECOND * 60)));
+        let slow = Fault::Network(Rule::always(slow, Effect::DelayFrames(SECOND * 15..=SECOND * 15)));
         let script = Script::of_regions(4, &["east"]);
         let script = script.with(application("web", 8, &[("east", "100%")]));
         let others = vec!["east-2".to_owned(), "east-3".to_owned(), "east-4".to_owned()];

@@ -104,6 +104,9 @@ pub struct FleetOptions {
     pub count_per_object: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
+    /// Where the hub's controllers run; with everything else by default. In a runtime of its own a hub does not wait in line
+    /// behind the tasks of a thousand agents, as it would not if they were other processes.
+    pub hub_runtime: Option<tokio::runtime::Handle>,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
     /// What lies between everybody and every API server, nearer to the server than [`FleetOptions::through`].
@@ -129,6 +132,7 @@ impl FleetOptions {
             standing: BTreeMap::new(),
             count_per_object: false,
             limits: StoreLimits::default(),
+            hub_runtime: None,
             through: None,
             wires: None,
             stores: None,

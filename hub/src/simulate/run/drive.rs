@@ -1,7 +1,10 @@
 //! The loop of a run: acts when they are due, deaths when they come, and the end.
 
 use super::{Act, Outcome, Script, Until, look, perform::Later, stage::Stage};
-use crate::simulate::{HUB, monitor::Note};
+use crate::simulate::{
+    HUB,
+    monitor::{Broken, Note},
+};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::{Instant, sleep_until};
 
@@ -74,9 +77,11 @@ impl Driver<'_> {
             revisions.insert(name, store.map_or(0, |store| store.revision()));
         }
         let trace = stage.monitor.trace();
+        let made = |broken: &Broken| !self.script.not_made.contains(&broken.promise);
+        let broken = stage.monitor.broken().into_iter().filter(made).collect();
         Outcome {
             seed: stage.seed,
-            broken: stage.monitor.broken(),
+            broken,
             failures: std::mem::take(&mut stage.failures),
             seen: stage.seen.counts(),
             converged_after,

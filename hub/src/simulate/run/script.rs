@@ -4,7 +4,7 @@ use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
     run::HubOptions,
-    simulate::{HUB, MemberSpec, workloads::Model},
+    simulate::{HUB, MemberSpec, monitor::Promise, workloads::Model},
 };
 use roundhouse_agent::Config;
 use roundhouse_api::names::ClusterName;
@@ -67,6 +67,8 @@ pub struct Script {
     pub until: Until,
     /// What must be so then.
     pub finally: Vec<Check>,
+    /// Promises that are not made for this fleet, such as one of the hub's options excludes.
+    pub not_made: Vec<Promise>,
     /// How long every request takes to arrive.
     pub latency: RangeInclusive<Duration>,
     /// How the members' workloads behave; the seed is the run's.
@@ -106,6 +108,7 @@ impl Script {
                 quiet: Duration::from_secs(60),
             },
             finally: Vec::new(),
+            not_made: Vec::new(),
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),
             agents: None,
