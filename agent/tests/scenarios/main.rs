@@ -32,6 +32,7 @@ mod quiet;
 mod real;
 mod refusing;
 mod removing;
+mod resuming;
 mod rights;
 mod rows;
 mod sharing;
