@@ -70,7 +70,7 @@ async fn start(identity: IdentityMethod, agent_values: &Value) -> Result<Yard> {
     );
     tokio::spawn(agent);
     let ended = stop.clone();
-    tokio::spawn(async move { ended.run_until_cancelled(keeper.keep()).await });
+    tokio::spawn(async move { Box::pin(ended.run_until_cancelled(keeper.keep())).await });
     let model = workloads::Model::default();
     tokio::spawn(workloads::run(
         member.administrator.clone(),
