@@ -170,6 +170,13 @@ impl Network {
         self.life_of(who).doom(Some(moment));
     }
 
+    /// Whose doom has not come yet, sorted.
+    pub fn doomed(&self) -> Vec<String> {
+        let state = self.0.state.lock();
+        let doomed = state.lives.iter().filter(|(_, life)| life.is_doomed());
+        doomed.map(|(who, _)| who.clone()).collect()
+    }
+
     /// Somebody's life is over: whatever they sent that did not arrive yet never does, and what they are sent is not read.
     /// The next wires of that name are another life's.
     pub fn bury(&self, who: &str) {

@@ -174,6 +174,10 @@ impl Driver<'_> {
 
     /// The end of the run: how long it took to converge, and what waits.
     async fn end(&mut self) -> (Option<Duration>, Vec<String>) {
+        for who in self.stage.network.doomed() {
+            let later = self.stage.dies(&who).await;
+            self.due.add(later);
+        }
         // The faults that are on end by themselves first.
         while let Some(next) = self.due.next() {
             self.pass(next + Duration::from_millis(1)).await;
