@@ -182,6 +182,9 @@ impl Driver<'_> {
         while let Some(next) = self.due.next() {
             self.pass(next + Duration::from_millis(1)).await;
         }
+        if let Some(last) = self.stage.network.last_arrival() {
+            self.pass(last).await;
+        }
         let began = Instant::now();
         let (within, quiet, idle) = match self.script.until {
             Until::Time(time) => {
