@@ -13,16 +13,16 @@ use crate::lease::Heartbeat;
 use crate::ledger;
 use crate::member::Member;
 use crate::restart::{Restart, restarting};
-use crate::watch::bundles::{Bundles, PAGE};
+use crate::watch::bundles::Bundles;
 use crate::watch::delivered::Delivered;
 use crate::watch::inbox::Inbox;
 use crate::watch::kept::Kept;
 use crate::watch::objects::Objects;
 use crate::watch::registry::Registry;
+use crate::watch::resume::resuming;
 use crate::watch::{self, Steady, steady};
 use crate::worker::Worker;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use roundhouse_api::bundle::Bundle;
@@ -249,12 +249,12 @@ async fn serve(
         max: config.retry_max.min(Duration::from_secs(30)),
         jitter: Arc::clone(&config.jitter),
     };
-    let mut bundles = Bundles::default();
+    let known = Mutex::new(Bundles::default());
     let start = |name: String, inbox: Arc<Inbox>, stored: Option<AppliedBundle>| {
         workers.start(&shared, name, inbox, stored);
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
-    let begin = || watcher(delivered.clone(), watcher::Config::default().page_size(PAGE));
+    let begin = || resuming(delivered.clone(), || known.lock().known());
     // Nothing of a hub is looked at before it has said that it is the one.
     let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
     let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));
@@ -263,7 +263,7 @@ async fn serve(
         ..policy(format!("bundles of {}", config.cluster))
     };
     let bundles = steady(hub_policy, begin, |event| {
-        let change = bundles.take(event);
+        let change = known.lock().take(event);
         let mut beginning = beginning.lock();
         let first = change.listed && beginning.end(change.presences.iter().map(|(name, _)| name.clone()));
         for (name, presence) in change.presences {

@@ -1,6 +1,7 @@
 //! A Bundle as the agent holds it between passes: the identity, and the spec as bytes. A parsed spec weighs many times
 //! as much; it exists only while a pass runs.
 
+use crate::watch::resume;
 use kube::core::DynamicObject;
 use roundhouse_api::bundle::{ApplicationRef, BundleSpec, BundleStatus};
 use roundhouse_api::names::{bundle_name, step_of_bundle};
@@ -29,6 +30,8 @@ pub(crate) struct Held {
     pub(crate) epoch: Option<i64>,
     /// The status on the hub; `None` if there is none or it does not parse.
     pub(crate) status: Option<BundleStatus>,
+    /// Fingerprint of its metadata.
+    pub(crate) metadata: u64,
     spec: Box<[u8]>,
     /// Fingerprint of `spec`.
     fingerprint: u64,
@@ -50,6 +53,7 @@ impl Held {
         let mut take = |field: &str| data.get_mut(field).map(Value::take).unwrap_or_default();
         let (spec, status) = (take("spec"), take("status"));
         let metadata = object.metadata;
+        let print = resume::fingerprint(&metadata);
         let alone = metadata
             .name
             .as_deref()
@@ -68,6 +72,7 @@ impl Held {
             parts: crate::object::text(&spec, "/partsHash").map(str::to_owned),
             epoch: spec.get("epoch").and_then(Value::as_i64),
             status: serde_json::from_value(status).ok().flatten(),
+            metadata: print,
             fingerprint: fingerprint(&spec_bytes),
             spec: spec_bytes.into_boxed_slice(),
         }

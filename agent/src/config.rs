@@ -24,7 +24,8 @@ pub struct Config {
     pub lease_interval: Duration,
     /// `leaseDurationSeconds`: how long the hub takes a renewal for a sign of life. Default 40 s.
     pub lease_duration: Duration,
-    /// How long events about objects are collected before a bundle is looked at again. Default 50 ms.
+    /// How long events about objects are collected before a bundle is looked at again; a new state of the bundle itself ends
+    /// it. Default 50 ms.
     pub settle: Duration,
     /// How often at most a report is sent of which only texts and feedback values changed. Default 10 s.
     pub report_interval: Duration,

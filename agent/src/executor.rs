@@ -6,6 +6,8 @@
 
 use http::HeaderValue;
 use http::header::{HeaderMap, HeaderName};
+use kube::Client;
+use kube::client::Body;
 use roundhouse_api::bundle::{Executor, ExecutorSubject, ExecutorType, ServiceAccountRef};
 
 /// The header by which Kubernetes knows whom a request acts as. It adds the groups of a service account by itself, if no
@@ -66,6 +68,17 @@ impl Account {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let value = HeaderValue::try_from(user).map_err(|_| invalid("name", name))?;
         Ok(Account(value))
+    }
+
+    /// A client that acts as the account.
+    pub(crate) fn client(&self, client: &Client) -> Client {
+        let (account, client) = (self.clone(), client.clone());
+        let service = tower::service_fn(move |mut request: http::Request<Body>| {
+            account.sign(request.headers_mut());
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        Client::new(service, "default")
     }
 
     /// Makes a request act as the account.

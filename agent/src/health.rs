@@ -1,6 +1,7 @@
 //! Whether the agent lives and works, for probes: plain HTTP, `GET /healthz` and `GET /readyz`.
 //!
-//! An agent without its hub is not ready, and it is alive: it heals what it has, and a restart would not help it.
+//! An agent that its hub does not hear, or that does not hear its hub, is not ready, and it is alive: it heals what it has, and
+//! a restart would not help it.
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -34,6 +35,8 @@ struct Pulse {
     ticked: Instant,
     /// When the hub took a renewal of the Lease last.
     renewed: Option<Instant>,
+    /// When the watch of the Lease showed one last; at first, when there was one to be shown.
+    heard: Option<Instant>,
 }
 
 impl Default for Health {
@@ -41,6 +44,7 @@ impl Default for Health {
         Health(Arc::new(Mutex::new(Pulse {
             ticked: Instant::now(),
             renewed: None,
+            heard: None,
         })))
     }
 }
@@ -53,11 +57,21 @@ impl Health {
 
     /// The hub took a renewal.
     pub(crate) fn renewed(&self) {
-        self.0.lock().renewed = Some(Instant::now());
+        let (now, mut pulse) = (Instant::now(), self.0.lock());
+        pulse.renewed = Some(now);
+        pulse.heard.get_or_insert(now);
     }
 
-    /// Whether the agent goes round, and otherwise why not.
-    fn alive(&self, config: &Config) -> Result<(), String> {
+    /// The watch of the Lease showed a renewal.
+    pub(crate) fn heard(&self) {
+        self.0.lock().heard = Some(Instant::now());
+    }
+
+    /// Whether the agent goes round.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn alive(&self, config: &Config) -> Result<(), String> {
         // A round is a pause and a call at the most.
         let patience = 2 * (config.lease_interval + config.call_timeout);
         let since = self.0.lock().ticked.elapsed();
@@ -70,15 +84,31 @@ impl Health {
         Ok(())
     }
 
-    /// Whether the hub hears the agent, and otherwise why not.
-    fn ready(&self, config: &Config) -> Result<(), String> {
-        match self.0.lock().renewed.map(|renewed| renewed.elapsed()) {
-            None => Err("not joined: the Lease on the hub was not renewed yet".to_owned()),
-            Some(since) if since > config.lease_duration => Err(format!(
+    /// Whether the hub hears the agent, and the agent the hub.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ready(&self, config: &Config) -> Result<(), String> {
+        let (renewed, heard) = {
+            let pulse = self.0.lock();
+            (pulse.renewed, pulse.heard)
+        };
+        let too_old = |at: Instant| Some(at.elapsed()).filter(|since| *since > config.lease_duration);
+        let Some(renewed) = renewed else {
+            return Err("not joined: the Lease on the hub was not renewed yet".to_owned());
+        };
+        if let Some(since) = too_old(renewed) {
+            return Err(format!(
                 "the Lease on the hub was renewed {} s ago",
                 since.as_secs()
+            ));
+        }
+        match heard.and_then(too_old) {
+            Some(since) => Err(format!(
+                "deaf: the hub takes renewals of the Lease, and its watch has shown none for {} s",
+                since.as_secs()
             )),
-            Some(_) => Ok(()),
+            None => Ok(()),
         }
     }
 }
@@ -174,6 +204,24 @@ mod tests {
         assert_eq!(status(alive, &config), 503);
         assert_eq!(status("/", &config), 404);
         assert_eq!(answer(&Method::POST, alive, &config).status(), 405);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_does_not_hear_its_hub_is_alive_and_not_ready() {
+        let config = config();
+        let health = config.health.clone();
+        for _ in 0..5 {
+            health.renewed();
+            health.tick();
+            assert_eq!(health.ready(&config), Ok(()));
+            tokio::time::advance(config.lease_interval).await;
+        }
+        health.renewed();
+        let why = health.ready(&config).unwrap_err();
+        assert!(why.contains("deaf") && why.contains("50 s"), "{why}");
+        assert_eq!(status("/healthz", &config), 200);
+        health.heard();
+        assert_eq!(health.ready(&config), Ok(()));
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 //! agent whose requests arrive and whose watches are dead renews, and says the same version each time.
 
 use crate::config::Config;
-use crate::delay::{HUB_WATCH_MAX, spread};
+use crate::delay::{HUB_WATCH_MAX, backoff, spread};
 use crate::error::{AgentError, CallError};
 use crate::member::{found, within};
 use crate::watch::{Steady, steady};
@@ -19,10 +19,13 @@ use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
 const JITTER: f64 = 0.1;
+/// The same of the time after which one that failed is tried again: a thousand agents lose a hub at the same moment.
+const RETRY_JITTER: f64 = 0.5;
 
 /// The Lease of one cluster.
 pub(crate) struct Heartbeat<'a> {
@@ -78,18 +81,21 @@ impl<'a> Heartbeat<'a> {
         steady(policy, begin, |event| {
             // What a list shows proves nothing about watches.
             if let watcher::Event::Apply(lease) = event {
+                self.config.health.heard();
                 *self.seen.lock() = lease.metadata.resource_version;
             }
         })
         .await;
     }
 
-    /// Renews for ever: one write per interval. Ends only when the hub has become another one.
+    /// Renews for ever: one write per interval, and sooner again while it fails, so that a hub that was away soon knows who is
+    /// there. Ends only when the hub has become another one.
     pub(crate) async fn beat(&self, expected: &str) -> AgentError {
         let params = PatchParams {
             field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
+        let mut failures = 0;
         loop {
             self.config.health.tick();
             let seen = self.seen.lock().clone();
@@ -101,6 +107,7 @@ impl<'a> Heartbeat<'a> {
             .await
             {
                 Ok(lease) => {
+                    failures = 0;
                     self.config.health.renewed();
                     let found = hub_id(&lease);
                     if found == Some(expected) {
@@ -115,15 +122,11 @@ impl<'a> Heartbeat<'a> {
                     }
                 }
                 Err(error) => {
+                    failures += 1;
                     tracing::warn!(cluster = %self.config.cluster, error = error.message(), "the Lease was not renewed");
                 }
             }
-            tokio::time::sleep(spread(
-                self.config.lease_interval,
-                JITTER,
-                self.config.jitter.unit(),
-            ))
-            .await;
+            tokio::time::sleep(pause(self.config, failures, self.config.jitter.unit())).await;
         }
     }
 }
@@ -136,14 +139,45 @@ fn hub_id(lease: &Lease) -> Option<&str> {
         .filter(|id| !id.is_empty())
 }
 
+/// No version is this one: what is said while no watch has shown any. To say nothing would be what agents do that know no
+/// echo, and an agent whose first watch is dead would never be taken for deaf.
+const NOTHING_SEEN: &str = "0";
+
 fn renewal(config: &Config, seen: Option<&str>, now: Timestamp) -> Value {
-    let mut patch = json!({"spec": {
-        "holderIdentity": config.identity,
-        "leaseDurationSeconds": config.lease_duration.as_secs(),
-        "renewTime": MicroTime(now),
-    }});
-    if let Some(seen) = seen {
-        patch["metadata"] = json!({"annotations": {annotation::SEEN: seen}});
+    json!({
+        "metadata": {"annotations": {annotation::SEEN: seen.unwrap_or(NOTHING_SEEN)}},
+        "spec": {
+            "holderIdentity": config.identity,
+            "leaseDurationSeconds": config.lease_duration.as_secs(),
+            "renewTime": MicroTime(now),
+        }
+    })
+}
+
+/// How long until the next renewal, after so many in a row that failed; `unit` is from 0 to 1.
+fn pause(config: &Config, failures: u32, unit: f64) -> Duration {
+    match failures {
+        0 => spread(config.lease_interval, JITTER, unit),
+        failures => {
+            let longest = config.lease_interval;
+            let delay = backoff(failures - 1, config.retry_min.min(longest), longest);
+            spread(delay, RETRY_JITTER, unit)
+        }
     }
-    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::names::ClusterName;
+
+    #[test]
+    fn a_renewal_that_failed_is_tried_again_sooner_and_ever_later_until_the_interval() {
+        let config = Config::new(ClusterName::new("c1").unwrap());
+        let seconds = |failures, unit| pause(&config, failures, unit).as_secs_f64();
+        let middle: Vec<f64> = (0..7).map(|failures| seconds(failures, 0.5)).collect();
+        assert_eq!(middle, [10.0, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]);
+        assert!((seconds(0, 0.0) - 9.0).abs() < 1e-9);
+        assert!((seconds(1, 0.0) - 0.5).abs() < 1e-9 && (seconds(1, 1.0) - 1.5).abs() < 1e-9);
+    }
 }

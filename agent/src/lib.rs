@@ -18,6 +18,7 @@
 //! | `report` | the one status of a Bundle |
 //! | `restart` | a task that breaks is begun anew |
 //! | [`rights`] | what the agent asks of its member, and what for |
+//! | `preflight`, `reviews` | what the executor of a bundle lacks, asked beforehand |
 //! | `secrecy` | what is left of a member's words about a Secret |
 //! | [`preview`] | what a pass would do, without doing it |
 //!
@@ -49,9 +50,11 @@ mod member;
 mod object;
 mod observe;
 mod path;
+mod preflight;
 pub mod preview;
 mod report;
 mod restart;
+mod reviews;
 pub mod rights;
 mod secrecy;
 mod watch;

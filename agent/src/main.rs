@@ -63,7 +63,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     }
     let keeper = arguments.keeper(&member, &config, clock.clone());
     if let Some(keeper) = &keeper {
-        keeper.check().context(arguments.invited_by())?;
+        keeper.check().await.context(arguments.invited_by())?;
     }
     let Some(hub) = ready.or_else(|| keeper.as_ref().map(Keeper::client)) else {
         anyhow::bail!(

@@ -217,7 +217,7 @@ fn count(n: usize) -> u32 {
 }
 
 /// Cuts a message to [`MAX_MESSAGE`] bytes, at a character.
-fn cut(message: &str) -> String {
+pub(crate) fn cut(message: &str) -> String {
     if message.len() <= MAX_MESSAGE {
         return message.to_owned();
     }

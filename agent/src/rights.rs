@@ -1,6 +1,6 @@
 //! What the agent asks of its member, and what for: the chart makes its roles of it, the agent checks on the spot whether it
 //! has them, and a test holds them against what it does ask. What it asks of the hub is
-//! [`AGENT_ON_HUB`](roundhouse_api::rights::AGENT_ON_HUB), and its ClusterReport of its own name.
+//! [`AGENT_ON_HUB`](roundhouse_api::rights::AGENT_ON_HUB), and beside it what gets it an identity.
 //!
 //! Discovery (`/api`, `/apis`, `/version`) and reviews of one's own rights are open to whoever is authenticated, by the roles
 //! `system:discovery` and `system:basic-user` of every Kubernetes.

@@ -33,10 +33,11 @@ pub mod hash;
 pub mod ledger;
 pub mod names;
 pub mod placement;
-pub mod quantity;
 pub mod revision;
 pub mod rights;
 pub mod shared;
+
+pub use roundhouse_patch::quantity;
 
 /// A schema node that keeps every field: an object whose shape the API server must not prune.
 pub(crate) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

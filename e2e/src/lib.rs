@@ -3,6 +3,7 @@
 pub mod binaries;
 pub mod charts;
 pub mod conformance;
+pub mod double;
 pub mod kubectl;
 pub mod process;
 pub mod real;

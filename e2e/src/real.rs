@@ -24,6 +24,27 @@ const LOOK: Duration = Duration::from_millis(100);
 /// One test with real servers at a time: each is two programs of some hundred MiB.
 static TURN: Mutex<()> = Mutex::const_new(());
 
+/// How many members of a fleet are on real API servers beside its hub, unless the environment says otherwise: each is two programs
+/// of some hundred MiB, and what differs between many members is the hub's doing.
+const MEMBERS: usize = 2;
+
+/// How many members of a fleet in one process are on real API servers at the most: `ROUNDHOUSE_REAL_MEMBERS`, or two.
+///
+/// # Errors
+/// The variable is no number.
+pub fn members() -> Result<usize> {
+    members_of(std::env::var("ROUNDHOUSE_REAL_MEMBERS").ok().as_deref())
+}
+
+fn members_of(said: Option<&str>) -> Result<usize> {
+    match said {
+        None | Some("") => Ok(MEMBERS),
+        Some(number) => number
+            .parse()
+            .with_context(|| format!("ROUNDHOUSE_REAL_MEMBERS is {number:?}: give a number of members")),
+    }
+}
+
 /// Waits until no other test has real servers.
 pub async fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().await
@@ -250,6 +271,21 @@ Sb16VrYu1+3BwjXgHAYjktQh1sowfb1AAiA0PGYgHWWKkW393EUZ1yW4jGl76P5o\n\
         assert_eq!(early.conditions.unwrap().len(), 1);
         assert!(status("other").await.certificate.is_none());
         assert!(status("waits").await.certificate.is_none());
+    }
+
+    #[test]
+    fn the_environment_says_how_many_members_are_real() {
+        let of = |said| members_of(said).ok();
+        assert_eq!(
+            [None, Some(""), Some("0"), Some("5")].map(of),
+            [2, 2, 0, 5].map(Some)
+        );
+        assert!(
+            members_of(Some("all"))
+                .unwrap_err()
+                .to_string()
+                .contains("\"all\"")
+        );
     }
 
     #[tokio::test]

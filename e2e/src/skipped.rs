@@ -1,4 +1,5 @@
-//! Tests that the servers here have not what they need for: they are counted, and told once at the end.
+//! Tests that the servers here have not what they need for, and servers that are not real ones where others are: they are
+//! counted, and told once at the end.
 //!
 //! A test cannot print at the end of its binary, and libtest shows what a passing test prints to nobody. A shell that ends
 //! with this process does: its standard input, by which it learns of the tests, is closed then.
@@ -29,10 +30,14 @@ impl Need {
 
 /// Counts, and prints what it has counted when its input ends.
 const COUNT: &str = r#"
-n=0; all=
-while read -r line; do n=$((n + 1)); all="$all
-  $line"; done
-echo "skipped with real API servers: $n$all" >&2
+n=0; all=; m=0; tests=0
+while read -r what line; do case $what in
+  skipped) n=$((n + 1)); all="$all
+  $line" ;;
+  embedded) m=$((m + line)); tests=$((tests + 1)) ;;
+esac; done
+[ $n = 0 ] || echo "skipped with real API servers: $n$all" >&2
+[ $m = 0 ] || echo "members on embedded API servers beside real ones: $m in $tests tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real" >&2
 "#;
 
 static COUNTED: Mutex<Option<Child>> = Mutex::new(None);
@@ -48,13 +53,27 @@ pub fn skipped(test: &str, need: Need) -> std::io::Result<bool> {
     if need == Need::Controllers && roundhouse_apiserver::envtest::has_controllers(&assets) {
         return Ok(false);
     }
+    told(|shell| count(shell, test, need))?;
+    Ok(true)
+}
+
+/// Counts members of a test that are on embedded API servers although others are on real ones.
+///
+/// # Errors
+/// No shell starts to count them.
+pub fn embedded(members: usize) -> std::io::Result<()> {
+    match members {
+        0 => Ok(()),
+        members => told(|shell| line(shell, &format!("embedded {members}"))),
+    }
+}
+
+fn told(tell: impl FnOnce(&mut Child) -> std::io::Result<()>) -> std::io::Result<()> {
     let mut counted = COUNTED.lock();
-    let shell = match &mut *counted {
+    tell(match &mut *counted {
         Some(shell) => shell,
         none => none.insert(counting(Stdio::inherit())?),
-    };
-    count(shell, test, need)?;
-    Ok(true)
+    })
 }
 
 fn counting(output: Stdio) -> std::io::Result<Child> {
@@ -67,8 +86,12 @@ fn counting(output: Stdio) -> std::io::Result<Child> {
 }
 
 fn count(shell: &mut Child, test: &str, need: Need) -> std::io::Result<()> {
+    line(shell, &format!("skipped {test}: {}", need.text()))
+}
+
+fn line(shell: &mut Child, text: &str) -> std::io::Result<()> {
     match &mut shell.stdin {
-        Some(input) => writeln!(input, "{test}: {}", need.text()),
+        Some(input) => writeln!(input, "{text}"),
         None => Ok(()),
     }
 }
@@ -81,14 +104,17 @@ mod tests {
     fn what_is_skipped_is_told_once_at_the_end() {
         let mut shell = counting(Stdio::piped()).unwrap();
         count(&mut shell, "one", Need::Controllers).unwrap();
+        line(&mut shell, "embedded 3").unwrap();
         count(&mut shell, "two", Need::Embedded).unwrap();
+        line(&mut shell, "embedded 1").unwrap();
         let ended = shell.wait_with_output().unwrap();
         assert!(ended.status.success());
         assert_eq!(
             String::from_utf8(ended.stderr).unwrap(),
             "skipped with real API servers: 2\n  \
              one: needs kube-controller-manager in KUBEBUILDER_ASSETS\n  \
-             two: is about the embedded API server: without KUBEBUILDER_ASSETS\n"
+             two: is about the embedded API server: without KUBEBUILDER_ASSETS\n\
+             members on embedded API servers beside real ones: 4 in 2 tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real\n"
         );
     }
 }

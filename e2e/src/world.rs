@@ -1,7 +1,10 @@
 //! The words that end-to-end tests use: a fleet in this process, the samples, and waiting for a condition with a
 //! deadline.
 
-use crate::real::{self, RealServer};
+use crate::{
+    real::{self, RealServer},
+    skipped,
+};
 use anyhow::{Context, Result, anyhow};
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
@@ -45,9 +48,6 @@ pub struct World {
     _turn: Option<tokio::sync::MutexGuard<'static, ()>>,
 }
 
-/// How many members are real beside the hub: what differs between many members is the hub's doing.
-const REAL_MEMBERS: usize = 2;
-
 /// Reads a sample as an object.
 ///
 /// # Errors
@@ -83,7 +83,8 @@ pub async fn eventually<T, S: std::fmt::Debug>(
 impl World {
     /// A fleet of `(name, region)`; agents in the given apply-once mode. Returns when every cluster is available.
     ///
-    /// Where `KUBEBUILDER_ASSETS` is set, the hub and the first two members are real API servers, and time is not paused.
+    /// Where `KUBEBUILDER_ASSETS` is set, the hub and the first members ([`real::members`]) are on real API servers, and time is not
+    /// paused.
     ///
     /// # Errors
     /// A part of the fleet does not start.
@@ -101,10 +102,9 @@ impl World {
         if let Some(assets) = envtest::assets() {
             turn = Some(real::turn().await);
             tokio::time::resume();
-            let first = members
-                .iter()
-                .take(REAL_MEMBERS)
-                .map(|member| member.name.as_str());
+            let most = real::members()?;
+            skipped::embedded(members.len().saturating_sub(most))?;
+            let first = members.iter().take(most).map(|member| member.name.as_str());
             for name in std::iter::once(HUB).chain(first) {
                 let (server, client) = RealServer::start(&assets).await?;
                 servers.push(server);

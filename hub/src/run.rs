@@ -1,7 +1,7 @@
 //! A running hub: its resource definitions, the application controller and the cluster controller.
 
 use crate::{
-    action::{Egress, Executor, Runner},
+    action::{Answered, Egress, Executor, Outside, Runner},
     application::{self, ApplicationOptions},
     cluster::{self, ClusterOptions},
     leader::{Candidate, Election, Ended, Gate, Guarded, Held, Leading, Term},
@@ -44,6 +44,8 @@ pub struct HubOptions {
     pub application: ApplicationOptions,
     /// Settings of the cluster controller.
     pub cluster: ClusterOptions,
+    /// Who answers the requests and messages of steps in place of the network.
+    pub outside: Option<Outside>,
     /// Whether and where it stands for election.
     pub election: Election,
     /// Where it stands. Made anew for every hub.
@@ -108,8 +110,12 @@ pub async fn run(
     let mut application = options.application.clone();
     if application.executor.is_none() {
         let runner = Runner::new(gated.clone(), options.egress.clone(), clock.clone());
+        let executor = Answered {
+            runner,
+            outside: options.outside.clone(),
+        };
         application.executor = Some(Arc::new(Guarded {
-            executor: runner,
+            executor,
             gate: gate.clone(),
         }) as Arc<dyn Executor>);
     }

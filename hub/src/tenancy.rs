@@ -7,7 +7,9 @@
 
 use crate::render::{Rendered, Variants};
 use roundhouse_api::{
-    application::{ClusterVerb, ComponentKind, StepKind, ValidApplication, ValidStep, Violation},
+    application::{
+        ClusterVerb, ComponentKind, NamedAccount, StepKind, ValidApplication, ValidStep, Violation,
+    },
     names::annotation::{ALLOW_KINDS, ALLOW_NAMESPACES},
 };
 use serde_json::Value;
@@ -215,7 +217,11 @@ pub fn violations(
     let on_hub = application
         .all_steps()
         .filter_map(|step| runs_on_hub(namespace, step, allowed));
-    let of_steps: Vec<Violation> = of_steps.chain(on_hub).collect();
+    let executor = application
+        .executor
+        .as_ref()
+        .and_then(|account| acts_elsewhere(namespace, account, allowed));
+    let of_steps: Vec<Violation> = of_steps.chain(on_hub).chain(executor).collect();
     for (step, variant) in variants {
         let mut differing = variant.clone();
         differing
@@ -277,6 +283,22 @@ fn runs_on_hub(own: &str, step: &ValidStep, allowed: &AllowList) -> Option<Viola
         reason: format!(
             "a step writes {kind} on the hub, where it may run with rights that its author does not have; deliver it to \
              clusters (clusters: …), or an administrator may add {named} to the annotation {ALLOW_KINDS} of Namespace {own}"
+        ),
+    })
+}
+
+/// Why agents may not write on behalf of an account: it is not of the application's own namespace, and may be more than its author.
+fn acts_elsewhere(own: &str, account: &NamedAccount, allowed: &AllowList) -> Option<Violation> {
+    let namespace = account
+        .namespace
+        .as_deref()
+        .filter(|namespace| *namespace != own)?;
+    (!allowed.namespace(namespace)).then(|| Violation {
+        path: format!("{}.namespace", account.path),
+        reason: format!(
+            "service account {} is in namespace {namespace:?}, and the tenancy of this hub admits those of namespace {own:?} \
+             only; an administrator may add {namespace} to the annotation {ALLOW_NAMESPACES} of Namespace {own}",
+            account.name
         ),
     })
 }
@@ -503,6 +525,32 @@ mod tests {
             ),
             "{why}"
         );
+    }
+
+    #[test]
+    fn agents_act_on_behalf_of_accounts_of_the_own_namespace() {
+        let spec = |properties: Value| {
+            let mut spec = objects(&json!([object("v1", "ConfigMap", None)]));
+            let policy = json!({"name": "who", "type": "executor", "properties": properties});
+            spec["policies"].as_array_mut().unwrap().push(policy);
+            spec
+        };
+        for own in [
+            json!({"serviceAccount": "deployer"}),
+            json!({"serviceAccount": "deployer", "namespace": "team-a"}),
+        ] {
+            assert_eq!(lines(&spec(own), &[]), [""; 0]);
+        }
+        let elsewhere = spec(json!({"serviceAccount": "admin", "namespace": "kube-system"}));
+        assert_eq!(
+            lines(&elsewhere, &[]),
+            [
+                "spec.policies[1].properties.namespace: service account admin is in namespace \"kube-system\", and the tenancy \
+                 of this hub admits those of namespace \"team-a\" only; an administrator may add kube-system to the annotation \
+                 roundhouse.dev/allow-namespaces of Namespace team-a"
+            ]
+        );
+        assert_eq!(lines(&elsewhere, &[(ALLOW_NAMESPACES, "kube-system")]), [""; 0]);
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! kind is known to hold quantities or times. Elsewhere, and in custom kinds, the server has to prove it by its answer to
 //! our own write.
 
-use crate::facts;
 use crate::path::{FieldPath, Step};
 use jiff::Timestamp;
+use roundhouse_patch::quantity;
 use serde_json::Value;
+use std::cmp::Ordering;
 
 /// Where values may be spelled in several ways.
 #[derive(Debug, Clone, Copy)]
@@ -105,7 +106,7 @@ fn same_quantity(ours: &Value, theirs: &Value) -> bool {
         _ => None,
     };
     let texts = text(ours).zip(text(theirs));
-    texts.is_some_and(|(ours, theirs)| facts::same_quantity(&ours, &theirs))
+    texts.and_then(|(ours, theirs)| quantity::compare(&ours, &theirs)) == Some(Ordering::Equal)
 }
 
 fn same_time(ours: &Value, theirs: &Value) -> bool {

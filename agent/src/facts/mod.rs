@@ -5,7 +5,6 @@ mod quantity;
 mod rights;
 
 pub use labels::{LabelError, Labels};
-pub(crate) use quantity::same_quantity;
 
 use crate::config::Config;
 use crate::delay::{backoff, spread};
@@ -19,6 +18,7 @@ use kube::core::Request;
 use kube::{Api, Client, Resource};
 use roundhouse_api::cluster::{ClusterReport, ClusterReportSpec};
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
+use roundhouse_api::quantity::thousandths;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -126,8 +126,8 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
 #[derive(Debug, Default)]
 struct Nodes {
     count: u32,
-    capacity: BTreeMap<String, i128>,
-    allocatable: BTreeMap<String, i128>,
+    capacity: BTreeMap<String, u64>,
+    allocatable: BTreeMap<String, u64>,
 }
 
 /// A page of nodes: of each what counts. The rest, names of images above all, is not kept.
@@ -170,9 +170,9 @@ async fn nodes(member: &Client, config: &Config) -> Result<Nodes, CallError> {
     }
 }
 
-fn add(sum: &mut BTreeMap<String, i128>, quantities: Option<BTreeMap<String, Quantity>>) {
+fn add(sum: &mut BTreeMap<String, u64>, quantities: Option<BTreeMap<String, Quantity>>) {
     for (resource, quantity) in quantities.into_iter().flatten() {
-        if let Some(milli) = quantity::milli(&quantity.0) {
+        if let Some(milli) = thousandths(&quantity.0) {
             let total = sum.entry(resource).or_default();
             *total = total.saturating_add(milli);
         }

@@ -2,20 +2,13 @@
 
 use crate::config::Config;
 use crate::error::{CallError, Fault};
-use crate::member::within;
+use crate::reviews::{self, Need};
 use crate::rights::ON_MEMBER;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-    SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
-};
-use kube::api::PostParams;
-use kube::{Api, Client};
-use roundhouse_api::rights::{Right, Scope};
+use kube::Client;
+use roundhouse_api::rights::Scope;
 
 /// Most rights that are named.
 const MAX: usize = 50;
-/// Rules are asked for by namespace. In one that nobody has, only those of the whole cluster hold.
-const NO_NAMESPACE: &str = "roundhouse-asks-for-no-namespace";
 
 /// What is known of the agent's rights.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,44 +17,6 @@ pub(super) struct Known {
     pub(super) missing: Vec<String>,
     /// Why it is not known.
     pub(super) unknown: Option<String>,
-}
-
-/// One verb on one resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Need<'a> {
-    verb: &'a str,
-    right: &'a Right,
-    /// Where; empty for the whole cluster.
-    namespace: &'a str,
-    /// The one object; empty for all.
-    name: &'a str,
-}
-
-impl Need<'_> {
-    fn words(&self) -> String {
-        let Right { group, resource, .. } = self.right;
-        let dot = if group.is_empty() { "" } else { "." };
-        let mut words = format!("{} {resource}{dot}{group}", self.verb);
-        if !self.name.is_empty() {
-            words = format!("{words} {}", self.name);
-        }
-        if !self.namespace.is_empty() {
-            words = format!("{words} in {}", self.namespace);
-        }
-        words
-    }
-
-    /// Whether a rule grants it (Kubernetes' `RuleAllows`).
-    fn is_granted(&self, rule: &ResourceRule) -> bool {
-        let has = |list: &Option<Vec<String>>, wanted: &str| {
-            list.iter().flatten().any(|given| given == wanted || given == "*")
-        };
-        let names = rule.resource_names.as_deref().unwrap_or_default();
-        rule.verbs.iter().any(|verb| verb == self.verb || verb == "*")
-            && has(&rule.api_groups, self.right.group)
-            && has(&rule.resources, self.right.resource)
-            && (names.is_empty() || names.iter().any(|name| name == self.name))
-    }
 }
 
 /// What the agent needs, as it is configured.
@@ -80,7 +35,8 @@ fn needs(config: &Config) -> Vec<Need<'_>> {
         };
         needs.extend(right.verbs.iter().map(|verb| Need {
             verb,
-            right,
+            group: right.group,
+            resource: right.resource,
             namespace,
             name,
         }));
@@ -93,7 +49,7 @@ fn needs(config: &Config) -> Vec<Need<'_>> {
 /// # Errors
 /// What passes by itself. A member that does not tell is an answer.
 pub(super) async fn ask(member: &Client, config: &Config) -> Result<Known, CallError> {
-    match missing(member, config).await {
+    match reviews::missing(member, config.call_timeout, needs(config)).await {
         Ok(missing) => Ok(Known {
             missing: missing.iter().map(Need::words).take(MAX).collect(),
             unknown: None,
@@ -104,84 +60,6 @@ pub(super) async fn ask(member: &Client, config: &Config) -> Result<Known, CallE
             unknown: Some(error.message()),
         }),
     }
-}
-
-async fn missing<'a>(member: &Client, config: &'a Config) -> Result<Vec<Need<'a>>, CallError> {
-    let mut left = needs(config);
-    let own = config
-        .identity_secret
-        .as_ref()
-        .map(|(namespace, _)| namespace.as_str());
-    for namespace in [Some(""), own].into_iter().flatten() {
-        let Some(rules) = rules(member, config, namespace).await? else {
-            // Other authorizers than RBAC have a say: each right is asked for.
-            return refused(member, config, left).await;
-        };
-        left.retain(|need| need.namespace != namespace || !rules.iter().any(|rule| need.is_granted(rule)));
-    }
-    Ok(left)
-}
-
-/// The rules that hold for the agent; `None` if those are not all that grants.
-async fn rules(
-    member: &Client,
-    config: &Config,
-    namespace: &str,
-) -> Result<Option<Vec<ResourceRule>>, CallError> {
-    let api: Api<SelfSubjectRulesReview> = Api::all(member.clone());
-    let namespace = if namespace.is_empty() {
-        NO_NAMESPACE
-    } else {
-        namespace
-    };
-    let review = SelfSubjectRulesReview {
-        spec: SelfSubjectRulesReviewSpec {
-            namespace: Some(namespace.to_owned()),
-        },
-        ..SelfSubjectRulesReview::default()
-    };
-    let answer = within(config.call_timeout, api.create(&PostParams::default(), &review)).await?;
-    let status = answer.status.filter(|status| !status.incomplete);
-    Ok(status.map(|status| status.resource_rules))
-}
-
-/// Those that are refused, each asked for: not more than the table has.
-async fn refused<'a>(
-    member: &Client,
-    config: &Config,
-    needs: Vec<Need<'a>>,
-) -> Result<Vec<Need<'a>>, CallError> {
-    let api: Api<SelfSubjectAccessReview> = Api::all(member.clone());
-    let mut refused = Vec::new();
-    for need in needs {
-        let (resource, subresource) = need
-            .right
-            .resource
-            .split_once('/')
-            .unwrap_or((need.right.resource, ""));
-        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let attributes = ResourceAttributes {
-            group: text(need.right.group),
-            name: text(need.name),
-            namespace: text(need.namespace),
-            resource: text(resource),
-            subresource: text(subresource),
-            verb: text(need.verb),
-            ..ResourceAttributes::default()
-        };
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        };
-        let answer = within(config.call_timeout, api.create(&PostParams::default(), &review)).await?;
-        if !answer.status.is_some_and(|status| status.allowed) {
-            refused.push(need);
-        }
-    }
-    Ok(refused)
 }
 
 #[cfg(test)]
@@ -320,7 +198,7 @@ mod tests {
             identity_secret: None,
             ..config()
         };
-        assert!(needs(&config).iter().all(|need| need.right.resource != "secrets"));
+        assert!(needs(&config).iter().all(|need| need.resource != "secrets"));
         assert!(needs(&config).iter().map(Need::words).count() <= MAX);
     }
 }

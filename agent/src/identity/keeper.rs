@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use roundhouse_api::clock::SharedClock;
-use roundhouse_api::names::ClusterName;
+use roundhouse_api::names::{AgentName, ClusterName};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ const TOKENS: Duration = Duration::from_secs(60);
 const JITTER: f64 = 0.3;
 /// After so many refusals in a row the identity is taken to be refused, and not one request.
 const REFUSED: u32 = 5;
+/// So many requests in a row that another key has in the way are not what was left of the key before this one.
+const TURNS: u32 = 3;
 
 /// Makes a client of what a kubeconfig says.
 pub type Dial = Arc<dyn Fn(Kubeconfig) -> BoxFuture<'static, Result<Client, IdentityError>> + Send + Sync>;
@@ -89,6 +91,8 @@ struct State {
     failures: u32,
     /// How often the present request was asked after.
     looks: u32,
+    /// Requests in a row that were in the way of the next credential and were cleared away.
+    cleared: u32,
     /// Since when the present request is decided.
     since: Since,
     voice: Voice,
@@ -102,6 +106,7 @@ impl State {
             spent: None,
             failures: 0,
             looks: 0,
+            cleared: 0,
             since: Since::default(),
             voice: Voice::default(),
         }
@@ -129,12 +134,19 @@ impl Keeper {
         }
     }
 
-    /// Whether the invitation that is there at the start can be used: then somebody still looks.
+    /// Whether the invitation that is there at the start can be used: then somebody still looks. One that cannot does not stop an
+    /// agent that has an identity, or may have one that cannot be read yet: it is said, again and again, by [`Keeper::keep`].
     ///
     /// # Errors
-    /// What is wrong with it. One that is missing is none: it may come later.
-    pub fn check(&self) -> Result<(), IdentityError> {
-        self.source.read(&self.cluster).map(|_| ())
+    /// What is wrong with it, where it is all that there is. One that is missing is none: it may come later.
+    pub async fn check(&self) -> Result<(), IdentityError> {
+        let Err(wrong) = self.source.read(&self.cluster) else {
+            return Ok(());
+        };
+        match self.place.load(&self.cluster).await {
+            Ok(Stored { identity: None, .. }) => Err(wrong),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// A client of the hub that always has the present credential; until there is one, its requests fail.
@@ -219,6 +231,14 @@ impl Keeper {
                 (state.failures, state.looks) = (0, 0);
                 self.jittered(RETRY.0)
             }
+            Ok(Progress::Cleared(why)) => {
+                state.cleared = state.cleared.saturating_add(1);
+                let again = state.cleared.saturating_sub(TURNS);
+                if again > 0 {
+                    state.voice.warn(&self.in_turns(why), now);
+                }
+                self.jittered(backoff(again, RETRY.0, RETRY.1))
+            }
             Ok(Progress::Waits { words, is_trouble }) => {
                 state.failures = 0;
                 if is_trouble {
@@ -255,7 +275,7 @@ impl Keeper {
         let stored = Stored::with(identity.clone());
         self.place.store(&stored).await?;
         state.stored = stored;
-        (state.failures, state.looks) = (0, 0);
+        (state.failures, state.looks, state.cleared) = (0, 0, 0);
         state.draw = self.jitter.unit();
         let (cluster, name, until) = (&self.cluster, identity.name(), identity.until);
         tracing::info!(%cluster, %name, %until, "this agent has an identity on the hub");
@@ -277,6 +297,15 @@ impl Keeper {
         let cluster = &self.cluster;
         format!(
             "run `roundhouse join {cluster}` on the hub and give this agent the invitation that it prints"
+        )
+    }
+
+    fn in_turns(&self, why: &str) -> String {
+        let request = AgentName::request(&self.cluster);
+        format!(
+            "the request {request} of this agent was not its own once more: {why}; does a second agent run for cluster {} with \
+             the same identity or invitation? Each cluster has one: end the other",
+            self.cluster
         )
     }
 

@@ -1,7 +1,7 @@
 //! The watch of the Bundles in the agent's namespace on the hub.
 
 use crate::bundle::{Held, Presence};
-use crate::watch::delivered::Delivered;
+use crate::watch::resume::{Known, Seen};
 use kube::runtime::watcher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,16 +30,22 @@ pub(crate) struct Change {
 
 impl Bundles {
     /// Takes an event in.
-    pub(crate) fn take(&mut self, event: watcher::Event<Delivered>) -> Change {
+    pub(crate) fn take(&mut self, event: watcher::Event<Seen>) -> Change {
         let mut change = Change::default();
         match event {
             watcher::Event::Init => self.listing = Some(BTreeSet::new()),
-            watcher::Event::InitApply(Delivered(object)) => {
-                let held = Held::of(object);
+            watcher::Event::InitApply(Seen::Whole(bundle)) => {
+                let held = Held::of(bundle.0);
                 if let Some(seen) = &mut self.listing {
                     seen.insert(held.name.clone());
                 }
                 self.present(held, &mut change);
+            }
+            // What is as it was is no news.
+            watcher::Event::InitApply(Seen::Same(name)) => {
+                if let Some(seen) = &mut self.listing {
+                    seen.insert(name);
+                }
             }
             watcher::Event::InitDone => {
                 let seen = self.listing.take().unwrap_or_default();
@@ -63,9 +69,9 @@ impl Bundles {
                 }
                 change.listed = true;
             }
-            watcher::Event::Apply(Delivered(object)) => self.present(Held::of(object), &mut change),
-            watcher::Event::Delete(Delivered(object)) => {
-                let held = Held::of(object);
+            watcher::Event::Apply(Seen::Whole(bundle)) => self.present(Held::of(bundle.0), &mut change),
+            watcher::Event::Delete(Seen::Whole(bundle)) => {
+                let held = Held::of(bundle.0);
                 // A late event about a predecessor says nothing about the Bundle that is there.
                 let current = self
                     .known
@@ -78,11 +84,19 @@ impl Bundles {
                         .push((held.name.clone(), Presence::Deleted(Arc::new(held))));
                 }
             }
+            // Only a list says so.
+            watcher::Event::Apply(Seen::Same(_)) | watcher::Event::Delete(Seen::Same(_)) => {}
         }
         if !self.complete {
             change.presences.clear();
         }
         change
+    }
+
+    /// What is known, to be compared with what a list says.
+    pub(crate) fn known(&self) -> Known {
+        let known = self.known.iter();
+        known.map(|(name, held)| (name.clone(), held.metadata)).collect()
     }
 
     fn present(&mut self, held: Held, change: &mut Change) {
@@ -117,11 +131,12 @@ mod tests {
     use serde_json::json;
     use watcher::Event;
 
-    fn object(name: &str, uid: &str, generation: i64) -> Delivered {
-        serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+    fn object(name: &str, uid: &str, generation: i64) -> Seen {
+        let bundle =
+            serde_json::from_value(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
             "metadata": {"name": name, "uid": uid, "generation": generation, "resourceVersion": "1"},
-            "spec": {"workload": {"manifests": []}}}))
-        .unwrap()
+            "spec": {"workload": {"manifests": []}}}));
+        Seen::Whole(Box::new(bundle.unwrap()))
     }
 
     fn words(change: &Change) -> Vec<String> {
@@ -137,7 +152,7 @@ mod tests {
             .collect()
     }
 
-    fn listed(bundles: &mut Bundles, objects: &[Delivered]) -> Vec<String> {
+    fn listed(bundles: &mut Bundles, objects: &[Seen]) -> Vec<String> {
         bundles.take(Event::Init);
         for object in objects {
             bundles.take(Event::InitApply(object.clone()));
@@ -207,5 +222,14 @@ mod tests {
             words(&bundles.take(Event::Delete(object("a", "2", 1)))),
             ["a deleted"]
         );
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_no_news_and_not_missing() {
+        let mut bundles = Bundles::default();
+        listed(&mut bundles, &[object("a", "1", 1), object("b", "2", 1)]);
+        assert_eq!(bundles.known().keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(listed(&mut bundles, &[Seen::Same("a".to_owned())]), ["b missing"]);
+        assert_eq!(listed(&mut bundles, &[Seen::Same("a".to_owned())]), [""; 0]);
     }
 }

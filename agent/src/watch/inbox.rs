@@ -121,6 +121,13 @@ impl Inbox {
         }
     }
 
+    /// Waits until the Bundle itself says something else; takes nothing.
+    pub(crate) async fn intended(&self) {
+        while !self.pending.lock().1.intent {
+            self.wake.notified().await;
+        }
+    }
+
     /// Takes what there is.
     pub(crate) fn take(&self) -> (Presence, News) {
         let mut pending = self.pending.lock();

@@ -7,6 +7,7 @@ pub(crate) mod kept;
 pub(crate) mod ledgers;
 pub(crate) mod objects;
 pub(crate) mod registry;
+pub(crate) mod resume;
 mod steady;
 
 pub(crate) use steady::{Steady, steady};

@@ -117,6 +117,7 @@ impl Worker {
         }
         self.tried = Some(content.clone());
         self.hash = hash;
+        self.ask_rights(&spec, &decoded, anew).await;
         let outcomes = self
             .touch_member(&engine, &decoded, &spec, &terms, (&extent, anew))
             .await;
@@ -132,7 +133,8 @@ impl Worker {
         };
         let now = self.shared.clock.now();
         let before = self.reported.as_ref();
-        let status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
+        let mut status = report::applied(subject, self.observations.values(), &self.leaving, before, now);
+        self.say_rights(&mut status, held.generation, now);
         self.report(held, status).await?;
         self.note_fights();
         Ok(self.next())

@@ -2,7 +2,9 @@
 //! what a pass found is remembered per manifest, so that an event about one object costs a look at that object.
 
 mod apply;
+mod permitted;
 mod removal;
+mod telling;
 
 use crate::agent::Shared;
 use crate::apply::decode::Digests;
@@ -16,9 +18,10 @@ use crate::executor::{Account, ExecutorError, executor_of};
 use crate::ledger::{self, Ledger};
 use crate::object::ObjectKey;
 use crate::observe::Rules;
-use crate::report::{self, Leaving, Subject};
+use crate::report::Leaving;
 use crate::watch::inbox::{Inbox, News, is_newer};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
+use roundhouse_api::condition::Verdict;
 use roundhouse_api::ledger::{AppliedBundle, LedgerState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -105,6 +108,8 @@ pub(crate) struct Worker {
     texts_due: Instant,
     /// When such a report, held back so far, is sent.
     report_due: Option<Instant>,
+    /// Whether the executor may write what the bundle has, as far as it is known; `None` without one.
+    permitted: Option<Verdict>,
 }
 
 impl Worker {
@@ -144,6 +149,7 @@ impl Worker {
             fight_due: None,
             texts_due: Instant::now(),
             report_due: None,
+            permitted: None,
         }
     }
 
@@ -170,8 +176,9 @@ impl Worker {
                 () = tokio::time::sleep_until(wake_at) => true,
             };
             if !timer && self.applied.is_some() {
-                // Events about objects come in bursts; one pass serves them all.
-                tokio::time::sleep(self.shared.config.settle).await;
+                // Events about objects come in bursts; one pass serves them all. What the hub wants waits for nothing.
+                let settle = self.shared.config.settle;
+                let _ = tokio::time::timeout(settle, inbox.intended()).await;
             }
             let shared = Arc::clone(&self.shared);
             let Ok(_permit) = shared.passes.acquire().await else {
@@ -391,105 +398,6 @@ impl Worker {
             }
             Intent::Apply | Intent::Hold { .. } | Intent::Ignore(_) => Ok(Next::Resync),
         }
-    }
-
-    /// The status on the hub, unless it is older than our last report.
-    fn note_status(&mut self, held: &Held) {
-        let version = held.resource_version.parse::<u64>().ok();
-        let older = matches!((version, self.report_version), (Some(seen), Some(ours)) if seen < ours);
-        if !older {
-            self.reported.clone_from(&held.status);
-        }
-    }
-
-    async fn refuse(
-        &mut self,
-        held: &Held,
-        hash: Option<&str>,
-        epoch: Option<i64>,
-        reason: &'static str,
-        message: &str,
-    ) -> Result<(), CallError> {
-        self.applied = None;
-        let subject = Subject {
-            hash,
-            generation: held.generation,
-            epoch,
-        };
-        let now = self.shared.clock.now();
-        let status = report::refused(subject, reason, message, self.reported.as_ref(), now);
-        self.report(held, status).await
-    }
-
-    async fn hold(
-        &mut self,
-        held: &Held,
-        epoch: Option<i64>,
-        reason: &'static str,
-        message: &str,
-    ) -> Result<(), CallError> {
-        self.applied = None;
-        let now = self.shared.clock.now();
-        let status = report::held(
-            held.generation,
-            epoch,
-            reason,
-            message,
-            self.reported.as_ref(),
-            now,
-        );
-        self.report(held, status).await
-    }
-
-    /// Says that the agent broke over this bundle; what was reported stands.
-    async fn report_defect(&mut self) {
-        let (Presence::Present(held), _) = self.inbox.take() else {
-            return;
-        };
-        self.note_status(&held);
-        let message = "the agent broke while it worked on this bundle, which is a defect of the agent: it tries again, \
-                       with growing delays; its log says where";
-        if let Err(error) = self.hold(&held, held.epoch, "AgentDefect", message).await {
-            let error = error.message();
-            tracing::warn!(bundle = self.name, error, "that the agent broke is not reported");
-        }
-    }
-
-    /// Sends a report if it says something new.
-    async fn report(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
-        let Some(before) = &self.reported else {
-            return self.send(held, status).await;
-        };
-        if *before == status {
-            self.report_due = None;
-            return Ok(());
-        }
-        if report::differ_in_texts_only(before, &status) {
-            let now = Instant::now();
-            if now < self.texts_due {
-                // A value that changes all the time is not worth a write each time.
-                self.report_due = Some(self.texts_due);
-                return Ok(());
-            }
-            self.texts_due = now + self.shared.config.report_interval;
-        }
-        self.send(held, status).await
-    }
-
-    async fn send(&mut self, held: &Held, status: BundleStatus) -> Result<(), CallError> {
-        self.report_due = None;
-        let sent = report::send(
-            &self.shared.hub_bundles,
-            held,
-            &status,
-            self.shared.config.call_timeout,
-        )
-        .await?;
-        if let Some(version) = sent {
-            self.report_version = version.parse().ok();
-            self.reported = Some(status);
-        }
-        Ok(())
     }
 }
 

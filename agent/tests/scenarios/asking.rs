@@ -13,7 +13,7 @@ use roundhouse_agent::rights::{AS_EXECUTOR, IDENTITY_SECRET, ON_MEMBER};
 use roundhouse_agent::{Config, SeededJitter};
 use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use roundhouse_api::clock::SystemClock;
-use roundhouse_api::rights::{AGENT_ON_HUB, Right, Scope};
+use roundhouse_api::rights::{AGENT_ON_HUB, NAME, Right};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -241,21 +241,25 @@ async fn the_tables_of_rights_are_what_an_agent_asks() {
         &[&of_bundles[..], &reviews].concat(),
         &[],
     );
-    // A ClusterReport is of its agent alone; no rule with names allows making one.
-    let report = |verbs, names| Right {
-        scope: Scope::OfCluster,
-        group: "roundhouse.dev",
-        resource: "clusterreports",
-        names,
-        verbs,
-        why: "facts about the member",
-    };
-    let reports = [report(&["get", "update"], &["c1"]), report(&["create"], &[])];
-    // The hub gives what agents before this one used: reading a status apart, and writing a status or a Lease whole.
+    let on_hub: Vec<Right> = AGENT_ON_HUB
+        .iter()
+        .map(|right| match right.names {
+            [NAME] => Right {
+                names: &["c1"],
+                ..*right
+            },
+            _ => *right,
+        })
+        .collect();
+    // The hub gives what agents before this one used: reading a status apart, writing a status or a Lease whole; and a report is
+    // its agent's to write in any way.
     let older = [
         ("get", "bundles/status"),
         ("update", "bundles/status"),
         ("update", "leases"),
+        ("list", "clusterreports"),
+        ("patch", "clusterreports"),
+        ("watch", "clusterreports"),
     ];
-    compare(&[AGENT_ON_HUB, &reports].concat(), &hub, &[], &older);
+    compare(&on_hub, &hub, &[], &older);
 }

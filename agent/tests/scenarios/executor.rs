@@ -50,6 +50,51 @@ fn failures(status: &BundleStatus) -> Vec<(String, String, String)> {
         .collect()
 }
 
+/// All that an executor lacks is named before anything is tried, until it has it.
+#[tokio::test(start_paused = true)]
+async fn what_an_executor_lacks_is_named_in_one_condition() {
+    let world = World::new().await;
+    let agent = world.agent();
+    let permitted = |status: &BundleStatus| {
+        let found = status
+            .conditions
+            .iter()
+            .find(|c| c.type_ == "ExecutorPermitted")?;
+        Some((found.status.clone(), found.message.clone()))
+    };
+    grant(&world, "web", &["configmaps"], &["get"]).await;
+    let objects = [
+        config_map("a", "1"),
+        deployment("web", "i:1", 1),
+        config_map("b", "1"),
+    ];
+    let generation = world.bundle("plain", on_behalf_of("web", spec(&objects))).await;
+    let status = world.reported("plain", generation, Failed).await;
+    assert_eq!(
+        permitted(&status),
+        Some((
+            "False".to_owned(),
+            "service account default/web lacks: create configmaps in default, patch configmaps in default, \
+             get deployments.apps in default, create deployments.apps in default, patch deployments.apps in default"
+                .to_owned()
+        ))
+    );
+    grant(&world, "web", &["configmaps", "deployments"], &WRITE).await;
+    eventually_with(
+        "it has the rights",
+        || world.status("plain"),
+        |status| permitted(status) == Some(("True".to_owned(), String::new())),
+    )
+    .await;
+    // Without an executor nobody is asked about.
+    let mut own = spec(&[config_map("a", "2")]);
+    own["executor"] = Value::Null;
+    let generation = world.bundle("plain", own).await;
+    let status = world.reported("plain", generation, Ready).await;
+    assert_eq!(permitted(&status), None);
+    agent.stop().await;
+}
+
 /// E01, E12: nothing is written without permission; what is granted later is used without a change of the bundle.
 #[tokio::test(start_paused = true)]
 async fn without_permission_nothing_is_applied_until_it_is_granted() {

@@ -1,7 +1,9 @@
 //! The sign of life says whether the agent hears, too.
 
-use crate::world::{HUB_ID, NAMESPACE, Pass, Side, World, eventually_with, pass_time};
+use crate::world::{HUB_ID, NAMESPACE, Pass, Side, World, eventually, eventually_with, pass_time};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn lease() -> Value {
     json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "agent", "namespace": NAMESPACE}})
@@ -17,12 +19,19 @@ async fn seen(world: &World) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn each_renewal_says_what_the_watch_showed_last() {
     let world = World::embedded().await;
-    let agent = world.agent();
+    let config = World::config();
+    let health = config.health.clone();
+    let agent = world.agent_between(
+        config.clone(),
+        world.hub_client.clone(),
+        world.member_client.clone(),
+    );
     let mut before = eventually_with("the watch shows a renewal", || seen(&world), Option::is_some).await;
     for _ in 0..5 {
         pass_time(12).await;
         let now = seen(&world).await;
         assert_ne!(now, before, "the watch shows each renewal");
+        assert_eq!(health.ready(&config), Ok(()));
         before = now;
     }
     // One write for a renewal, and what it says is in it.
@@ -49,11 +58,49 @@ async fn an_agent_whose_watches_are_dead_says_the_same_with_each_renewal() {
         http::Method::GET if path.ends_with("/leases") => Pass::Swallowed,
         _ => Pass::Through,
     });
-    let agent = world.agent_between(World::config(), hub, world.member_client.clone());
+    let config = World::config();
+    let agent = world.agent_between(config.clone(), hub, world.member_client.clone());
     pass_time(60).await;
     let (time, said) = (renewed().await, seen(&world).await);
     pass_time(60).await;
     assert_ne!(renewed().await, time, "it renews");
     assert_eq!(seen(&world).await, said);
+    assert_eq!(
+        said.as_deref(),
+        Some("0"),
+        "that it has seen nothing is said, too"
+    );
+    let why = config.health.ready(&config).unwrap_err();
+    assert!(why.contains("deaf"), "{why}");
+    assert_eq!(config.health.alive(&config), Ok(()));
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_cut_off_from_its_hub_for_an_hour_is_not_ready_and_lives() {
+    let world = World::embedded().await;
+    let cut = Arc::new(AtomicBool::new(false));
+    let is_cut = Arc::clone(&cut);
+    // Whatever is asked is never answered, but for the watch: it would wait for ever here.
+    let hub = world.gated(Side::Hub, move |method, path| {
+        match (is_cut.load(Ordering::Relaxed), path.ends_with("/leases")) {
+            (true, true) if *method == http::Method::GET => Pass::Refused(503),
+            (true, _) => Pass::Swallowed,
+            (false, _) => Pass::Through,
+        }
+    });
+    let config = World::config();
+    let agent = world.agent_between(config.clone(), hub, world.member_client.clone());
+    let ready = async || config.health.ready(&config).is_ok();
+    eventually("it is ready", ready).await;
+    cut.store(true, Ordering::Relaxed);
+    for _ in 0..360 {
+        pass_time(10).await;
+        assert_eq!(config.health.alive(&config), Ok(()));
+    }
+    assert!(!ready().await);
+    cut.store(false, Ordering::Relaxed);
+    pass_time(90).await;
+    assert!(ready().await);
     agent.stop().await;
 }

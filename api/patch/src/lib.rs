@@ -7,6 +7,7 @@
 //!   the live object.
 //! - [`field`]: paths of fields as users write them, and keeping live values by them.
 //! - [`JsonPath`]: the values that a path of kubectl's dialect leads to.
+//! - [`quantity`]: numbers as Kubernetes writes them, exactly.
 //! - [`managed`]: `metadata.managedFields`, server-side apply, and who owns a field.
 
 mod document;
@@ -16,6 +17,7 @@ mod json;
 mod json_path;
 pub mod managed;
 mod path;
+pub mod quantity;
 pub mod schema;
 mod strategic;
 mod three_way;

@@ -21,14 +21,14 @@ mod size;
 
 use bytes::Bytes;
 use roundhouse_apiserver::{
-    Change, DurableOptions, DurableStore, Expect, Key, MemoryStore, Store, StoreLimits,
+    Authority, Change, DurableOptions, DurableStore, Expect, Key, MemoryStore, Store, StoreLimits,
 };
 use std::{
     fs::File,
     io::Write as _,
     os::unix::fs::FileExt as _,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -42,15 +42,23 @@ pub(crate) const TIME: Duration = Duration::from_secs(5);
 const OBJECT: usize = 1_024;
 /// Objects that are written again and again.
 const OBJECTS: u64 = 10_000;
+/// Different contents that there are. No divisor of the 64 clients, so that each client goes through all of them.
+const CONTENTS_MADE: u64 = 1_021;
 
-/// Something of a kilobyte that does not compress.
-pub(crate) fn content(n: u64) -> Vec<u8> {
+/// Something of a kilobyte that does not compress: one of a few that are made beforehand, so that what makes the load costs
+/// little beside what bears it.
+pub(crate) fn content(n: u64) -> &'static str {
+    static CONTENTS: LazyLock<Vec<String>> = LazyLock::new(|| (0..CONTENTS_MADE).map(made).collect());
+    &CONTENTS[usize::try_from(n % CONTENTS_MADE).unwrap_or(0)]
+}
+
+fn made(n: u64) -> String {
     let mut x = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let letter = |_| {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
-        b'a' + u8::try_from(x % 26).unwrap_or(0)
+        char::from(b'a' + u8::try_from(x % 26).unwrap_or(0))
     };
     (0..OBJECT).map(letter).collect()
 }
@@ -76,6 +84,14 @@ pub(crate) fn tell(what: &str, rate: Rate) {
     println!("{what:<44} {:>10.0} /s", rate.per_second());
 }
 
+/// What was measured of ours beside etcd's, where it was.
+fn compare(ours: Option<Rate>, theirs: Rate, what: &str, target: f64) {
+    if let Some(ours) = ours {
+        let ratio = ours.per_second() / theirs.per_second();
+        println!("{what:<44} {ratio:>10.1} times etcd (target {target})");
+    }
+}
+
 /// How often a kilobyte can be made durable, one after the other, in a file whose blocks are there.
 fn fdatasync(home: &TempDir) -> Rate {
     let mut file = File::options()
@@ -88,7 +104,8 @@ fn fdatasync(home: &TempDir) -> Rate {
     file.sync_all().unwrap();
     let (start, mut n) = (Instant::now(), 0);
     while start.elapsed() < TIME {
-        file.write_all_at(&content(n), n * 1_024 % (16 << 20)).unwrap();
+        file.write_all_at(content(n).as_bytes(), n * 1_024 % (16 << 20))
+            .unwrap();
         file.sync_data().unwrap();
         n += 1;
     }
@@ -101,7 +118,7 @@ fn put(store: &dyn Store, name: &str, n: u64) -> u64 {
         Some(record) => Expect::Revision(record.revision),
         None => Expect::Absent,
     };
-    let bytes = Bytes::from(content(n));
+    let bytes = Bytes::copy_from_slice(content(n).as_bytes());
     store
         .write(&key, expect, Change::Put(&mut |_| bytes.clone()))
         .unwrap()
@@ -173,35 +190,33 @@ fn main() {
             tell("durable store, 64 writers", sixty_four);
             (one, many) = (Some(single), Some(sixty_four));
         }
+        let authority = Authority::generate(over_http::now()).unwrap();
         let mut peer = None;
         if wants("etcd") {
-            match etcd::Etcd::start(home.path()).await {
+            match etcd::Etcd::start(home.path(), None).await {
                 Ok(server) => {
                     let (single, sixty_four) = (server.puts(1).await, server.puts(64).await);
                     tell("etcd, 1 client", single);
                     tell("etcd, 64 clients", sixty_four);
-                    let ratio = |ours: Option<Rate>, theirs: Rate, what: &str, target: f64| {
-                        if let Some(ours) = ours {
-                            let ratio = ours.per_second() / theirs.per_second();
-                            println!("{what:<44} {ratio:>10.1} times etcd (target {target})");
-                        }
-                    };
-                    ratio(one, single, "durable store, 1 writer", 3.0);
-                    ratio(many, sixty_four, "durable store, 64 writers", 5.0);
-                    peer = Some(sixty_four);
+                    compare(one, single, "durable store, 1 writer", 3.0);
+                    compare(many, sixty_four, "durable store, 64 writers", 5.0);
                 }
                 Err(reason) => println!("etcd is not measured: {reason}"),
             }
+            match etcd::Etcd::start(home.path(), Some(&authority)).await {
+                Ok(server) => {
+                    let rate = server.puts(64).await;
+                    tell("etcd over TLS, 64 clients", rate);
+                    peer = Some(rate);
+                }
+                Err(reason) => println!("etcd is not measured over TLS: {reason}"),
+            }
         }
         if wants("http") {
-            let rate = over_http::creates(&home).await;
+            let rate = over_http::creates(&home, &authority).await;
             tell("durable server, creates over HTTPS, 64 clients", rate);
             if let Some(peer) = peer {
-                let ratio = rate.per_second() / peer.per_second();
-                println!(
-                    "{:<44} {ratio:>10.1} times etcd's puts at 64 clients (target 1)",
-                    ""
-                );
+                compare(Some(rate), peer, "creates over HTTPS, 64 clients", 1.0);
             }
         }
         if wants("memory") {

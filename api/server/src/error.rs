@@ -51,6 +51,10 @@ impl Cause {
     pub(crate) fn duplicate(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueDuplicate", field, message)
     }
+    /// What the field names is not there.
+    pub(crate) fn not_found(field: impl Into<String>, name: &str) -> Self {
+        Self::new("FieldValueNotFound", field, format!("Not found: {name:?}"))
+    }
     /// The string is too long.
     pub(crate) fn too_long(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new("FieldValueTooLong", field, message)

@@ -9,7 +9,7 @@ use crate::{
     audit::{AuditSink, Refusals},
     auth::{
         AllowAuthenticated, Authority, Authorizer, Caller, Identity, RBAC_TABLES, Rbac, Revoked, Rights,
-        Stored, TokenKey, revoked_list,
+        Stored, TokenKey, presented, revoked_list,
     },
     clock::{Clock, Dice, system_clock},
     collect::{Notes, Owners},
@@ -319,6 +319,12 @@ impl Server {
     /// The service for one caller; without an identity only the health paths answer.
     pub fn service_as(&self, identity: Option<Identity>) -> ApiService {
         self.service_for(Caller::inside(identity))
+    }
+
+    /// The service for a caller in this process who has this client certificate (DER), which is taken to be verified; `None`
+    /// if it names nobody.
+    pub fn service_with_certificate(&self, certificate: &[u8]) -> Option<ApiService> {
+        presented(certificate).map(|presented| self.service_for(Caller::inside_with(presented)))
     }
 
     pub(crate) fn service_for(&self, caller: Caller) -> ApiService {

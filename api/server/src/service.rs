@@ -378,7 +378,10 @@ fn answer(
             if !reads && call.resource.kind != "Lease" && busy() {
                 return Err(ApiError::too_many_requests());
             }
-            let reply = verbs::dispatch(core, &call, body);
+            let mut reply = verbs::dispatch(core, &call, body);
+            if let Ok(reply) = &mut reply {
+                reply.warnings.extend(call.resource.deprecation());
+            }
             // What failed has written nothing: it waits for no more than it has read.
             seen.revision = if reads || reply.is_err() {
                 core.store.seen_by_readers_of(&call.resource.table)

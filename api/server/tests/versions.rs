@@ -243,3 +243,57 @@ async fn an_object_older_than_a_default_is_read_with_it() {
         (&json!("red"), &json!(2))
     );
 }
+
+#[tokio::test]
+async fn whoever_uses_a_deprecated_version_is_warned() {
+    let raw = server();
+    let version = |name: &str, more: Value| {
+        let mut version = json!({"name": name, "served": true, "storage": name == "v1",
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        version
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        version
+    };
+    let versions = [
+        version("v1", json!({})),
+        version("v1beta1", json!({"deprecated": true})),
+        version(
+            "v1alpha1",
+            json!({"deprecated": true, "deprecationWarning": "v1alpha1 goes with the year"}),
+        ),
+    ];
+    let definition = json!({"metadata": {"name": "lamps.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced", "names": {"plural": "lamps", "singular": "lamp", "kind": "Lamp", "listKind": "LampList"},
+        "versions": versions}});
+    let (code, made) = raw
+        .post(
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            definition,
+        )
+        .await;
+    assert_eq!(code, 201, "{made}");
+    let lamps = |version: &str| format!("/apis/example.com/{version}/namespaces/default/lamps");
+    for (path, expected) in [
+        (lamps("v1"), None),
+        (
+            lamps("v1beta1"),
+            Some("299 - \"example.com/v1beta1 Lamp is deprecated\""),
+        ),
+        (lamps("v1alpha1"), Some("299 - \"v1alpha1 goes with the year\"")),
+        (
+            "/api/v1/namespaces/default/endpoints".to_owned(),
+            Some("299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\""),
+        ),
+        ("/api/v1/namespaces/default/configmaps".to_owned(), None),
+    ] {
+        let response = raw.send(Method::GET, &path, "", "").await;
+        assert_eq!(response.status().as_u16(), 200, "{path}");
+        let warning = response
+            .headers()
+            .get("warning")
+            .map(|value| value.to_str().unwrap());
+        assert_eq!(warning, expected, "{path}");
+    }
+}

@@ -110,7 +110,7 @@ pub struct Trait {
 pub struct Policy {
     /// Name, unique in the application.
     pub name: String,
-    /// `placement`, `topology`, `override` or `apply-once`.
+    /// `placement`, `topology`, `override`, `apply-once` or `executor`.
     #[serde(rename = "type")]
     pub type_: String,
     /// Properties of that type.

@@ -3,7 +3,7 @@
 //! These types are made by `validate()` only; the words that users write for them are in `validate/`.
 
 use super::{DeployStep, Mode, StepKind, ValidStep, ValidTrait};
-use crate::bundle::{ApplyOnce, ApplyOnceRule};
+use crate::bundle::{ApplyOnce, ApplyOnceRule, Executor, ExecutorSubject, ExecutorType, ServiceAccountRef};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -20,9 +20,42 @@ pub struct ValidApplication {
     pub apply_once: Option<ApplyOnce>,
     /// Fields that keep their live value.
     pub apply_once_rules: Vec<ApplyOnceRule>,
+    /// On whose behalf the agents write the objects; absent: on their own.
+    pub executor: Option<NamedAccount>,
+}
+
+/// A service account of the clusters, as an executor policy names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedAccount {
+    /// Where it is named.
+    pub path: String,
+    /// Its namespace; absent: the application's.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+impl NamedAccount {
+    /// As Bundles of an application in the namespace `own` have it.
+    pub fn executor(&self, own: &str) -> Executor {
+        Executor {
+            subject: ExecutorSubject {
+                type_: ExecutorType::ServiceAccount,
+                service_account: Some(ServiceAccountRef {
+                    namespace: self.namespace.clone().unwrap_or_else(|| own.to_owned()),
+                    name: self.name.clone(),
+                }),
+            },
+        }
+    }
 }
 
 impl ValidApplication {
+    /// The executor of its Bundles, if it is in the namespace `own`.
+    pub fn executor(&self, own: &str) -> Option<Executor> {
+        self.executor.as_ref().map(|account| account.executor(own))
+    }
+
     /// All steps in the order of the document, each group before its own.
     pub fn all_steps(&self) -> impl Iterator<Item = &ValidStep> {
         self.steps.iter().flat_map(|step| {

@@ -44,6 +44,8 @@ pub const PROGRESSING: &str = "Progressing";
 pub const DEGRADED: &str = "Degraded";
 /// Condition reason: a workload that is to be removed still asks for replicas or runs, see [`Deletion`].
 pub const REMOVAL_REFUSED: &str = "RemovalRefused";
+/// Condition type: the executor of the bundle may write what it has; what it lacks is named. Absent without an executor.
+pub const EXECUTOR_PERMITTED: &str = "ExecutorPermitted";
 /// Condition type: everything that has an end has come to it.
 pub const COMPLETE: &str = "Complete";
 /// Condition type of a single manifest: fields differ from the bundle and stay so, because `drift` is `Report`. Reason of

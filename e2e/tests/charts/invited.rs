@@ -90,6 +90,11 @@ async fn the_chart_takes_what_join_prints() -> Result<()> {
         let command = printed(home.path(), &admin, &[name, "--auto-accept", "-o", "helm"]).await?;
         let words: Vec<&str> = command.split_whitespace().collect();
         let [
+            "printf",
+            "'invitation:",
+            "%s\\n'",
+            invitation,
+            "|",
             "helm",
             "install",
             release,
@@ -98,6 +103,8 @@ async fn the_chart_takes_what_join_prints() -> Result<()> {
             NAMESPACE,
             "--create-namespace",
             sets @ ..,
+            "--values",
+            "-",
         ] = &words[..]
         else {
             anyhow::bail!("{command}");
@@ -106,9 +113,10 @@ async fn the_chart_takes_what_join_prints() -> Result<()> {
             directory().join("..").join(folder).canonicalize()?,
             chart.directory.canonicalize()?
         );
-        let objects = chart
-            .objects(release, &values(sets)?)
-            .with_context(|| command.clone())?;
+        let mut given = values(sets)?;
+        // What the shell prints is a document of values.
+        given["invitation"] = yaml(&format!("invitation: {invitation}\n"))?["invitation"].clone();
+        let objects = chart.objects(release, &given).with_context(|| command.clone())?;
         let (secret, key) = mounted(&objects)?;
         let data = &object(&objects, "Secret", &secret)?["data"][key];
         let kubeconfig = STANDARD.decode(data.as_str().context("no invitation")?)?;

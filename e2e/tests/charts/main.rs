@@ -6,6 +6,7 @@ mod definitions;
 mod flags;
 mod helm;
 mod images;
+mod installed;
 mod invited;
 mod linked;
 mod policy;

@@ -1,143 +1,81 @@
 //! The rights that the charts give are enough: hub and agent run as their service accounts on servers that obey RBAC.
 
-use crate::{admitted, charts, of_kind};
-use anyhow::{Context, Result, ensure};
-use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, PatchParams, PostParams},
+use crate::{
+    charts,
+    installed::{CLUSTER, Installed, clock, dial, install, invite, registered, run_hub},
 };
-use parking_lot::Mutex;
+use anyhow::{Result, ensure};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    rbac::v1::{ClusterRole, Role},
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use roundhouse_agent::{
+    identity::{Keeper, Place, Source},
+    rights::IDENTITY_SECRET,
+};
 use roundhouse_api::{
     application::{Application, ApplicationPhase},
     bundle::Bundle,
     clock::SharedClock,
-    cluster::{Cluster, ClusterSpec},
-    names::ClusterName,
+    cluster::{Cluster, IdentityMethod, JOINED},
+    names::{AGENT_ROLE, ClusterName, annotation},
 };
-use roundhouse_apiserver::{AuditSink, Identity, Server};
 use roundhouse_e2e::{
-    charts::{Chart, NAMESPACE},
+    charts::NAMESPACE,
     world::{APP, eventually, object},
 };
-use roundhouse_hub::{
-    application::ApplicationOptions,
-    run::{self, HubOptions},
-    simulate::{TokioClock, workloads},
-    tenancy::Tenancy,
-};
+use roundhouse_hub::simulate::workloads;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-/// What was refused, as `user: verb uri`.
-#[derive(Clone, Default)]
-struct Refusals(Arc<Mutex<Vec<String>>>);
-
-impl AuditSink for Refusals {
-    fn record(&self, _: &Value) {}
-
-    fn record_refusal(&self, event: &Value) {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (user, verb) = (text(&event["user"]["username"]), text(&event["verb"]));
-        self.0
-            .lock()
-            .push(format!("{user}: {verb} {}", text(&event["requestURI"])));
-    }
-}
-
-/// A server on which a chart was installed.
-struct Installed {
-    administrator: Client,
-    /// As the service account of the chart's pods.
-    account: Client,
-    refusals: Refusals,
-}
-
-async fn install(chart: &Chart, release: &str, values: &Value, clock: &SharedClock) -> Result<Installed> {
-    let refusals = Refusals::default();
-    let clock = clock.clone();
-    let server = Server::builder()
-        .seed(1)
-        .clock(Arc::new(move || clock.now()))
-        .audit(Arc::new(refusals.clone()))
-        .rbac()
-        .build();
-    let administrator = Client::new(server.service(), "default");
-    admitted::prepare(&administrator).await?;
-    admitted::define(&administrator, chart).await?;
-    let objects = chart.objects(release, values)?;
-    for object in &objects {
-        let params = PatchParams::apply("helm").validation_strict();
-        admitted::apply(&administrator, object, params).await?;
-    }
-    let deployment = of_kind(&objects, "Deployment").next().context("no Deployment")?;
-    let name = deployment["spec"]["template"]["spec"]["serviceAccountName"]
-        .as_str()
-        .context("no account")?;
-    let groups = ["system:serviceaccounts", "system:authenticated"];
-    let identity = Identity::new(format!("system:serviceaccount:{NAMESPACE}:{name}"), groups);
-    Ok(Installed {
-        account: Client::new(server.service_as(Some(identity)), NAMESPACE),
-        administrator,
-        refusals,
-    })
-}
 
 /// A hub and one member with its agent, both installed by their charts; they end when this is dropped.
 struct Yard {
     hub: Installed,
     member: Installed,
+    clock: SharedClock,
     _stop: tokio_util::sync::DropGuard,
 }
 
-/// An application is given to the hub.
-async fn start(agent_values: &Value) -> Result<Yard> {
-    let epoch: Timestamp = "2026-01-01T00:00:00Z".parse()?;
-    let clock: SharedClock = Arc::new(TokioClock::starting_at(epoch));
+/// An agent joins the hub, and an application is given to it.
+async fn start(identity: IdentityMethod, agent_values: &Value) -> Result<Yard> {
+    let clock = clock()?;
     let [(hub_chart, hub_release), (agent_chart, agent_release)] = charts()?;
     let hub = install(&hub_chart, hub_release, &json!({}), &clock).await?;
     let member = install(&agent_chart, agent_release, agent_values, &clock).await?;
     let stop = CancellationToken::new();
-    let options = HubOptions {
-        application: ApplicationOptions {
-            tenancy: Tenancy::Namespace,
-            ..ApplicationOptions::default()
-        },
-        ..HubOptions::default()
+    run_hub(&hub, identity, &clock, &stop);
+    registered(&hub.administrator).await?;
+    let invitation = invite(&hub.administrator, &clock, 1_700_000_000).await?;
+    let config = roundhouse_agent::Config::new(ClusterName::new(CLUSTER)?);
+    // As the chart says it.
+    let place = Place::Secret {
+        client: member.account.clone(),
+        namespace: NAMESPACE.to_owned(),
+        name: IDENTITY_SECRET.to_owned(),
     };
-    tokio::spawn(run::run(
-        hub.account.clone(),
-        options,
-        clock.clone(),
-        stop.clone(),
-    ));
-    let name = ClusterName::new(agent_release)?;
-    let mut cluster = Cluster::new(
-        agent_release,
-        ClusterSpec {
-            accepted: true,
-            ..ClusterSpec::default()
-        },
-    );
-    cluster.metadata.labels = Some([("region".to_owned(), "east".to_owned())].into());
-    let clusters: Api<Cluster> = Api::all(hub.administrator.clone());
-    clusters.create(&PostParams::default(), &cluster).await?;
-    // On the hub an agent has the rights that the hub gives it; here its chart is what counts.
+    let source = Source::Given(Box::new(invitation));
+    let jitter = config.jitter.clone();
+    let mut keeper = Keeper::new(config.cluster.clone(), place, source, clock.clone(), jitter);
+    keeper.dial = dial(&hub.server);
     let agent = roundhouse_agent::run(
-        roundhouse_agent::Config::new(name),
-        hub.administrator.clone(),
+        config,
+        keeper.client(),
         member.account.clone(),
         clock.clone(),
         stop.clone(),
     );
     tokio::spawn(agent);
+    let ended = stop.clone();
+    tokio::spawn(async move { ended.run_until_cancelled(keeper.keep()).await });
     let model = workloads::Model::default();
     tokio::spawn(workloads::run(
         member.administrator.clone(),
         model,
-        clock,
+        clock.clone(),
         stop.clone(),
     ));
     // The sample divides between east and west; here everything goes east.
@@ -150,14 +88,17 @@ async fn start(agent_values: &Value) -> Result<Yard> {
     Ok(Yard {
         hub,
         member,
+        clock,
         _stop: stop.drop_guard(),
     })
 }
 
-#[tokio::test(start_paused = true)]
-async fn with_the_rights_of_the_charts_an_application_comes_and_goes_and_nothing_is_refused() -> Result<()> {
-    let yard = start(&json!({})).await?;
-    let applications: Api<Application> = Api::namespaced(yard.hub.administrator.clone(), "default");
+/// Joined, delivered, taken away, joined again, forgotten: nothing of it is refused to the hub, whose Roles for its agent the
+/// server takes only of who has what they give.
+async fn a_life(identity: IdentityMethod) -> Result<()> {
+    let yard = start(identity, &json!({})).await?;
+    let hub = yard.hub.administrator.clone();
+    let applications: Api<Application> = Api::namespaced(hub.clone(), "default");
     eventually("the application to run", async || {
         let status = applications.get("shop").await?.status.unwrap_or_default();
         let runs = status.phase == Some(ApplicationPhase::Running);
@@ -185,12 +126,92 @@ async fn with_the_rights_of_the_charts_an_application_comes_and_goes_and_nothing
     })
     .await?;
     assert_eq!(yard.refused(), [""; 0]);
+
+    // From here on the agent is refused, who has not the next invitation.
+    let serial = 1_700_000_001;
+    invite(&hub, &yard.clock, serial).await?;
+    let roles: Api<Role> = Api::namespaced(hub.clone(), &format!("cluster-{CLUSTER}"));
+    let role = roles.get(AGENT_ROLE).await?;
+    assert_eq!(role.annotations()[annotation::SERIAL], serial.to_string());
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let forget = Patch::Merge(json!({"spec": {"leave": "Forget"}}));
+    clusters.patch(CLUSTER, &PatchParams::default(), &forget).await?;
+    clusters.delete(CLUSTER, &DeleteParams::default()).await?;
+    eventually("the cluster to have left", async || {
+        Ok(match clusters.get_opt(CLUSTER).await? {
+            None => Ok(()),
+            Some(cluster) => Err((cluster.status, yard.refused())),
+        })
+    })
+    .await?;
+    let of_hub = format!("system:serviceaccount:{NAMESPACE}:roundhouse: ");
+    let refused = yard.refused();
+    assert!(
+        !refused.iter().any(|line| line.starts_with(&of_hub)),
+        "{refused:?}"
+    );
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_the_rights_of_the_charts_clusters_and_applications_come_and_go_and_nothing_is_refused()
+-> Result<()> {
+    a_life(IdentityMethod::Certificate).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_are_enough_where_agents_prove_themselves_by_tokens() -> Result<()> {
+    a_life(IdentityMethod::Token).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_lacks_what_it_hands_out_lets_nobody_in_and_says_what_it_lacks() -> Result<()> {
+    let clock = clock()?;
+    let [(chart, release), _] = charts()?;
+    let hub = install(&chart, release, &json!({}), &clock).await?;
+    let roles: Api<ClusterRole> = Api::all(hub.administrator.clone());
+    let mut role = roles.get(release).await?;
+    // What it reads of reports itself stays.
+    for rule in role.rules.iter_mut().flatten() {
+        if rule
+            .resources
+            .iter()
+            .flatten()
+            .any(|resource| resource == "clusterreports")
+        {
+            rule.verbs
+                .retain(|verb| ["get", "list", "watch"].contains(&verb.as_str()));
+        }
+    }
+    roles.replace(release, &PostParams::default(), &role).await?;
+    let stop = CancellationToken::new();
+    run_hub(&hub, IdentityMethod::Certificate, &clock, &stop);
+    let _stop = stop.drop_guard();
+    registered(&hub.administrator).await?;
+    let clusters: Api<Cluster> = Api::all(hub.administrator.clone());
+    let accepted = Patch::Merge(json!({"spec": {"accepted": true, "serial": 1}}));
+    clusters
+        .patch(CLUSTER, &PatchParams::default(), &accepted)
+        .await?;
+    eventually("the hub to say what it lacks", async || {
+        let status = clusters.get(CLUSTER).await?.status.unwrap_or_default();
+        let said = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == JOINED);
+        let says = said.is_some_and(|joined| {
+            ["attempting to grant RBAC permissions", "clusterreports"]
+                .iter()
+                .all(|words| joined.message.contains(words))
+        });
+        Ok(if says { Ok(()) } else { Err(status.conditions) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_agent_without_rights_on_what_is_carried_is_refused_and_says_so() -> Result<()> {
-    let yard = start(&json!({"rights": {"rules": []}})).await?;
+    let yard = start(IdentityMethod::Certificate, &json!({"rights": {"rules": []}})).await?;
     let bundles: Api<Bundle> = Api::namespaced(yard.hub.administrator.clone(), "cluster-east-1");
     eventually("the bundle to say what was refused", async || {
         let status = serde_json::to_string(&bundles.get("default.shop").await?.status)?;

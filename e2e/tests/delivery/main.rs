@@ -1,5 +1,6 @@
 //! What a user is promised, one test per sentence: a hub, agents and members in one process, time paused.
 
+mod doubled;
 mod evidence;
 mod hands;
 mod input;

@@ -1,6 +1,9 @@
 //! A cluster's life: invited, accepted, delivered to, renewed, revoked, joined again, let go, forgotten.
 
-use crate::{refused::request, yard::Yard};
+use crate::{
+    refused::request,
+    yard::{Yard, invitation},
+};
 use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::{
@@ -18,7 +21,10 @@ use roundhouse_api::{
     ledger::AppliedBundle,
     names::JOIN_ACCOUNT,
 };
-use roundhouse_e2e::process::{Signal, client, soon};
+use roundhouse_e2e::{
+    process::{Signal, client, soon},
+    skipped::{Need, skipped},
+};
 use serde_json::json;
 
 const NAME: &str = "east-1";
@@ -80,7 +86,7 @@ async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_agai
         })
     })
     .await?;
-    let word = printed.split_whitespace().last().context("an invitation")?;
+    let (_, word) = invitation(&printed)?;
     let kubeconfig = yard.home.path().join("invitation.kubeconfig");
     std::fs::write(&kubeconfig, STANDARD.decode(word)?)?;
     let thief: Api<CertificateSigningRequest> = Api::all(client(&kubeconfig).await?);
@@ -133,6 +139,11 @@ async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_agai
 
 #[tokio::test]
 async fn clusters_leave_with_or_without_what_they_have_or_are_forgotten() -> Result<()> {
+    // The namespace of a cluster that has left is gone when somebody has emptied it.
+    let test = "clusters_leave_with_or_without_what_they_have_or_are_forgotten";
+    if skipped(test, Need::Controllers)? {
+        return Ok(());
+    }
     let mut yard = Yard::of(&[("east-1", "east"), ("east-2", "east"), ("west-1", "west")]).await?;
     yard.deliver_seed().await?;
     let last = yard.agents.remove(2);

@@ -1,6 +1,6 @@
 //! Several hubs, each a process of its own, on one API server: one of them writes.
 
-use crate::yard::serve;
+use crate::yard::{Member, serve, write};
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{
@@ -12,9 +12,11 @@ use roundhouse_api::{
     cluster::{Cluster, ClusterSpec},
     names::{HUB_LEASE, annotation},
 };
+use roundhouse_apiserver::envtest;
 use roundhouse_e2e::{
     binaries::binaries,
     process::{Process, Signal, client, soon},
+    real::{self, RealServer},
     world::{SEED, object},
 };
 use std::{path::PathBuf, time::Duration};
@@ -22,6 +24,7 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::MutexGuard,
     time::Instant,
 };
 
@@ -35,7 +38,8 @@ struct Depot {
     home: TempDir,
     kubeconfig: PathBuf,
     client: Client,
-    _server: Process,
+    _server: Member,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 struct Hub {
@@ -46,12 +50,24 @@ struct Hub {
 impl Depot {
     async fn open() -> Result<Depot> {
         let home = tempfile::tempdir()?;
-        let (server, kubeconfig) = serve(home.path(), "api", &["apiserver"]).await?;
+        let (server, kubeconfig, turn) = match envtest::assets() {
+            Some(assets) => {
+                let turn = real::turn().await;
+                let (server, _) = RealServer::start(&assets).await?;
+                let kubeconfig = write(home.path(), "api/admin.kubeconfig", &server.kubeconfig)?;
+                (Member::Real(server), kubeconfig.into(), Some(turn))
+            }
+            None => {
+                let (server, kubeconfig) = serve(home.path(), "api", &["apiserver"]).await?;
+                (Member::Embedded(server), kubeconfig, None)
+            }
+        };
         Ok(Depot {
             client: client(&kubeconfig).await?,
             home,
             kubeconfig,
             _server: server,
+            _turn: turn,
         })
     }
 

@@ -1,14 +1,15 @@
-//! What an agent weighs: resident memory of its process in a release build, idle with one bundle of one object, and with
-//! 1,000 applied objects. `cargo test --release -p roundhouse-e2e --test processes memory -- --ignored --nocapture`
+//! What a server and an agent weigh: resident memory of their processes in a release build, of the server without objects, of
+//! the agent idle with one bundle of one object, and with 1,000 applied objects. `cargo test --release -p roundhouse-e2e --test processes memory -- --ignored --nocapture`
 
-use crate::yard::Yard;
+use crate::yard::{Yard, serve};
 use anyhow::{Context, Result};
 use kube::{Api, api::PostParams};
 use roundhouse_api::bundle::{Bundle, BundlePhase};
-use roundhouse_e2e::process::soon;
+use roundhouse_e2e::process::{client, soon};
 use serde_json::{Value, json};
 
 /// Limits in KiB.
+const SERVER: u64 = 15 * 1024;
 const IDLE: u64 = 12 * 1024;
 const LOADED: u64 = 25 * 1024;
 
@@ -54,6 +55,20 @@ async fn deliver(yard: &Yard, name: &str, manifests: &[Value]) -> Result<()> {
         Ok(if ready { Ok(()) } else { Err(status.counts) })
     })
     .await
+}
+
+#[tokio::test]
+#[ignore = "only a release build tells: see the head of this file"]
+async fn an_idle_server_is_small() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let (server, kubeconfig) = serve(home.path(), "d", &["apiserver"]).await?;
+    client(&kubeconfig).await?.apiserver_version().await?;
+    let (idle, peak) = resident(server.id().context("the server has ended")?)?;
+    println!("a server without objects: VmRSS {idle} KiB, VmHWM {peak} KiB");
+    if !cfg!(debug_assertions) {
+        assert!(idle <= SERVER, "{idle} KiB without objects, more than {SERVER}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use crate::{
     joining::{cluster, may_list, may_not},
-    yard::Yard,
+    yard::{Yard, invitation},
 };
 use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -162,9 +162,9 @@ async fn agent_of(yard: &Yard, name: &str) -> Result<String> {
     Ok(format!("roundhouse:agent:{name}:{serial}"))
 }
 
-/// How to reach the hub by an invitation, which is the last word of the command that was printed.
+/// How to reach the hub by the invitation of the command that was printed.
 async fn invited(yard: &Yard, printed: &str) -> Result<Config> {
-    let word = printed.split_whitespace().last().context("an invitation")?;
+    let (_, word) = invitation(printed)?;
     let kubeconfig = yard.home.path().join("invitation.kubeconfig");
     std::fs::write(&kubeconfig, STANDARD.decode(word)?)?;
     config(&kubeconfig).await

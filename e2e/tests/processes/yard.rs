@@ -16,7 +16,7 @@ use roundhouse_api::{
 use roundhouse_apiserver::{envtest, write_private};
 use roundhouse_e2e::{
     binaries::binaries,
-    process::{Ended, Process, Signal, client, soon},
+    process::{Ended, Process, Signal, client, command, soon},
     real::{self, RealServer},
     world::{SEED, object},
 };
@@ -84,8 +84,14 @@ pub(crate) async fn serve(home: &Path, name: &str, verb: &[&str]) -> Result<(Pro
     Ok((process, home.join(printed)))
 }
 
+/// The variable that a printed command sets first, and the invitation that it has.
+pub(crate) fn invitation(printed: &str) -> Result<(&str, &str)> {
+    let first = printed.split_whitespace().next().unwrap_or_default();
+    first.split_once('=').with_context(|| printed.to_owned())
+}
+
 /// Writes a kubeconfig, and returns where.
-fn write(home: &Path, name: &str, kubeconfig: &str) -> Result<String> {
+pub(crate) fn write(home: &Path, name: &str, kubeconfig: &str) -> Result<String> {
     let path = home.join(name);
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
@@ -239,13 +245,16 @@ impl Yard {
 
     /// Runs the printed command as it is, in the directory of the yard, for the member of that name.
     pub(crate) fn start_invited(&self, name: &str, printed: &str, more: &[&str]) -> Result<Process> {
-        let mut words = printed.split_whitespace();
+        let (variable, invitation) = invitation(printed)?;
+        let mut words = printed.split_whitespace().skip(1);
         ensure!(words.next() == Some("roundhouse-agent"), "{printed}");
         let member = self.member_kubeconfig(name).display().to_string();
         let words = words
             .chain(["--member-kubeconfig", &member])
             .chain(more.iter().copied());
-        Process::start(&binaries()?.agent, words, self.home.path())
+        let mut command = command(&binaries()?.agent, self.home.path());
+        command.args(words).env(variable, invitation);
+        Process::spawn(command)
     }
 
     pub(crate) async fn until_available(&self, name: &str) -> Result<()> {

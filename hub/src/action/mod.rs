@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | `jobs` | which jobs run, and what came of them |
 //! | `watches` | which objects have changed that steps wait for |
+//! | `outside` | who answers requests in place of the network |
 //! | `runner` | the hub's executor |
 //! | `request`, `notification`, `object` | what each kind of step does |
 //! | `source` | Secrets and the Application, as actions need them |
@@ -17,6 +18,7 @@ mod egress;
 mod jobs;
 mod notification;
 mod object;
+mod outside;
 mod request;
 mod runner;
 mod source;
@@ -28,6 +30,8 @@ mod tests;
 
 pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
 pub(crate) use jobs::{Execution, Jobs};
+pub(crate) use outside::Answered;
+pub use outside::Outside;
 pub use runner::Runner;
 pub use transport::Trust;
 pub(crate) use watches::Watches;

@@ -18,9 +18,6 @@ use roundhouse_api::{
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// Bundles that are written at once for one application.
-const CONCURRENT_WRITES: usize = 16;
-
 /// What came of a number of writes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -78,6 +75,8 @@ pub(super) struct Writer<'a> {
     pub(super) cache: &'a Cache,
     pub(super) key: &'a Key,
     pub(super) epoch: i64,
+    /// Bundles that are written at once.
+    pub(super) at_once: usize,
 }
 
 impl Writer<'_> {
@@ -113,7 +112,7 @@ impl Writer<'_> {
             let due = due.iter().filter(|parts| change(parts) == turn).cloned();
             let mut writes = stream::iter(due.collect::<Vec<_>>())
                 .map(|parts| self.write_parts(parts))
-                .buffer_unordered(CONCURRENT_WRITES);
+                .buffer_unordered(self.at_once.max(1));
             while let Some(parts) = writes.next().await {
                 written = written.and(parts);
             }
@@ -226,7 +225,7 @@ impl Writer<'_> {
             .filter(|(bundle, _)| !fleet.is_leaving(&bundle.cluster));
         let mut removals = stream::iter(due)
             .map(|(bundle, deletion)| self.step(bundle, deletion))
-            .buffer_unordered(CONCURRENT_WRITES);
+            .buffer_unordered(self.at_once.max(1));
         count(&mut removals).await
     }
 

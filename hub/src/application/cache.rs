@@ -15,7 +15,9 @@ pub(super) use bundles::application_of;
 use super::{Key, fleet::Fleet, placements::StoredPlacement};
 use crate::{
     dispatch::Observed,
+    fleet::Counts,
     leader::Claims,
+    leader::Leading,
     metrics::{Lag, Metrics},
     placement::Sight,
 };
@@ -133,6 +135,8 @@ pub(super) struct Cache {
     /// Bundles between dispatch and ready.
     lag: Mutex<Lag>,
     metrics: Metrics,
+    /// What a hub sees that does not lead is counted by the one that does.
+    leading: Leading,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +145,8 @@ struct State {
     applications: BTreeMap<Key, Arc<Stored>>,
     bundles: HashMap<Key, Arc<Observed>>,
     by_application: BTreeMap<Key, BTreeSet<Key>>,
+    /// Sums over the Bundles.
+    counts: Counts,
     /// Hand-written Bundles that go some time after they are complete.
     expiring: BTreeSet<Key>,
     fleet: Arc<Fleet>,
@@ -188,10 +194,11 @@ pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
 }
 
 impl Cache {
-    /// A cache that says how long Bundles take from dispatch to ready.
-    pub(super) fn new(metrics: Metrics) -> Cache {
+    /// A cache that says how long Bundles take from dispatch to ready, while its hub leads.
+    pub(super) fn new(metrics: Metrics, leading: Leading) -> Cache {
         Cache {
             metrics,
+            leading,
             ..Cache::default()
         }
     }

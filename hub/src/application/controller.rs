@@ -38,11 +38,20 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
 
+/// Bundles of one application that are written at once over a network: each may take a connection.
+const WRITES_AT_ONCE: usize = 16;
+
+/// Bundles of one application that are written at once where the API server is in this process: nothing but memory, some 20 KiB
+/// each, and all of them are made durable in a few steps. Fewer would wait between the steps for agents that are at work.
+pub const WRITES_AT_ONCE_IN_PROCESS: usize = 1_024;
+
 /// Settings of the application controller.
 #[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
+    /// Bundles of one application that are written at once.
+    pub writes_at_once: usize,
     /// Limits of waiting and retrying.
     pub limits: Limits,
     /// Revisions of an application that are kept beside those in use (KubeVela's `--application-revision-limit`).
@@ -61,6 +70,7 @@ impl std::fmt::Debug for ApplicationOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApplicationOptions")
             .field("concurrency", &self.concurrency)
+            .field("writes_at_once", &self.writes_at_once)
             .field("limits", &self.limits)
             .field("revision_limit", &self.revision_limit)
             .field("seed", &self.seed)
@@ -73,6 +83,7 @@ impl Default for ApplicationOptions {
     fn default() -> Self {
         ApplicationOptions {
             concurrency: 8,
+            writes_at_once: WRITES_AT_ONCE,
             limits: Limits::default(),
             revision_limit: DEFAULT_REVISION_LIMIT,
             metrics: Metrics::default(),
@@ -92,9 +103,9 @@ pub async fn run(
     clock: SharedClock,
     shutdown: CancellationToken,
 ) {
-    let cache = Arc::new(Cache::new(options.metrics.clone()));
+    let cache = Arc::new(Cache::new(options.metrics.clone(), leading.clone()));
     let queue = Arc::new(Queue::default());
-    read_levels(&options.metrics, &cache, &queue);
+    read_levels(&options.metrics, &cache, &queue, &leading);
     let ready = CancellationToken::new();
     let feeding = {
         let (client, cache, queue, ready) = (client.clone(), cache.clone(), queue.clone(), ready.clone());
@@ -142,10 +153,19 @@ async fn lead(
     }
 }
 
-/// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive.
-fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
-    let (cache, queue) = (Arc::downgrade(cache), Arc::downgrade(queue));
+/// Queue depth and phases are counted when somebody looks; nothing here keeps the controller's state alive. Hubs that follow tell
+/// none: whoever adds the hubs up would count each application as often as there are hubs.
+fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>, leading: &Leading) {
+    let (whole, leads) = (Arc::downgrade(cache), leading.clone());
+    metrics.read_summary(move || {
+        let cache = whole.upgrade().filter(|_| leads.term().is_some());
+        cache.map(|cache| cache.summary()).unwrap_or_default()
+    });
+    let (cache, queue, leading) = (Arc::downgrade(cache), Arc::downgrade(queue), leading.clone());
     metrics.read_levels(move || {
+        if leading.term().is_none() {
+            return Levels::default();
+        }
         let (Some(cache), Some(queue)) = (cache.upgrade(), queue.upgrade()) else {
             return Levels::default();
         };
@@ -154,6 +174,8 @@ fn read_levels(metrics: &Metrics, cache: &Arc<Cache>, queue: &Arc<Queue>) {
             queued: queue.depth(),
             applications,
             steps,
+            clusters: cache.reach(),
+            bundles: cache.tally(),
         }
     });
 }
@@ -175,6 +197,7 @@ async fn work(
         clock: clock.clone(),
         limits: options.limits,
         revision_limit: options.revision_limit,
+        writes_at_once: options.writes_at_once,
         recorder,
         metrics: options.metrics.clone(),
         jobs: Jobs::new(executor.clone()),
@@ -287,6 +310,67 @@ fn pause(seed: u64, key: &Key, count: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An application that runs, and a Bundle of it that becomes ready.
+    fn deliver(cache: &Cache, round: i64) {
+        let application = serde_json::json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "Application",
+            "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": round.to_string()},
+            "spec": {}, "status": {"phase": "running"}});
+        cache.put_application(serde_json::from_value(application).unwrap());
+        let hash = format!("h{round}");
+        for (version, status) in [
+            (1, serde_json::Value::Null),
+            (
+                2,
+                serde_json::json!({"hash": hash, "observedGeneration": round, "phase": "Ready"}),
+            ),
+        ] {
+            let bundle = serde_json::json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Bundle",
+                "metadata": {"name": "default.web", "namespace": "cluster-c1", "uid": "b1", "generation": round,
+                    "resourceVersion": (10 * round + version).to_string()},
+                "spec": {"workload": {"manifests": []}, "hash": hash,
+                    "applicationRef": {"namespace": "default", "name": "web", "uid": "u1"}},
+                "status": status});
+            let bundle = serde_json::from_value(bundle).unwrap();
+            cache.put_bundle(crate::dispatch::Observed::of(bundle).unwrap());
+        }
+    }
+
+    #[test]
+    fn hubs_that_follow_count_nothing_that_the_leader_counts() {
+        use super::super::cache::Kind;
+        let (metrics, leading) = (Metrics::default(), Leading::default());
+        let cache = Arc::new(Cache::new(metrics.clone(), leading.clone()));
+        let queue = Arc::new(Queue::default());
+        read_levels(&metrics, &cache, &queue, &leading);
+        for kind in [
+            Kind::Application,
+            Kind::Bundle,
+            Kind::Cluster,
+            Kind::Decision,
+            Kind::Placement,
+            Kind::Definition,
+            Kind::Revision,
+        ] {
+            cache.listed(kind);
+        }
+        let counted = || {
+            let text = metrics.render();
+            [
+                "roundhouse_applications{",
+                "roundhouse_dispatch_to_ready_seconds_count{",
+            ]
+            .map(|series| text.lines().filter(|line| line.starts_with(series)).count())
+        };
+        deliver(&cache, 1);
+        assert_eq!(counted(), [0, 0]);
+        leading.set(Some(Term { epoch: 1 }));
+        assert_eq!(counted(), [1, 0], "what was delivered before was the other's");
+        deliver(&cache, 2);
+        assert_eq!(counted(), [1, 1]);
+        leading.set(None);
+        assert_eq!(counted(), [0, 1]);
+    }
 
     #[test]
     fn pauses_grow_are_bounded_and_differ() {

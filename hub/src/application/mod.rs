@@ -55,7 +55,7 @@ mod status;
 mod storing;
 mod view;
 
-pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, run};
+pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, WRITES_AT_ONCE_IN_PROCESS, run};
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 pub use objects::ForeseenObject;

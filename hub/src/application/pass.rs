@@ -66,6 +66,8 @@ pub(super) struct Hub {
     pub(super) limits: Limits,
     /// Revisions that are kept beside those in use.
     pub(super) revision_limit: usize,
+    /// Bundles of one application that are written at once.
+    pub(super) writes_at_once: usize,
     /// Tells what moves.
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
@@ -171,6 +173,7 @@ impl Hub {
             cache: &self.cache,
             key,
             epoch: self.epoch,
+            at_once: self.writes_at_once,
         }
     }
 

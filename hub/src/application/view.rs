@@ -54,6 +54,7 @@ impl Delivery<'_> {
         epoch: i64,
     ) -> (BTreeMap<String, Share>, Plan) {
         let shares = dispatch::shares(layers);
+        let executor = self.valid.executor(&self.application.namespace);
         let plan = dispatch::plan(&dispatch::Request {
             application: &self.application,
             content: &self.content,
@@ -62,6 +63,7 @@ impl Delivery<'_> {
             observed,
             apply_once: self.valid.apply_once,
             apply_once_rules: &self.valid.apply_once_rules,
+            executor: executor.as_ref(),
             manifest_configs: &self.manifest_configs,
             epoch,
         });

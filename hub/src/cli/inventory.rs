@@ -146,7 +146,8 @@ fn as_quantity(value: &mut Value) {
     }
 }
 
-fn alive(status: &mut ClusterStatus) {
+/// Joined and available.
+pub(super) fn alive(status: &mut ClusterStatus) {
     status.conditions = [JOINED, AVAILABLE]
         .map(|type_| Condition {
             type_: type_.to_owned(),

@@ -34,6 +34,7 @@ mod reshape;
 mod restore;
 mod serve;
 mod signal;
+mod simulate;
 mod snapshot;
 mod status;
 mod subject;
@@ -41,6 +42,7 @@ mod taint;
 mod tenancy;
 mod terminal;
 mod test;
+mod top;
 mod version;
 mod watch;
 
@@ -68,6 +70,7 @@ enum Verb {
     Plan(plan::Args),
     Apply(apply::Args),
     Test(test::Args),
+    Simulate(simulate::Args),
     Crds(crds::Args),
     Merge(merge::Args),
     Diff(diff::Args),
@@ -82,6 +85,7 @@ enum Verb {
     History(history::Args),
     Rollback(history::RollbackArgs),
     Clusters(clusters::Args),
+    Top(top::Args),
     Join(join::Args),
     Accept(accept::Args),
     Revoke(accept::RevokeArgs),
@@ -151,8 +155,8 @@ impl Verb {
     /// What is logged where the user says nothing.
     fn default_log(&self) -> &'static str {
         match self {
-            // The demo tells its own story.
-            Verb::Demo(_) => "off",
+            // They tell their own story.
+            Verb::Demo(_) | Verb::Simulate(_) => "off",
             Verb::Serve(_) | Verb::Apiserver(_) => "info",
             _ => "warn",
         }
@@ -166,6 +170,7 @@ impl Verb {
             Verb::Plan(args) => block_on(plan::run(args)),
             Verb::Apply(args) => block_on(apply::run(args)),
             Verb::Test(args) => test::run(&args),
+            Verb::Simulate(args) => simulate::run(&args),
             Verb::Crds(args) => crds::run(&args),
             Verb::Merge(args) => merge::run(&args),
             Verb::Diff(args) => block_on(diff::run(args)),
@@ -180,6 +185,7 @@ impl Verb {
             Verb::History(args) => block_on(history::run(args)),
             Verb::Rollback(args) => block_on(history::rollback(args)),
             Verb::Clusters(args) => block_on(clusters::run(args)),
+            Verb::Top(args) => block_on(top::run(args)),
             Verb::Join(args) => block_on(join::run(args)),
             Verb::Accept(args) => block_on(accept::run(args)),
             Verb::Revoke(args) => block_on(accept::revoke(args)),

@@ -1,29 +1,23 @@
 //! The shell around [`judge()`](super::judge()): watches, provisions, and writes the statuses that differ.
 
 use super::{
-    ClusterError, Mirror,
+    ClusterError,
+    answer::answer,
+    grant::Settled,
     heartbeat::Heartbeats,
     join::{self, Requested},
-    pass::{self, Outcome, Pass, Settled, after},
+    options::{ClusterOptions, wait_for_hub_id},
+    pass::{Outcome, Pass, after},
+    sight::{Seen, Sighting, cluster_of, is_own, names, sightings},
 };
 use crate::leader::Leading;
-use futures::{
-    FutureExt, Stream, StreamExt,
-    future::BoxFuture,
-    stream::{BoxStream, FuturesUnordered},
-};
+use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use jiff::Timestamp;
-use k8s_openapi::api::{
-    certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
-};
-use kube::{
-    Api, Client, ResourceExt,
-    runtime::watcher::{self, Event, watcher},
-};
+use kube::{Client, ResourceExt, runtime::watcher::Event};
 use roundhouse_api::{
     clock::SharedClock,
-    cluster::{Cluster, ClusterReport, IdentityMethod},
-    names::{self, AGENT_LEASE, CLIENT_SIGNER, label},
+    cluster::Cluster,
+    names::{self, AGENT_LEASE},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,44 +31,13 @@ const CONCURRENT_PASSES: usize = 16;
 /// A pass that takes longer is given up and tried again.
 const PASS_TIMEOUT: Duration = Duration::from_secs(30);
 /// First and longest pause after a failed pass.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// How long rights that were found as they should be are taken to be so: whoever changes them by hand is undone by then.
 const RIGHTS_HOLD: Duration = Duration::from_secs(600);
 /// Most requests of agents without a Cluster that are remembered; the API server keeps those that are over for an hour.
 const MOST_STRAYS: usize = 1_000;
 /// How long nothing is waited for that is told anyway.
 const LONG: Duration = Duration::from_secs(3600);
-
-/// Settings of the cluster controller.
-#[derive(Debug, Clone)]
-pub struct ClusterOptions {
-    /// How long a Lease may stay unchanged before its cluster is not available.
-    pub lease_duration: Duration,
-    /// What agents prove themselves by.
-    pub identity: IdentityMethod,
-    /// The longest life that an agent may ask for its certificate.
-    pub longest_certificate: Duration,
-}
-
-impl Default for ClusterOptions {
-    fn default() -> Self {
-        ClusterOptions {
-            lease_duration: Duration::from_secs(40),
-            identity: IdentityMethod::Certificate,
-            longest_certificate: Duration::from_secs(90 * 86_400),
-        }
-    }
-}
-
-/// The hub's id, from the uid of its namespace `kube-system`.
-///
-/// # Errors
-/// The namespace cannot be read, or has no uid.
-pub async fn hub_id(client: &Client) -> Result<String, kube::Error> {
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    let system = namespaces.get("kube-system").await?;
-    Ok(names::hub_id(&system.uid().unwrap_or_default()))
-}
 
 /// Runs until `shutdown`. In steady state it writes nothing: heartbeats only keep verdicts from changing. A hub that does not
 /// lead sees everything, heartbeats included, and writes nothing.
@@ -131,85 +94,6 @@ pub async fn run(
             },
             () = tokio::time::sleep(pause), if term.is_some() => controller.begin(&mut running),
         }
-    }
-}
-
-async fn wait_for_hub_id(client: &Client) -> String {
-    let mut pause = BACKOFF.0;
-    loop {
-        match hub_id(client).await {
-            Ok(id) => return id,
-            Err(error) => {
-                tracing::warn!(%error, "cannot read namespace kube-system of the hub, which its id comes from")
-            }
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(BACKOFF.1);
-    }
-}
-
-/// Something a watch showed.
-enum Sighting {
-    Cluster(Event<Cluster>),
-    Lease(Event<Lease>),
-    Report(Event<ClusterReport>),
-    Namespace(Event<Namespace>),
-    Request(Event<CertificateSigningRequest>),
-}
-
-fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
-    fn watch<K>(
-        api: Api<K>,
-        config: watcher::Config,
-        wrap: fn(Event<K>) -> Sighting,
-    ) -> impl Stream<Item = watcher::Result<Sighting>> + Send + 'static
-    where
-        K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
-    {
-        use kube::runtime::WatchStreamExt;
-        watcher(api, config)
-            .default_backoff()
-            .map(move |event| event.map(wrap))
-    }
-    let all = watcher::Config::default;
-    let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
-    futures::stream::select_all([
-        watch(
-            Api::all(client.clone()),
-            all().labels(label::CLUSTER),
-            Sighting::Namespace,
-        )
-        .boxed(),
-        watch(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
-        watch(Api::all(client.clone()), all(), Sighting::Report).boxed(),
-        watch(
-            Api::all(client.clone()),
-            all().fields(&format!("spec.signerName={CLIENT_SIGNER}")),
-            Sighting::Request,
-        )
-        .boxed(),
-        watch(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
-    ])
-    .boxed()
-}
-
-#[derive(Default)]
-struct Seen {
-    clusters: Mirror<Cluster>,
-    leases: Mirror<Lease>,
-    reports: Mirror<ClusterReport>,
-    namespaces: Mirror<Namespace>,
-    requests: Mirror<CertificateSigningRequest>,
-}
-
-impl Seen {
-    /// Whether every list was seen whole.
-    fn listed(&self) -> bool {
-        self.clusters.listed()
-            && self.leases.listed()
-            && self.reports.listed()
-            && self.namespaces.listed()
-            && self.requests.listed()
     }
 }
 
@@ -421,7 +305,7 @@ impl Controller {
             let client = self.client.clone();
             running.tasks.push(
                 async move {
-                    let answered = pass::answer(&client, &request, &verdict, now);
+                    let answered = answer(&client, &request, &verdict, now);
                     let answered = tokio::time::timeout(PASS_TIMEOUT, answered).await;
                     Ended::Stray(name, matches!(answered, Ok(Ok(()))))
                 }
@@ -494,18 +378,4 @@ impl Controller {
             *due = at.min(*due);
         }
     }
-}
-
-fn names(keys: Vec<super::mirror::Key>, cluster: fn(super::mirror::Key) -> Option<String>) -> Vec<String> {
-    keys.into_iter().filter_map(cluster).collect()
-}
-
-/// Whether a report is the one of its cluster: an agent may make more where nothing else forbids it, and none of them counts.
-fn is_own(report: &ClusterReport) -> bool {
-    let cluster = report.namespace().as_deref().and_then(cluster_of);
-    cluster.is_some_and(|cluster| cluster == report.name_any())
-}
-
-fn cluster_of(namespace: &str) -> Option<String> {
-    namespace.strip_prefix("cluster-").map(str::to_owned)
 }

@@ -7,8 +7,10 @@
 //! Architecture Invariant: freshness is measured by the hub's clock from the moment the hub saw the Lease change; the
 //! agent's timestamps are only compared for being different, so that skewed clocks change nothing.
 
+mod answer;
 mod controller;
 mod facts;
+mod grant;
 mod heartbeat;
 mod join;
 mod judge;
@@ -16,16 +18,19 @@ mod labels;
 mod leave;
 mod mirror;
 mod objects;
+mod options;
 mod pass;
 mod provision;
+mod sight;
 #[cfg(test)]
 mod tests;
 
-pub use controller::{ClusterOptions, hub_id, run};
+pub use controller::run;
 pub use facts::{Facts, checked as checked_facts};
 pub use heartbeat::{Heartbeat, Heartbeats};
 pub use judge::{Home, Judgement, Observed, Obstacle, judge, same_but_last_seen};
 pub(crate) use mirror::Mirror;
+pub use options::{ClusterOptions, hub_id};
 
 /// Why a pass over a cluster did not finish; the pass is repeated with back-off.
 #[derive(Debug, thiserror::Error)]

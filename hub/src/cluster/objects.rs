@@ -78,6 +78,15 @@ where
         }
     }
 
+    /// Makes a binding what it should be. One that binds `nobody` is emptied where it is and not made where it is not: it still says
+    /// which serial decided that, so that a hub that lags behind does not bind anybody again.
+    pub(super) async fn bind(&self, wanted: &K, nobody: bool) -> Result<(), ClusterError> {
+        if nobody && self.find(&wanted.name_any()).await?.is_none() {
+            return Ok(());
+        }
+        self.put(wanted).await
+    }
+
     /// Makes sure that there is no such object. One that is not ours stays.
     pub(super) async fn remove(&self, name: &str) -> Result<(), ClusterError> {
         match self.find(name).await? {
@@ -164,5 +173,9 @@ fn is_as<K: kube::Resource + Serialize>(found: &K, wanted: &K) -> bool {
     };
     has(found.labels(), wanted.labels())
         && has(found.annotations(), wanted.annotations())
-        && asked.iter().all(|(key, value)| there.get(key) == Some(value))
+        && asked.iter().all(|(key, value)| match there.get(key) {
+            // An API server leaves an empty list out.
+            None => value.as_array().is_some_and(Vec::is_empty),
+            Some(found) => found == value,
+        })
 }

@@ -2,22 +2,20 @@
 
 use super::{
     ClusterError, ClusterOptions, Home, Observed,
+    answer::answer,
+    grant::{Settled, put_rights},
     heartbeat::Heartbeat,
     join::{self, Requested, Verdict, rights::Rights},
     judge,
     judge::Obstacle,
     labels, leave,
-    objects::{Kept, params, patch_params},
+    objects::{params, patch_params},
     provision::{self, Provision},
     same_but_last_seen,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::{
-        certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
-        coordination::v1::Lease,
-        core::v1::{Namespace, ServiceAccount},
-    },
+    api::{certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{Api, Client, ResourceExt, api::Patch};
@@ -25,7 +23,7 @@ use roundhouse_api::{
     clock::SharedClock,
     cluster::{AVAILABLE, AgentIdentity, Cluster, ClusterReport, ClusterStatus, IdentityMethod},
     condition,
-    names::{AGENT_ROLE, CLUSTER_FINALIZER, ClusterName, JOIN_ACCOUNT},
+    names::{CLUSTER_FINALIZER, ClusterName},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
@@ -49,15 +47,6 @@ pub(super) struct Pass {
     pub(super) heartbeat: Option<Heartbeat>,
     /// The rights that are known to be as they should be.
     pub(super) settled: Option<Settled>,
-}
-
-/// Rights that are as they should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settled {
-    /// The rights.
-    pub(super) rights: Rights,
-    /// The uid of the account whose tokens invite, while somebody is invited.
-    pub(super) invited: Option<String>,
 }
 
 /// What a pass leaves behind.
@@ -408,147 +397,4 @@ enum Wrote {
 fn others(cluster: &Cluster) -> Vec<String> {
     let all = cluster.finalizers().iter();
     all.filter(|f| *f != CLUSTER_FINALIZER).cloned().collect()
-}
-
-/// Makes the rights what they should be: what is to end first.
-async fn put_rights(client: &Client, rights: Rights) -> Result<Settled, ClusterError> {
-    let (cluster, serial, namespace) = (rights.cluster.as_str(), rights.serial, rights.cluster.namespace());
-    let accounts = Kept {
-        api: Api::<ServiceAccount>::namespaced(client.clone(), &namespace),
-        cluster,
-        what: "its ServiceAccount",
-        serial,
-    };
-    // A token is good as long as its account is the same object: another serial is another account.
-    for (name, wanted) in [
-        (JOIN_ACCOUNT, rights.join_account()),
-        (AGENT_ROLE, rights.agent_account()),
-    ] {
-        let found = accounts.find(name).await?;
-        let other = |there: &&ServiceAccount| {
-            let wanted = wanted.as_ref();
-            wanted.is_none_or(|wanted| there.annotations() != wanted.annotations())
-        };
-        if let Some(there) = found.as_ref().filter(other) {
-            accounts.delete(there).await?;
-        }
-    }
-    let roles = Kept {
-        api: Api::namespaced(client.clone(), &namespace),
-        cluster,
-        what: "its Role",
-        serial,
-    };
-    roles.put(&rights.role()).await?;
-    let bindings = Kept {
-        api: Api::namespaced(client.clone(), &namespace),
-        cluster,
-        what: "its RoleBinding",
-        serial,
-    };
-    for binding in [rights.role_binding(), rights.token_role_binding()] {
-        match binding.subjects.as_ref().is_none_or(Vec::is_empty) {
-            true => bindings.remove(&binding.name_any()).await?,
-            false => {
-                if binding.name_any() == JOIN_ACCOUNT {
-                    roles.put(&rights.token_role()).await?;
-                }
-                bindings.put(&binding).await?;
-            }
-        }
-    }
-    let binding = rights.request_role_binding();
-    let fleet_bindings = Kept {
-        api: Api::all(client.clone()),
-        cluster,
-        what: "its ClusterRoleBinding",
-        serial,
-    };
-    match binding.subjects.as_ref().is_none_or(Vec::is_empty) {
-        true => fleet_bindings.remove(&binding.name_any()).await?,
-        false => {
-            let fleet_roles = Kept {
-                api: Api::all(client.clone()),
-                cluster,
-                what: "its ClusterRole",
-                serial,
-            };
-            fleet_roles.put(&rights.request_role()).await?;
-            fleet_bindings.put(&binding).await?;
-        }
-    }
-    if let Some(account) = rights.agent_account() {
-        accounts.put(&account).await?;
-    }
-    let invited = match rights.join_account() {
-        Some(account) => {
-            accounts.put(&account).await?;
-            accounts
-                .find(JOIN_ACCOUNT)
-                .await?
-                .and_then(|account| account.uid())
-        }
-        None => None,
-    };
-    Ok(Settled { rights, invited })
-}
-
-/// Writes what was decided on a request, on the request that was looked at.
-pub(super) async fn answer(
-    client: &Client,
-    request: &CertificateSigningRequest,
-    verdict: &Verdict,
-    now: Timestamp,
-) -> Result<(), ClusterError> {
-    let (type_, reason, message) = match verdict {
-        Verdict::Wait(_) => return Ok(()),
-        Verdict::Approve(_) => (
-            "Approved",
-            "AgentAccepted",
-            "the cluster is accepted, and this is its agent".to_owned(),
-        ),
-        Verdict::Deny(reason, message) => ("Denied", *reason, message.clone()),
-    };
-    let name = request.name_any();
-    if type_ == "Denied" {
-        tracing::warn!(
-            request = name,
-            by = request.spec.username,
-            reason,
-            message,
-            "the request for a certificate of an agent is denied"
-        );
-    } else {
-        tracing::info!(request = name, "the certificate of an agent is approved");
-    }
-    let condition = CertificateSigningRequestCondition {
-        type_: type_.to_owned(),
-        status: "True".to_owned(),
-        reason: Some(reason.to_owned()),
-        message: Some(message),
-        last_update_time: Some(Time(now)),
-        last_transition_time: Some(Time(now)),
-    };
-    let mut conditions = request
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.clone())
-        .unwrap_or_default();
-    conditions.push(condition);
-    let patch = json!({
-        "metadata": {"resourceVersion": request.resource_version(), "uid": request.uid()},
-        "status": {"conditions": conditions}});
-    let api: Api<CertificateSigningRequest> = Api::all(client.clone());
-    match api
-        .patch_approval(&name, &patch_params(), &Patch::Merge(patch))
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
-        Err(source) => Err(ClusterError::Api {
-            cluster: name,
-            action: "deciding this request for a certificate",
-            source: Box::new(source),
-        }),
-    }
 }

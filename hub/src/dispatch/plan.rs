@@ -8,7 +8,8 @@ use super::{
 use crate::render;
 use roundhouse_api::{
     bundle::{
-        ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, ManifestConfig, ManifestsTemplate,
+        ApplicationRef, ApplyOnce, ApplyOnceRule, Bundle, BundleSpec, Executor, ManifestConfig,
+        ManifestsTemplate,
     },
     hash,
     names::{BUNDLE_FINALIZER, bundle_name, label},
@@ -32,6 +33,8 @@ pub struct Request<'a> {
     pub apply_once: Option<ApplyOnce>,
     /// Fields whose live value it wants kept.
     pub apply_once_rules: &'a [ApplyOnceRule],
+    /// On whose behalf the agents write the objects.
+    pub executor: Option<&'a Executor>,
     /// What the agents are to report of objects, for outputs of steps.
     pub manifest_configs: &'a [ManifestConfig],
     /// Fencing epoch of this hub.
@@ -284,6 +287,7 @@ fn bundles(
                 epoch: Some(request.epoch),
                 apply_once: request.apply_once,
                 apply_once_rules: request.apply_once_rules.to_vec(),
+                executor: request.executor.cloned(),
                 manifest_configs: request.manifest_configs.to_vec(),
                 ..BundleSpec::default()
             };

@@ -104,6 +104,7 @@ impl Store {
             observed: &self.observed(),
             apply_once: None,
             apply_once_rules: &[],
+            executor: None,
             manifest_configs: &[],
             epoch,
         })
@@ -363,6 +364,7 @@ fn clusters_that_the_run_has_not_reached() {
         observed: &lost.observed(),
         apply_once: None,
         apply_once_rules: &[],
+        executor: None,
         manifest_configs: &[],
         epoch: 1,
     });
@@ -561,6 +563,7 @@ fn a_change_of_the_policy_alone_is_a_change() {
             observed: &store.observed(),
             apply_once,
             apply_once_rules,
+            executor: None,
             manifest_configs: &[],
             epoch: 1,
         });

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `lag` | the time from dispatch to ready of each Bundle, without a label per cluster |
+//! | `memory` | what the process takes |
 //! | `requests` | counts what the hub writes |
 //! | `serve` | answers `GET /metrics`, and the probes of the hub's health |
 //!
@@ -10,12 +11,14 @@
 //! that the hub knows, and at most [`MAX_REGIONS`] regions.
 
 mod lag;
+mod memory;
 mod requests;
 mod serve;
 
 pub(crate) use lag::Lag;
 pub use serve::serve;
 
+use crate::fleet::{Summary, Tally};
 use parking_lot::Mutex;
 use prometheus_client::{
     encoding::text,
@@ -50,9 +53,13 @@ pub(crate) struct Levels {
     pub(crate) applications: BTreeMap<String, usize>,
     /// Steps of the present and last runs by phase.
     pub(crate) steps: BTreeMap<String, usize>,
+    /// Clusters that are available, and those that are not.
+    pub(crate) clusters: (usize, usize),
+    /// Sums over all Bundles.
+    pub(crate) bundles: Tally,
 }
 
-type Source = Box<dyn Fn() -> Levels + Send + Sync>;
+type Source<T> = Mutex<Option<Box<dyn Fn() -> T + Send + Sync>>>;
 
 /// The hub's counters. Cheap to clone; all clones count together.
 #[derive(Clone)]
@@ -60,7 +67,11 @@ pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
-    levels: Mutex<Option<Source>>,
+    levels: Source<Levels>,
+    summary: Source<Summary>,
+    memory: Gauge,
+    clusters: Family<Labels, Gauge>,
+    bundles: Family<Labels, Gauge>,
     queued: Gauge,
     applications: Family<Labels, Gauge>,
     steps: Family<Labels, Gauge>,
@@ -86,6 +97,10 @@ impl Default for Metrics {
         let mut inner = Inner {
             registry: Registry::with_prefix("roundhouse"),
             levels: Mutex::new(None),
+            summary: Mutex::new(None),
+            memory: Gauge::default(),
+            clusters: Family::default(),
+            bundles: Family::default(),
             queued: Gauge::default(),
             applications: Family::default(),
             steps: Family::default(),
@@ -103,6 +118,21 @@ impl Default for Metrics {
             "queue_depth",
             "Applications that wait for a pass",
             inner.queued.clone(),
+        );
+        registry.register(
+            "resident_memory_bytes",
+            "Memory that the hub's process takes, an embedded API server with its objects included",
+            inner.memory.clone(),
+        );
+        registry.register(
+            "clusters",
+            "Clusters, by whether their agents are heard",
+            inner.clusters.clone(),
+        );
+        registry.register(
+            "bundles",
+            "Bundles, by what their agents report of the present content",
+            inner.bundles.clone(),
         );
         registry.register(
             "applications",
@@ -161,6 +191,17 @@ impl Metrics {
     /// Where the levels are read when somebody looks.
     pub(crate) fn read_levels(&self, source: impl Fn() -> Levels + Send + Sync + 'static) {
         *self.0.levels.lock() = Some(Box::new(source));
+    }
+
+    /// Where the summary of the fleet is read when somebody asks.
+    pub(crate) fn read_summary(&self, source: impl Fn() -> Summary + Send + Sync + 'static) {
+        *self.0.summary.lock() = Some(Box::new(source));
+    }
+
+    /// How the fleet fares; empty before the hub watches it.
+    pub fn summary(&self) -> Summary {
+        let source = self.0.summary.lock();
+        source.as_ref().map(|source| source()).unwrap_or_default()
     }
 
     /// A pass ended: `done`, `conflict` or `failed`.
@@ -227,6 +268,23 @@ impl Metrics {
         let levels = levels.unwrap_or_default();
         let level = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.queued.set(level(levels.queued));
+        self.0.memory.set(memory::resident().unwrap_or(0));
+        let (available, unavailable) = levels.clusters;
+        for (state, count) in [("available", available), ("unavailable", unavailable)] {
+            let gauge = self.0.clusters.get_or_create(&vec![label("state", state)]);
+            gauge.set(level(count));
+        }
+        let Tally {
+            bundles,
+            ready,
+            failed,
+            ..
+        } = levels.bundles;
+        let waiting = bundles.saturating_sub(ready + failed);
+        for (state, count) in [("ready", ready), ("failed", failed), ("waiting", waiting)] {
+            let gauge = self.0.bundles.get_or_create(&vec![label("state", state)]);
+            gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
         for (family, counts) in [
             (&self.0.applications, &levels.applications),
             (&self.0.steps, &levels.steps),

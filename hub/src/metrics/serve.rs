@@ -1,4 +1,7 @@
-//! The metrics port: plain HTTP, `GET` of `/metrics`, `/healthz` and `/readyz`, and nothing that changes anything.
+//! The metrics port: plain HTTP, `GET` of `/metrics`, `/healthz`, `/readyz` and `/fleet`, and nothing that changes anything.
+//!
+//! `/fleet` names clusters and applications, which no metric does: it is answered to this machine alone, where `kubectl
+//! port-forward` arrives from as well.
 
 use super::Metrics;
 use crate::leader::{Leading, Standing};
@@ -29,8 +32,8 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, leading: Leading, sh
         let Some(Some((accepted, slot))) = shutdown.run_until_cancelled(accepted).await else {
             return;
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, is_near) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip().to_canonical().is_loopback()),
             Err(error) => {
                 tracing::warn!(%error, "a connection to the metrics port could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -40,7 +43,7 @@ pub async fn serve(listener: TcpListener, metrics: Metrics, leading: Leading, sh
         let (metrics, leading, shutdown) = (metrics.clone(), leading.clone(), shutdown.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<_>| {
-                let answer = answer(&request, &metrics, &leading);
+                let answer = answer(&request, &metrics, &leading, is_near);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new()
@@ -68,15 +71,31 @@ fn readiness(standing: Standing) -> (StatusCode, String) {
     }
 }
 
-fn answer<B>(request: &Request<B>, metrics: &Metrics, leading: &Leading) -> Response<Full<Bytes>> {
+fn answer<B>(
+    request: &Request<B>,
+    metrics: &Metrics,
+    leading: &Leading,
+    is_near: bool,
+) -> Response<Full<Bytes>> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let (status, type_, body) = match request.uri().path() {
-        "/metrics" | "/healthz" | "/readyz" if !reads => (
+        "/metrics" | "/healthz" | "/readyz" | "/fleet" if !reads => (
             StatusCode::METHOD_NOT_ALLOWED,
             "text/plain",
             "use GET\n".to_owned(),
         ),
         "/metrics" => (StatusCode::OK, OPEN_METRICS, metrics.render()),
+        "/fleet" if !is_near => (
+            StatusCode::FORBIDDEN,
+            "text/plain",
+            "it names clusters and applications: ask from the hub's own machine, or through kubectl port-forward\n"
+                .to_owned(),
+        ),
+        "/fleet" => (
+            StatusCode::OK,
+            "application/json",
+            serde_json::to_string(&metrics.summary()).unwrap_or_default(),
+        ),
         "/healthz" => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
         "/readyz" => {
             let (status, body) = readiness(leading.standing());
@@ -85,7 +104,7 @@ fn answer<B>(request: &Request<B>, metrics: &Metrics, leading: &Leading) -> Resp
         _ => (
             StatusCode::NOT_FOUND,
             "text/plain",
-            "there are /metrics, /healthz and /readyz\n".to_owned(),
+            "there are /metrics, /healthz, /readyz and /fleet\n".to_owned(),
         ),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -151,7 +170,26 @@ mod tests {
             leads.starts_with("HTTP/1.1 200") && leads.contains("epoch 7"),
             "{leads}"
         );
+        let fleet = ask(address, &get("/fleet")).await;
+        assert!(
+            fleet.starts_with("HTTP/1.1 200") && fleet.contains("\"available\":0"),
+            "{fleet}"
+        );
         stop.cancel();
         serving.await.unwrap();
+    }
+
+    #[test]
+    fn names_of_the_fleet_stay_on_the_machine() {
+        let request = |path: &str| Request::get(path).body(()).unwrap();
+        let (metrics, leading) = (Metrics::default(), Leading::default());
+        for (path, is_near, code) in [
+            ("/fleet", true, 200),
+            ("/fleet", false, 403),
+            ("/metrics", false, 200),
+        ] {
+            let answer = answer(&request(path), &metrics, &leading, is_near);
+            assert_eq!(answer.status(), code, "{path} {is_near}");
+        }
     }
 }

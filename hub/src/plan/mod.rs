@@ -68,6 +68,14 @@ pub struct ApplicationPlan {
     pub salt: String,
 }
 
+impl ApplicationPlan {
+    /// The service account of the clusters on whose behalf agents write the objects, `namespace/name`; `None` if that is their own.
+    pub fn executor(&self) -> Option<String> {
+        let account = self.valid.executor(&self.namespace)?.subject.service_account?;
+        Some(format!("{}/{}", account.namespace, account.name))
+    }
+}
+
 /// What is not carried out, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {

@@ -1,8 +1,8 @@
 //! What the hub asks of its API server, and why. Charts make Roles of it; `hub/tests/fleet/rights.rs` holds it against what
 //! hubs do ask.
 //!
-//! Not in it is what steps of type `apply-object`, `read-object`, `delete-object` and `wait` over an object ask for: which kinds
-//! these are, users say, and whoever installs the hub grants them.
+//! Not in it is what steps of type `apply-object`, `read-object`, `delete-object` and `wait` over an object ask for
+//! ([`OF_STEPS`]): on which kinds, users say, and whoever installs the hub grants them.
 
 use crate::restored;
 use roundhouse_api::{
@@ -208,7 +208,7 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         RBAC,
         "rolebindings",
-        &["create", "delete", "get", "update"],
+        &["create", "get", "update"],
         "which agent that is: exactly the present one",
     ),
     everywhere(
@@ -229,6 +229,15 @@ pub const ON_HUB: &[Right] = &[
         &["list"],
         "the addresses of the API server itself, where steps send nothing",
     ),
+];
+
+/// What steps ask for on the objects that they name, on the hub and in the namespace of their Application: their types, and the
+/// verbs. An object that is not there yet is applied by who may create it, too. A wait without `list` and `watch` looks now and
+/// then.
+pub const OF_STEPS: [(&[&str], &[&str]); 3] = [
+    (&["apply-object"], &["create", "get", "patch"]),
+    (&["read-object", "wait"], &["get"]),
+    (&["delete-object"], &["delete", "get"]),
 ];
 
 #[cfg(test)]

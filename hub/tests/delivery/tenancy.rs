@@ -1,6 +1,6 @@
 //! What a hub's tenancy refuses, and what an administrator lets in.
 
-use crate::world::World;
+use crate::world::{World, web};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
@@ -8,6 +8,7 @@ use kube::{
 };
 use roundhouse_api::{
     application::{ACCEPTED, ApplicationPhase},
+    bundle::ServiceAccountRef,
     condition,
 };
 use roundhouse_hub::{application::ApplicationOptions, tenancy::Tenancy};
@@ -53,4 +54,73 @@ async fn what_has_no_namespace_is_refused_until_an_administrator_allows_it() {
     // Nobody touches the application.
     world.until_phase("wide", ApplicationPhase::Running).await;
     assert_eq!(world.dispatched("wide").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bundles_name_the_executor_of_their_application_and_so_do_those_of_its_steps() {
+    let options = ApplicationOptions {
+        tenancy: Tenancy::Namespace,
+        ..ApplicationOptions::default()
+    };
+    let world = World::with_options(&[("c1", "east")], options).await;
+    let spec = |properties: Option<Value>| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+        let mut spec = json!({"components": web("nginx:1"), "policies": [
+                {"name": "all", "type": "placement", "properties": {"placement": [{}]}}],
+            "workflow": {"steps": [{"type": "deploy", "properties": {"policies": ["all"]}},
+                {"name": "map", "type": "apply-object", "properties": {"clusters": {}, "value": object}}]}});
+        if let Some(properties) = properties {
+            let policy = json!({"name": "who", "type": "executor", "properties": properties});
+            spec["policies"].as_array_mut().unwrap().push(policy);
+        }
+        spec
+    };
+    let executors = async |world: &World| -> Vec<Option<ServiceAccountRef>> {
+        let mut found = Vec::new();
+        for name in ["app", "app.step.map"] {
+            let bundle = world.bundle("c1", name).await.unwrap();
+            found.push(
+                bundle
+                    .spec
+                    .executor
+                    .and_then(|executor| executor.subject.service_account),
+            );
+        }
+        found
+    };
+    let account = |name: &str| {
+        Some(ServiceAccountRef {
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+        })
+    };
+    for (properties, expected) in [
+        (Some(json!({"serviceAccount": "deployer"})), account("deployer")),
+        (Some(json!({"serviceAccount": "other"})), account("other")),
+        (None, None),
+    ] {
+        world.apply("app", spec(properties)).await;
+        let expected = vec![expected; 2];
+        world
+            .until("app", "its bundles name the executor", async |world: &World| {
+                world.bundle("c1", "app.step.map").await?;
+                (executors(world).await == expected).then_some(())
+            })
+            .await;
+        world.until_phase("app", ApplicationPhase::Running).await;
+    }
+    let elsewhere = json!({"serviceAccount": "admin", "namespace": "kube-system"});
+    world.apply("app", spec(Some(elsewhere))).await;
+    world
+        .until("app", "the refusal", async |world: &World| {
+            let status = world.status("app").await;
+            let accepted = condition::get(&status.conditions, ACCEPTED)?;
+            (accepted.status == "False" && accepted.message.contains("service account admin")).then_some(())
+        })
+        .await;
+    assert_eq!(
+        executors(&world).await,
+        [None, None],
+        "nothing of it was dispatched"
+    );
 }

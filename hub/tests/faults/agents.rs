@@ -36,7 +36,7 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
                 writes_only: true,
             };
             let (who, away) = (who.clone(), SECOND * 2);
-            script = script.at(SECOND * 0, Act::KillAt { who, moment, away });
+            script = script.at(std::time::Duration::ZERO, Act::KillAt { who, moment, away });
         }
         script
             .at(SECOND * 20, Act::Apply(with_image(&web(), "web:2")))

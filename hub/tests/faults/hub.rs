@@ -107,7 +107,7 @@ fn f04_a_failed_sync_ends_the_process_and_a_restart_goes_on() {
         let ended = |event: &&str| event.contains("the hub's process ends: cannot sync");
         let events: Vec<&str> = outcome.timeline.iter().map(|event| event.what.as_str()).collect();
         assert_eq!(
-            events.iter().copied().filter(|event| ended(&event)).count(),
+            events.iter().copied().filter(|event| ended(event)).count(),
             1,
             "{events:?}"
         );

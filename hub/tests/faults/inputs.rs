@@ -163,7 +163,7 @@ fn f26_what_is_too_large_too_deep_or_no_text_is_refused_and_hurts_nobody() {
         fleet()
             .then(Act::wait("too large", refused("large", large, "limit")))
             .then(Act::wait("too deep", refused("deep", deep, "recursion limit")))
-            .then(Act::wait("no text", refused("bytes", no_text, "JSON")))
+            .then(Act::wait("no text", refused("bytes", no_text, "unicode")))
             .until(within(SECOND * 60))
     });
 }

@@ -16,10 +16,6 @@ use roundhouse_hub::{
 /// What went wrong with a look, or nothing.
 pub(crate) type Looked = Result<(), String>;
 
-fn text(error: kube::Error) -> String {
-    error.to_string()
-}
-
 pub(crate) fn because(is_so: bool, why: impl FnOnce() -> String) -> Looked {
     if is_so { Ok(()) } else { Err(why()) }
 }
@@ -29,7 +25,7 @@ pub(crate) fn step(application: &'static str, step: &'static str, phases: &'stat
     Look::new(move |fleet| {
         Box::pin(async move {
             let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
-            let app = api.get(application).await.map_err(text)?;
+            let app = api.get(application).await.map_err(|error| error.to_string())?;
             let generation = app.metadata.generation;
             let status = app.status.unwrap_or_default();
             let workflow = status.workflow.unwrap_or_default();
@@ -51,7 +47,10 @@ pub(crate) fn step(application: &'static str, step: &'static str, phases: &'stat
 pub(crate) fn cluster(name: &'static str, type_: &'static str, status: &'static str) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
-            let cluster: Cluster = Api::all(fleet.hub_client()).get(name).await.map_err(text)?;
+            let cluster: Cluster = Api::all(fleet.hub_client())
+                .get(name)
+                .await
+                .map_err(|error| error.to_string())?;
             let conditions = cluster.status.unwrap_or_default().conditions;
             let found = condition::get(&conditions, type_);
             because(found.is_some_and(|c| c.status == status), || {
@@ -68,7 +67,7 @@ pub(crate) fn all_available() -> Look {
             let all = Api::<Cluster>::all(fleet.hub_client())
                 .list(&Default::default())
                 .await
-                .map_err(text)?;
+                .map_err(|error| error.to_string())?;
             let is_not = |cluster: &&Cluster| {
                 let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
                 !condition::is_true(conditions.unwrap_or_default(), "Available")
@@ -139,7 +138,12 @@ pub(crate) fn transitions(wanted: i32) -> Look {
     Look::new(move |fleet| {
         Box::pin(async move {
             let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
-            let spec = api.get(LEASE).await.map_err(text)?.spec.unwrap_or_default();
+            let spec = api
+                .get(LEASE)
+                .await
+                .map_err(|error| error.to_string())?
+                .spec
+                .unwrap_or_default();
             let found = spec.lease_transitions.unwrap_or(0);
             because(found == wanted, || {
                 format!("it changed hands {found} times, not {wanted}")
@@ -155,7 +159,7 @@ pub(crate) fn one_epoch() -> Look {
             let all = Api::<Bundle>::all(fleet.hub_client())
                 .list(&Default::default())
                 .await
-                .map_err(text)?;
+                .map_err(|error| error.to_string())?;
             let highest = all.iter().filter_map(|bundle| bundle.spec.epoch).max();
             for bundle in &all {
                 let obeyed = bundle.status.as_ref().and_then(|status| status.epoch);

@@ -58,7 +58,7 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
         let late = Rule::sometimes(hub(), Effect::Late(SECOND * 600), 100);
         let slow = Rule::sometimes(
             On::all_of(Parties::All),
-            Effect::DelayFrames(SECOND * 0..=SECOND * 5),
+            Effect::DelayFrames(std::time::Duration::ZERO..=SECOND * 5),
             300,
         );
         let mut script = script;

@@ -27,7 +27,7 @@ use roundhouse_apiserver::Server;
 use roundhouse_hub::{
     leader::{Election, NAMESPACE, Standing, Timing},
     restored,
-    rights::ON_HUB,
+    rights::{OF_STEPS, ON_HUB},
     run,
     simulate::{Fleet, FleetOptions, HUB},
     tenancy::Tenancy,
@@ -106,6 +106,9 @@ const ELSEWHERE: [(&str, &str, &str, &str); 18] = [
         "the embedded API server serves a definition at once: run.rs",
     ),
 ];
+
+/// What steps do is theirs, and not in the table.
+const OF_STEP: &str = "of-a-step";
 
 /// A request as rights know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,6 +242,27 @@ async fn join(fleet: &Fleet) {
     assert!(clusters.get_opt("j1").await.unwrap().is_none(), "it has left");
 }
 
+/// An application whose steps have an object on the hub.
+async fn steps(fleet: &Fleet, deploy: &Value) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OF_STEP}});
+    let named = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": OF_STEP});
+    let step = |name: &str, type_: &str, properties: &Value| json!({"name": name, "type": type_, "properties": properties});
+    let steps = [
+        step("make", "apply-object", &json!({"value": object})),
+        step("look", "read-object", &named),
+        step("unmake", "delete-object", &named),
+        deploy.clone(),
+    ];
+    apply(fleet, "acting", 2, &steps).await;
+    until_all_run(fleet, Duration::from_millis(100), Duration::from_secs(120)).await;
+    let applications: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    applications
+        .delete("acting", &DeleteParams::default())
+        .await
+        .unwrap();
+    sleep(Duration::from_secs(30)).await;
+}
+
 /// A life of some applications under two hubs.
 async fn live(lines: &Lines) {
     let mut options = options((1..=2).map(|n| (format!("c{n}"), vec![("number", n.to_string())])));
@@ -294,6 +318,7 @@ async fn live(lines: &Lines) {
         .delete("web", &DeleteParams::default())
         .await
         .unwrap();
+    steps(&fleet, &deploy).await;
     join(&fleet).await;
     // An agent whose Lease has lost the id of its hub, and a hub that finds that it was restored.
     let leases: Api<Lease> = Api::namespaced(fleet.hub_client(), "cluster-c1");
@@ -336,7 +361,15 @@ async fn the_hub_asks_for_what_its_table_says_and_for_nothing_else() {
     live(&lines).await;
     let hubs = |sent: &Sent| [HUB, "b", "c"].contains(&sent.who.as_str());
     let sent: Vec<Sent> = lines.sent().into_iter().filter(hubs).collect();
-    let all: BTreeSet<Asked> = sent.iter().filter_map(asked).collect();
+    let (of_steps, all): (BTreeSet<Asked>, BTreeSet<Asked>) = sent
+        .iter()
+        .filter_map(asked)
+        .partition(|asked| asked.name == OF_STEP);
+    let mut verbs: BTreeSet<&str> = of_steps.iter().map(|asked| asked.verb).collect();
+    // By applying: the API server asks for it where there is none yet.
+    verbs.insert("create");
+    let known = OF_STEPS.iter().flat_map(|(_, verbs)| verbs.iter().copied());
+    assert_eq!(verbs, known.collect());
     let lacking: Vec<&Asked> = all
         .iter()
         .filter(|asked| !ON_HUB.iter().any(|right| allows(right, asked)))

@@ -30,8 +30,10 @@ const SIGNED_BEFORE: &str = "a certificate was issued for the key of this reques
 pub(super) enum Progress {
     /// The credential is there; it is not stored yet.
     Given(Box<Identity>),
-    /// Something was cleared away: the next step is due.
+    /// The next step is due.
     Again,
+    /// A request that was in the way, for this reason, was cleared away: the next step is due.
+    Cleared(&'static str),
     /// The hub, or somebody there, has to act.
     Waits { words: String, is_trouble: bool },
 }
@@ -75,15 +77,17 @@ impl Keeper {
                 if matches!(voucher, Voucher::Identity(_)) {
                     self.forget_key(stored).await?;
                 }
-                clear(&api, &name, refusal.uid).await
+                clear(&api, &name, refusal.uid).await?;
+                Ok(Progress::Again)
             }
             Seen::InTheWay(uid, why) => {
-                tracing::warn!(request = name, why, "the request for a certificate is made anew");
+                tracing::info!(request = name, why, "the request for a certificate is made anew");
                 // A key that has a certificate already is not used again.
                 if live.is_some_and(|live| live.spec.request.0 == pending.request.as_bytes()) {
                     self.forget_key(stored).await?;
                 }
-                clear(&api, &name, uid).await
+                clear(&api, &name, uid).await?;
+                Ok(Progress::Cleared(why))
             }
             Seen::Issued {
                 certificate,
@@ -213,8 +217,20 @@ impl Keeper {
             TIMEOUT,
             api.create_token_request(AGENT_ROLE, &PostParams::default(), &asked),
         )
-        .await
-        .map_err(|error| IdentityError::call(WHAT, &error))?;
+        .await;
+        let given = match given {
+            // Until the cluster is accepted there is no such account, or no right to its tokens.
+            Err(error) if matches!(voucher, Voucher::Invitation(_)) && is_not_given_yet(&error) => {
+                return Ok(Progress::Waits {
+                    words: format!(
+                        "this agent waits to be let in: run `roundhouse accept {cluster}` on the hub ({})",
+                        error.message()
+                    ),
+                    is_trouble: false,
+                });
+            }
+            given => given.map_err(|error| IdentityError::call(WHAT, &error))?,
+        };
         let status = given.status.unwrap_or_default();
         let until = status.expiration_timestamp.map(|until| until.0);
         let (Some(token), Some(until)) = (status.token, until.filter(|until| *until > now)) else {
@@ -233,6 +249,11 @@ impl Keeper {
             until,
         })))
     }
+}
+
+/// Whether who is invited may get what they ask for later.
+fn is_not_given_yet(error: &CallError) -> bool {
+    matches!(error.fault(), Fault::NotFound | Fault::Lasting("Forbidden"))
 }
 
 /// Whether asking again with the same voucher is of no use.
@@ -268,11 +289,7 @@ fn waits(voucher: Voucher<'_>, pending: &Pending) -> Result<Progress, IdentityEr
 }
 
 /// Takes away the request of this uid and no later one.
-async fn clear(
-    api: &Api<CertificateSigningRequest>,
-    name: &str,
-    uid: String,
-) -> Result<Progress, IdentityError> {
+async fn clear(api: &Api<CertificateSigningRequest>, name: &str, uid: String) -> Result<(), IdentityError> {
     let params = DeleteParams::default().preconditions(Preconditions {
         uid: Some(uid),
         resource_version: None,
@@ -281,7 +298,7 @@ async fn clear(
         Err(error) if !matches!(error.fault(), Fault::NotFound | Fault::Conflict) => Err(
             IdentityError::call("taking the old request for a certificate away", &error),
         ),
-        _ => Ok(Progress::Again),
+        _ => Ok(()),
     }
 }
 

@@ -48,6 +48,8 @@ pub(super) struct Hub {
     pub(super) decides: Option<(&'static str, &'static str)>,
     /// Tokens that are not known.
     pub(super) ended: BTreeSet<String>,
+    /// Whether nobody may have tokens yet.
+    pub(super) withholds_tokens: bool,
     /// How long a token lasts at the most.
     pub(super) token_seconds: i64,
     /// What was asked: when, by whom, what.
@@ -169,6 +171,11 @@ impl Hub {
                 Some(_) => (200, self.request.take().unwrap()),
                 None => failure(404, "NotFound"),
             },
+            ("POST", "/api/v1/namespaces/cluster-c1/serviceaccounts/roundhouse-agent/token")
+                if self.withholds_tokens =>
+            {
+                failure(403, "Forbidden")
+            }
             ("POST", "/api/v1/namespaces/cluster-c1/serviceaccounts/roundhouse-agent/token") => {
                 self.tokens += 1;
                 let asked = body["spec"]["expirationSeconds"].as_i64().unwrap();

@@ -306,6 +306,82 @@ async fn an_invitation_that_ended_does_not_keep_a_good_identity_from_its_renewal
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wrong_invitation_stops_only_an_agent_that_has_nothing_else() {
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("invitation");
+    let keeper = || keeper(&fake, &place, Source::File(file.clone()));
+    assert!(keeper().check().await.is_ok(), "it may come later");
+    std::fs::write(&file, kubeconfig("c2", 9, "certificate").to_string()).unwrap();
+    let error = keeper().check().await.unwrap_err().to_string();
+    assert!(error.contains("c2"), "{error}");
+    let held = Identity {
+        from: fake.clock.now(),
+        until: fake.clock.now() + jiff::SignedDuration::from_secs(1000),
+        ..crate::identity::tests::identity()
+    };
+    place.store(&Stored::with(held)).await.unwrap();
+    assert!(keeper().check().await.is_ok());
+    // It works with what it has.
+    let (client, _task) = run(keeper());
+    let seen = until("the hub answers", async || seen_as(&client).await.ok()).await;
+    assert_eq!(seen, "t");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_agents_of_one_invitation_take_turns_ever_more_rarely() {
+    let (fake, places) = (Fake::new(), [(); 2].map(|()| Place::Memory(Arc::default())));
+    let tasks = places
+        .each_ref()
+        .map(|place| run(keeper(&fake, place, given(1, Method::Certificate))).1);
+    let cleared = || fake.hub.lock().asked_for(&format!("DELETE {REQUEST}")).len();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let first = cleared();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let second = cleared() - first;
+    assert!((10..150).contains(&second), "{second} in the second hour");
+    // One that is alone again asks as ever.
+    let [other, _task] = tasks;
+    other.abort();
+    until("it waits for its own", async || {
+        let pending = stored(&places[1]).await.pending?;
+        let live = fake.hub.lock().request.clone()?;
+        let own = serde_json::json!(k8s_openapi::ByteString(pending.request.into_bytes()));
+        (live["spec"]["request"] == own).then_some(())
+    })
+    .await;
+    fake.hub.lock().sign(fake.clock.now());
+    identity_of(&places[1], 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_to_get_a_token_waits_until_it_is_let_in() {
+    let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
+    fake.hub.lock().withholds_tokens = true;
+    let mut keeper = keeper(&fake, &place, given(1, Method::Token));
+    let mut state = State::new(0.5);
+    let invitation = invitation(1, Method::Token);
+    let asked = keeper
+        .ask(&mut state, Voucher::Invitation(&invitation), fake.clock.now())
+        .await
+        .unwrap();
+    let Progress::Waits { words, is_trouble } = asked else {
+        panic!("it does not wait");
+    };
+    assert!(
+        words.contains("waits to be let in: run `roundhouse accept c1`") && !is_trouble,
+        "{words}"
+    );
+    keeper.lifetime = LIFETIME;
+    let (_, _task) = run(keeper);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let asked = fake.hub.lock().asked_for(TOKEN).len();
+    assert!((100..200).contains(&asked), "{asked}");
+    fake.hub.lock().withholds_tokens = false;
+    identity_of(&place, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_cannot_be_stored_is_not_told() {
     let (fake, home) = (Fake::new(), tempfile::tempdir().unwrap());
     fake.hub.lock().signs = true;

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use roundhouse_apiserver::Authority;
+use rustls::pki_types::ServerName;
 use std::{
     net::TcpListener,
     path::Path,
@@ -14,14 +16,24 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpStream, time::Instant};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::Instant,
+};
+use tokio_rustls::TlsConnector;
 
-use crate::{Rate, TIME, content, name};
+use crate::{
+    Rate, TIME, content, name,
+    over_http::{now, tls},
+};
 
 /// A running etcd with a data directory of its own.
 pub(crate) struct Etcd {
     process: Child,
     address: String,
+    /// What its clients speak TLS with; without it they speak in the open.
+    tls: Option<TlsConnector>,
 }
 
 impl Drop for Etcd {
@@ -41,13 +53,37 @@ fn free() -> String {
 }
 
 impl Etcd {
-    pub(crate) async fn start(home: &Path) -> Result<Self, String> {
+    /// Starts one in a directory of its own below `home`. With an authority it takes TLS only, and only clients with a
+    /// certificate of that authority, as the embedded server does.
+    pub(crate) async fn start(home: &Path, authority: Option<&Authority>) -> Result<Self, String> {
         let binary = std::env::var_os("ETCD").unwrap_or_else(|| "etcd".into());
         let (address, peer) = (free(), free());
-        let urls = [format!("http://{address}"), format!("http://{peer}")];
-        let process = Command::new(&binary)
+        let (directory, scheme) = match authority {
+            Some(_) => (home.join("etcd-tls"), "https"),
+            None => (home.join("etcd"), "http"),
+        };
+        std::fs::create_dir(&directory).map_err(|error| error.to_string())?;
+        let urls = [format!("{scheme}://{address}"), format!("http://{peer}")];
+        let mut command = Command::new(&binary);
+        if let Some(authority) = authority {
+            let issued = authority
+                .server_certificate(&["127.0.0.1".to_owned()], now())
+                .map_err(|error| error.to_string())?;
+            let files = [
+                ("--cert-file", "server.crt", issued.certificate.as_str()),
+                ("--key-file", "server.key", issued.key.as_str()),
+                ("--trusted-ca-file", "ca.crt", authority.certificate()),
+            ];
+            for (flag, name, content) in files {
+                let path = directory.join(name);
+                std::fs::write(&path, content).map_err(|error| error.to_string())?;
+                command.arg(flag).arg(path);
+            }
+            command.args(["--client-cert-auth", "--enable-grpc-gateway=false"]);
+        }
+        let process = command
             .arg("--data-dir")
-            .arg(home.join("etcd"))
+            .arg(directory.join("data"))
             .args([
                 "--listen-client-urls",
                 &urls[0],
@@ -59,7 +95,11 @@ impl Etcd {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("{} does not start: {error}", binary.display()))?;
-        let etcd = Self { process, address };
+        let etcd = Self {
+            process,
+            address,
+            tls: authority.map(tls),
+        };
         let end = Instant::now() + Duration::from_secs(20);
         while etcd.put_one().await.is_none() {
             if Instant::now() > end {
@@ -71,7 +111,7 @@ impl Etcd {
     }
 
     async fn put_one(&self) -> Option<()> {
-        let mut client = Client::connect(&self.address).await?;
+        let mut client = Client::connect(&self.address, self.tls.as_ref()).await?;
         client.put("first", b"").await
     }
 
@@ -81,14 +121,14 @@ impl Etcd {
         let start = Instant::now();
         let tasks: Vec<_> = (0..clients)
             .map(|client| {
-                let (address, count) = (self.address.clone(), count.clone());
+                let (address, tls, count) = (self.address.clone(), self.tls.clone(), count.clone());
                 tokio::spawn(async move {
-                    let mut connection = Client::connect(&address).await.unwrap();
+                    let mut connection = Client::connect(&address, tls.as_ref()).await.unwrap();
                     let mut n = client;
                     while start.elapsed() < TIME {
                         let key = format!("configmaps/default/{}-{client}", name(n));
                         connection
-                            .put(&key, &content(n))
+                            .put(&key, content(n).as_bytes())
                             .await
                             .expect("etcd takes the put");
                         count.fetch_add(1, Ordering::Relaxed);
@@ -105,6 +145,7 @@ impl Etcd {
 }
 
 struct Client {
+    /// Scheme, host and port.
     address: String,
     sender: hyper::client::conn::http2::SendRequest<Full<Bytes>>,
 }
@@ -122,16 +163,27 @@ fn field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Client {
-    async fn connect(address: &str) -> Option<Self> {
+    async fn connect(address: &str, tls: Option<&TlsConnector>) -> Option<Self> {
         let stream = TcpStream::connect(address).await.ok()?;
         stream.set_nodelay(true).ok()?;
+        match tls {
+            Some(tls) => {
+                let name = ServerName::try_from("127.0.0.1").ok()?;
+                let stream = tls.connect(name, stream).await.ok()?;
+                Self::over(format!("https://{address}"), stream).await
+            }
+            None => Self::over(format!("http://{address}"), stream).await,
+        }
+    }
+
+    async fn over<S>(address: String, stream: S) -> Option<Self>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
         tokio::spawn(connection);
-        Some(Self {
-            address: address.to_owned(),
-            sender,
-        })
+        Some(Self { address, sender })
     }
 
     /// `etcdserverpb.KV/Put`.
@@ -142,7 +194,7 @@ impl Client {
         let mut body = vec![0];
         body.extend(u32::try_from(message.len()).ok()?.to_be_bytes());
         body.extend(message);
-        let request = Request::post(format!("http://{}/etcdserverpb.KV/Put", self.address))
+        let request = Request::post(format!("{}/etcdserverpb.KV/Put", self.address))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(Full::new(Bytes::from(body)))

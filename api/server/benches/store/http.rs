@@ -31,7 +31,7 @@ use crate::{Rate, TIME, content};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 fn map(name: &str, n: u64) -> String {
-    let text = String::from_utf8(content(n)).unwrap();
+    let text = content(n);
     format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{"content":"{text}"}}}}"#
     )
@@ -46,7 +46,7 @@ fn create(host: &str, name: &str, n: u64) -> Request<Full<bytes::Bytes>> {
         .unwrap()
 }
 
-fn tls(authority: &Authority) -> TlsConnector {
+pub(crate) fn tls(authority: &Authority) -> TlsConnector {
     let issued = authority
         .issue(&Identity::admin(), Duration::from_secs(3_600), now())
         .unwrap();
@@ -68,21 +68,20 @@ fn tls(authority: &Authority) -> TlsConnector {
     Arc::new(config).into()
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     (roundhouse_apiserver::system_clock())()
 }
 
 /// Creates of ConfigMaps by 64 clients, each on a TLS connection of its own.
-pub(crate) async fn creates(home: &TempDir) -> Rate {
+pub(crate) async fn creates(home: &TempDir, authority: &Authority) -> Rate {
     let store = DurableStore::open(&home.path().join("server"), DurableOptions::default()).unwrap();
     let server = Server::builder().store(Arc::new(store)).build();
-    let authority = Authority::generate(now()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let config = authority.server_config(&["127.0.0.1".to_owned()], now()).unwrap();
     let stop = CancellationToken::new();
     let serving = tokio::spawn(serve(listener, server, config, stop.clone()));
-    let connector = tls(&authority);
+    let connector = tls(authority);
     let count = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
     let tasks: Vec<_> = (0..64_u64)

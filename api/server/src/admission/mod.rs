@@ -1,6 +1,7 @@
 //! What happens to an object between the request and the store.
 
 mod agent;
+mod container;
 mod decode;
 mod defaults;
 mod escalation;
@@ -11,8 +12,11 @@ mod job;
 mod metadata;
 mod namespace;
 mod pod;
+mod pod_spec;
 mod roles;
 mod rules;
+mod service;
+mod strategy;
 mod workload;
 
 pub(crate) use agent::check_agent;

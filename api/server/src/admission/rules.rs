@@ -2,14 +2,12 @@
 
 use serde_json::Value;
 
-use super::metadata::check_config_keys;
-use crate::{
-    error::Cause,
-    kinds::Resource,
-    object::at,
-    schema::{join, join_index},
-    selector::Labels,
+use super::{
+    metadata::check_config_keys,
+    pod_spec::{Of, check_pod_spec, one_of},
+    strategy::check_rollout,
 };
+use crate::{error::Cause, kinds::Resource, object::at, schema::join, selector::Labels};
 
 /// Bytes that the values of a ConfigMap or a Secret may total (`MaxSecretSize`).
 const MAX_CONTENT: usize = 1 << 20;
@@ -31,14 +29,18 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
         }
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
             selector(value, Some(&resource.kind), &mut out);
-            template(value, "spec.template", &mut out);
+            // Kubernetes leaves the pods of a StatefulSet for the time when they are made: their volumes come from claims.
+            match &*resource.kind {
+                "StatefulSet" => always_restarts(value, &mut out),
+                _ => template(value, "spec.template", Of::Service, &mut out),
+            }
             not_negative(value, &["spec", "replicas"], &mut out);
+            check_rollout(&resource.kind, value, &mut out);
         }
         ("batch", "Job") => {
             selector(value, None, &mut out);
             super::job::check_selector(value, &mut out);
-            template(value, "spec.template", &mut out);
-            restart_policy(value, &["spec", "template", "spec", "restartPolicy"], &mut out);
+            template(value, "spec.template", Of::Job, &mut out);
         }
         ("batch", "CronJob") => {
             if at(value, &["spec", "schedule"])
@@ -48,17 +50,12 @@ pub(crate) fn check_object(resource: &Resource, value: &Value, new: bool) -> Vec
             {
                 out.push(Cause::required("spec.schedule", "Required value"));
             }
-            template(value, "spec.jobTemplate.spec.template", &mut out);
-            restart_policy(
-                value,
-                &["spec", "jobTemplate", "spec", "template", "spec", "restartPolicy"],
-                &mut out,
-            );
+            template(value, "spec.jobTemplate.spec.template", Of::Job, &mut out);
         }
-        ("", "Pod") => containers(value.get("spec"), "spec", &mut out),
+        ("", "Pod") => check_pod_spec(value.get("spec"), "spec", Of::Pod, &mut out),
         ("coordination.k8s.io", "Lease") => lease(value, &mut out),
         (_, "Event") => out.extend(super::events::check_event(resource, value, new)),
-        ("", "Service") => service(value, &mut out),
+        ("", "Service") => super::service::check_service(value, &mut out),
         ("rbac.authorization.k8s.io", kind) => super::roles::check_rbac(kind, value, &mut out),
         ("certificates.k8s.io", _) => out.extend(crate::csr::check_request(value)),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
@@ -163,87 +160,12 @@ fn expression(expression: &Value, labels: &Labels) -> bool {
     }
 }
 
-fn template(value: &Value, path: &str, out: &mut Vec<Cause>) {
+fn always_restarts(value: &Value, out: &mut Vec<Cause>) {
+    let spec = at(value, &["spec", "template", "spec"]).unwrap_or(&Value::Null);
+    one_of(spec, "restartPolicy", "spec.template.spec", &["Always"], out);
+}
+
+fn template(value: &Value, path: &str, of: Of, out: &mut Vec<Cause>) {
     let keys: Vec<&str> = path.split('.').chain(["spec"]).collect();
-    containers(at(value, &keys), &join(path, "spec"), out);
-}
-
-fn containers(spec: Option<&Value>, path: &str, out: &mut Vec<Cause>) {
-    let list = spec.and_then(|s| s.get("containers")).and_then(Value::as_array);
-    let list: Vec<&Value> = list.into_iter().flatten().collect();
-    let path = join(path, "containers");
-    if list.is_empty() {
-        out.push(Cause::required(&path, "Required value"));
-    }
-    let mut seen = std::collections::BTreeSet::new();
-    for (i, container) in list.into_iter().enumerate() {
-        let at = join_index(&path, i);
-        let text = |key: &str| container.get(key).and_then(Value::as_str).unwrap_or_default();
-        if text("name").is_empty() {
-            out.push(Cause::required(join(&at, "name"), "Required value"));
-        } else if !crate::names::dns_label(text("name")).is_empty() {
-            out.push(Cause::invalid(
-                join(&at, "name"),
-                format!("Invalid value: {:?}: must be a DNS label", text("name")),
-            ));
-        } else if !seen.insert(text("name")) {
-            out.push(Cause::duplicate(
-                join(&at, "name"),
-                format!("Duplicate value: {:?}", text("name")),
-            ));
-        }
-        if text("image").trim().is_empty() {
-            out.push(Cause::required(join(&at, "image"), "Required value"));
-        }
-    }
-}
-
-fn restart_policy(value: &Value, path: &[&str], out: &mut Vec<Cause>) {
-    if !matches!(
-        at(value, path).and_then(Value::as_str),
-        Some("OnFailure" | "Never")
-    ) {
-        let why = "Unsupported value: supported values: \"OnFailure\", \"Never\"";
-        out.push(Cause::not_supported(path.join("."), why));
-    }
-}
-
-fn service(value: &Value, out: &mut Vec<Cause>) {
-    let ty = at(value, &["spec", "type"])
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if !matches!(ty, "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName") {
-        out.push(Cause::not_supported(
-            "spec.type",
-            format!("Unsupported value: {ty:?}"),
-        ));
-    }
-    let headless = at(value, &["spec", "clusterIP"]).and_then(Value::as_str) == Some("None");
-    let ports = at(value, &["spec", "ports"]).and_then(Value::as_array);
-    let ports: Vec<&Value> = ports.into_iter().flatten().collect();
-    if ports.is_empty() && !headless && ty != "ExternalName" {
-        out.push(Cause::required("spec.ports", "Required value"));
-    }
-    for (i, port) in ports.iter().enumerate() {
-        let path = join_index("spec.ports", i);
-        if ports.len() > 1
-            && port
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .is_empty()
-        {
-            out.push(Cause::required(join(&path, "name"), "Required value"));
-        }
-        if !port
-            .get("port")
-            .and_then(Value::as_i64)
-            .is_some_and(|p| (1..=65_535).contains(&p))
-        {
-            out.push(Cause::invalid(
-                join(&path, "port"),
-                "Invalid value: must be between 1 and 65535, inclusive",
-            ));
-        }
-    }
+    check_pod_spec(at(value, &keys), &join(path, "spec"), of, out);
 }

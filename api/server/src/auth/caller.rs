@@ -36,6 +36,15 @@ impl Caller {
         }
     }
 
+    /// Somebody in this process who has a certificate.
+    pub(crate) fn inside_with(certificate: Presented) -> Self {
+        Self {
+            identity: Some(certificate.identity.clone()),
+            certificate: Some(Arc::new(certificate)),
+            link: None,
+        }
+    }
+
     /// Whether there is a certificate that has neither ended nor been revoked.
     pub(crate) fn has_good_certificate(&self, core: &Core) -> bool {
         let Some(certificate) = &self.certificate else {

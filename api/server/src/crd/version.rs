@@ -36,6 +36,9 @@ pub(crate) struct CustomVersion {
     pub(crate) rules: Option<Rules>,
     pub(crate) columns: Vec<Column>,
     pub(crate) selectable: Vec<String>,
+    /// What users of the version are warned with, if it is deprecated; empty where the definition leaves the words to the
+    /// server.
+    pub(crate) deprecated: Option<String>,
 }
 
 /// Compiled versions by the hash of what they were compiled from, so that a thousand servers with the same
@@ -73,6 +76,8 @@ fn compile(version: &Value) -> Arc<CustomVersion> {
         selectable: list("selectableFields")
             .map(|f| field(f, "jsonPath").trim_start_matches('.').to_owned())
             .collect(),
+        deprecated: (version.get("deprecated") == Some(&Value::Bool(true)))
+            .then(|| field(version, "deprecationWarning")),
     });
     let mut shared = SHARED.lock();
     shared.retain(|_, v| v.strong_count() > 0);

@@ -99,6 +99,20 @@ impl Resource {
         }
     }
 
+    /// What whoever uses the version is warned with: of custom kinds what their definition says.
+    pub(crate) fn deprecation(&self) -> Option<String> {
+        match &self.custom {
+            Some(custom) => custom.deprecated.as_ref().map(|given| match given.as_str() {
+                "" => format!("{} {} is deprecated", self.api_version(), self.kind),
+                given => given.to_owned(),
+            }),
+            None if self.group.is_empty() && &*self.kind == "Endpoints" => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned())
+            }
+            None => None,
+        }
+    }
+
     /// `plural.group`, as messages name it.
     pub(crate) fn qualified(&self) -> String {
         let dot = if self.group.is_empty() { "" } else { "." };

@@ -24,6 +24,9 @@ use super::{Definitions, Schema};
 /// Definition name of `metadata`.
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
+/// Definition name of quantities, which looks like any other number or text.
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+
 /// The compiled schema of a built-in kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Builtin {
@@ -68,7 +71,11 @@ pub(crate) fn builtin(api_version: &str, kind: &str) -> Option<Builtin> {
     (generates.add)(&mut generator);
     let definitions = definitions_of(&mut generator).into_iter().map(|(name, json)| {
         let shared = compiled.pool.entry(name.as_str().into());
-        let schema = shared.or_insert_with(|| Arc::new(Schema::compile(&json)));
+        let schema = shared.or_insert_with(|| {
+            let mut schema = Schema::compile(&json);
+            schema.quantity = name == QUANTITY;
+            Arc::new(schema)
+        });
         (Box::from(name), schema.clone())
     });
     let definitions = Arc::new(definitions.collect::<Definitions>());

@@ -1,5 +1,6 @@
 //! `x-kubernetes-validations`: CEL rules, transition rules included.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,13 +51,47 @@ impl Rules {
 /// values of expressions.
 #[derive(Default)]
 struct Node {
-    /// The rules of the place itself, with what of the schema below it says how values are read.
-    own: Option<CompiledSchema>,
+    /// The rules of the place itself.
+    own: Option<Own>,
     properties: BTreeMap<String, Node>,
     items: Option<Box<Items>>,
     additional: Option<Box<Additional>>,
     /// `allOf`, `oneOf` and `anyOf`, of the same value.
     branches: Vec<Node>,
+}
+
+/// The rules of one place.
+struct Own {
+    /// With what of the schema below says how values are read.
+    rules: CompiledSchema,
+    /// The fields of the value that the rules look at, where they look at nothing else of it.
+    fields: Option<BTreeSet<String>>,
+}
+
+impl Own {
+    fn of(schema: &Value) -> Own {
+        Own {
+            rules: compile_own(schema),
+            fields: fields(schema),
+        }
+    }
+
+    /// As much of a value as the rules look at: the rest need not become values of expressions.
+    fn part<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        match (&self.fields, value) {
+            (Some(fields), Value::Object(map)) => {
+                let part = fields.iter().filter_map(|name| map.get_key_value(name));
+                let part = part.map(|(name, value)| (name.clone(), value.clone()));
+                Cow::Owned(Value::Object(part.collect()))
+            }
+            _ => Cow::Borrowed(value),
+        }
+    }
+
+    fn check(&self, value: &Value, old: Option<&Value>) -> Result<(), kube_cel::ValidationErrors> {
+        let (value, old) = (self.part(value), old.map(|old| self.part(old)));
+        kube_cel::validate_compiled(&self.rules, &value, old.as_deref())
+    }
 }
 
 struct Items {
@@ -85,7 +120,7 @@ impl Node {
         let keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
         let additional = of("additionalProperties").filter(|_| !keeps_unknown);
         Some(Node {
-            own: schema.get(RULES).is_some().then(|| compile_own(schema)),
+            own: schema.get(RULES).is_some().then(|| Own::of(schema)),
             properties: properties
                 .filter_map(|(name, schema)| Some((name.clone(), Node::of(schema)?)))
                 .collect(),
@@ -103,7 +138,7 @@ impl Node {
 
     fn check(&self, value: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
         if let Some(own) = &self.own
-            && let Err(errors) = kube_cel::validate_compiled(own, value, old)
+            && let Err(errors) = own.check(value, old)
         {
             causes.extend(errors.iter().map(|error| cause(path, error)));
         }
@@ -147,6 +182,48 @@ fn list_map_keys(schema: &Value) -> Vec<String> {
     let is_map = schema.get("x-kubernetes-list-type").and_then(Value::as_str) == Some("map");
     let keys = keys.into_iter().flatten().filter(|_| is_map);
     keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()
+}
+
+/// The fields that the rules of one place look at, if every rule, and every message that is an expression, says `self` and
+/// `oldSelf` only to select one of them by its name. Whatever is not plainly so is taken for a look at the whole value.
+fn fields(schema: &Value) -> Option<BTreeSet<String>> {
+    let rules = schema.get(RULES)?.as_array()?;
+    let mut all = BTreeSet::new();
+    for rule in rules {
+        for text in ["rule", "messageExpression"]
+            .iter()
+            .filter_map(|key| rule.get(*key))
+        {
+            all.extend(selected(text.as_str()?)?);
+        }
+    }
+    Some(all)
+}
+
+/// What `self` and `oldSelf` are followed by in an expression: names of fields, or `None` if they are used in another way.
+fn selected(expression: &str) -> Option<Vec<String>> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut names = Vec::new();
+    let mut rest = expression;
+    while let Some(at) = rest.find(is_word) {
+        let (skipped, from) = rest.split_at(at);
+        let end = from.find(|letter| !is_word(letter)).unwrap_or(from.len());
+        let (word, after) = from.split_at(end);
+        rest = after;
+        if matches!(word, "self" | "oldSelf") {
+            let field = after.strip_prefix('.')?;
+            let end = field.find(|letter| !is_word(letter)).unwrap_or(field.len());
+            let (name, after) = field.split_at(end);
+            // A call is of the value itself, and what is escaped has another name.
+            let is_plain = !name.is_empty() && !name.contains("__") && !skipped.ends_with('.');
+            if !is_plain || after.trim_start().starts_with('(') {
+                return None;
+            }
+            names.push(name.to_owned());
+            rest = after;
+        }
+    }
+    Some(names)
 }
 
 /// The rules of one place, compiled. What lies below it matters as far as it says how values are read.
@@ -284,6 +361,52 @@ mod tests {
             (causes[0].reason, causes[0].field.as_str()),
             ("FieldValueInvalid", "spec.epoch")
         );
+    }
+
+    #[test]
+    fn only_plain_selections_of_fields_are_taken_for_such() {
+        for (expression, names) in [
+            (
+                "!has(oldSelf.epoch) || has(self.epoch)",
+                Some(vec!["epoch", "epoch"]),
+            ),
+            ("self.a.b == self.c['self2'] && myself.d", Some(vec!["a", "c"])),
+            ("self.items.all(item, item.size() < 3)", Some(vec!["items"])),
+            ("true", Some(vec![])),
+            ("self >= oldSelf", None),
+            ("self == oldSelf.a", None),
+            ("self.size() < 3", None),
+            ("self.all(key, true)", None),
+            ("self['a'] == 1", None),
+            ("self.?a.hasValue()", None),
+            ("self.__namespace__ == ''", None),
+            ("[1].exists(self, self.a == 1)", None),
+            ("other.self.a == 1", None),
+            ("self . a == 1", None),
+            ("self.a == 'my self'", None),
+        ] {
+            let names = names.map(|names| names.into_iter().map(str::to_owned).collect());
+            assert_eq!(selected(expression), names, "{expression}");
+        }
+    }
+
+    #[test]
+    fn what_no_rule_looks_at_is_not_looked_at_and_changes_nothing() {
+        let rule = json!([{"rule": "!has(oldSelf.epoch) || has(self.epoch)",
+            "messageExpression": "'epoch was ' + string(oldSelf.epoch)"}]);
+        let properties = json!({"epoch": {"type": "integer"}, "size": {"type": "integer", "default": 3},
+            "rest": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+        let schema = json!({"type": "object", "properties": properties, "x-kubernetes-validations": rule});
+        assert_eq!(fields(&schema), Some(["epoch".to_owned()].into()));
+        let (with, without) = (
+            json!({"epoch": 7, "rest": {"a": [1]}}),
+            json!({"rest": {"a": [1]}}),
+        );
+        assert_eq!(refused(&schema, &with, Some(&without)), [""; 0]);
+        assert_eq!(refused(&schema, &without, Some(&without)), [""; 0]);
+        let rules = Rules::compile(&schema).unwrap().unwrap();
+        let causes = rules.check(&without, Some(&with));
+        assert_eq!(causes[0].message, "Invalid value: epoch was 7");
     }
 
     /// Where the rules of `schema` do not hold.

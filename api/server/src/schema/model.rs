@@ -75,6 +75,8 @@ pub(crate) struct Schema {
     pub(crate) reference: Option<Box<str>>,
     pub(crate) nullable: bool,
     pub(crate) int_or_string: bool,
+    /// Whether it holds a Kubernetes quantity, which is kept in canonical form; built-in kinds only.
+    pub(crate) quantity: bool,
     pub(crate) preserve: bool,
     pub(crate) embedded: bool,
     pub(crate) properties: BTreeMap<Box<str>, Schema>,
@@ -156,6 +158,7 @@ fn compile(json: &Value, left: usize) -> Schema {
         reference: text("$ref").and_then(|r| r.rsplit('/').next()).map(Into::into),
         nullable: flag("nullable"),
         int_or_string: flag("x-kubernetes-int-or-string"),
+        quantity: false,
         preserve: flag("x-kubernetes-preserve-unknown-fields"),
         embedded: flag("x-kubernetes-embedded-resource"),
         properties: properties

@@ -1,8 +1,13 @@
-//! What decoding into a Go struct does to a built-in object: unknown fields and nulls go, types must fit.
+//! What decoding into a Go struct does to a built-in object: unknown fields and nulls go, types must fit, and quantities are
+//! written in canonical form.
 
+use roundhouse_patch::quantity;
 use serde_json::Value;
 
 use super::{Definitions, Schema, Type, join, join_index, join_key};
+
+/// The finest power of ten that a quantity keeps.
+const NANO: i32 = -9;
 
 /// A value that does not fit the Go type of its field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +43,20 @@ fn walk(
 ) -> Result<(), TypeMismatch> {
     let schema = schema.resolve(definitions);
     fits(value, schema, path)?;
+    if schema.quantity {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+        if !value.is_null() {
+            let canonical = quantity::canonical(&text, NANO).ok_or_else(|| TypeMismatch {
+                path: path.to_owned(),
+                want: "quantity (a number with an optional suffix, such as 500m or 1.5Gi)",
+                got: "string",
+            })?;
+            *value = Value::String(canonical);
+        }
+        return Ok(());
+    }
     match value {
         Value::Object(map) if !schema.properties.is_empty() => {
             map.retain(|key, v| {
@@ -176,6 +195,37 @@ mod tests {
         assert!(normalize(&mut wrong, &known.schema, &known.definitions, "").is_err());
         let mut wrong = json!({"binaryData": {"a": "***"}});
         assert!(normalize(&mut wrong, &known.schema, &known.definitions, "").is_err());
+    }
+
+    #[test]
+    fn quantities_are_written_in_canonical_form() {
+        let known = builtin("v1", "Pod").unwrap();
+        let container =
+            |cpu: Value| json!({"spec": {"containers": [{"resources": {"limits": {"cpu": cpu}}}]}});
+        for (given, kept) in [
+            (json!(0.5), "500m"),
+            (json!(2), "2"),
+            (json!("1000m"), "1"),
+            (json!(" 1.5Gi "), "1536Mi"),
+        ] {
+            let mut value = container(given);
+            normalize(&mut value, &known.schema, &known.definitions, "").unwrap();
+            assert_eq!(value, container(kept.into()));
+        }
+        let refused = normalize(
+            &mut container("lots".into()),
+            &known.schema,
+            &known.definitions,
+            "",
+        )
+        .unwrap_err();
+        let expected = "cannot decode string into spec.containers[0].resources.limits[cpu] of type quantity";
+        assert!(refused.to_string().starts_with(expected), "{refused}");
+        // A port is a number or a name, and no quantity.
+        let mut value = json!({"spec": {"containers": [{"livenessProbe": {"httpGet": {"port": 8080}}}]}});
+        let before = value.clone();
+        normalize(&mut value, &known.schema, &known.definitions, "").unwrap();
+        assert_eq!(value, before);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
 pub struct StoreLimits {
     /// Events kept for resuming watches and paging.
     pub history_events: usize,
-    /// Bytes of object states those events may hold.
+    /// Bytes of object states those events may hold: what each was before and after, counted for each.
     pub history_bytes: usize,
     /// Events a watcher may lag behind before it is cut off.
     pub watch_buffer: usize,
@@ -319,7 +319,7 @@ impl State {
     }
 
     fn remember(&mut self, event: Arc<Event>) {
-        self.history_bytes += event.bytes.len();
+        self.history_bytes += held(&event);
         self.history.push_back(event);
         while self.history.len() > self.limits.history_events
             || self.history_bytes > self.limits.history_bytes
@@ -327,7 +327,7 @@ impl State {
             let Some(old) = self.history.pop_front() else {
                 break;
             };
-            self.history_bytes -= old.bytes.len();
+            self.history_bytes -= held(&old);
             self.floor = old.revision;
         }
     }
@@ -413,6 +413,12 @@ impl State {
             drop(by_namespace);
         }
     }
+}
+
+/// Bytes of the states that an event keeps in memory.
+fn held(event: &Event) -> usize {
+    let before = event.previous.as_ref().map_or(0, |record| record.bytes.len());
+    event.bytes.len() + before
 }
 
 fn key_of(table: &Arc<str>, place: &Place) -> Key {

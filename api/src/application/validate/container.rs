@@ -3,12 +3,12 @@
 use super::{
     kubernetes, metadata,
     node::{Node, Object, Shape},
-    quantity::is_quantity,
     volumes,
 };
 use crate::application::{
     ExposeType, ImagePullPolicy, Protocol, WebservicePort, WebserviceProperties, WorkerProperties,
 };
+use crate::quantity::is_quantity;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -172,7 +172,7 @@ pub(super) fn env(object: &Object<'_>) -> Vec<Value> {
 pub(super) fn quantity(object: &Object<'_>, name: &str) -> Option<String> {
     let node = object.optional(name)?;
     let text = node.string()?;
-    if !is_quantity(text) {
+    if text.starts_with('-') || !is_quantity(text) {
         node.refuse(format!(
             "{text:?} is not a Kubernetes quantity: write a number with an optional suffix, such as \"500m\", \"0.5\" or \
              \"128Mi\""

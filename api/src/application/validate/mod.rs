@@ -8,6 +8,7 @@ mod component;
 mod container;
 mod deploy;
 mod duration;
+mod executor;
 mod kind;
 mod kubernetes;
 mod metadata;
@@ -19,7 +20,6 @@ mod overriding;
 mod path;
 mod placement;
 mod policy;
-mod quantity;
 mod schedule;
 mod step;
 mod task;
@@ -113,6 +113,7 @@ fn read(spec: &Node<'_>) -> Option<ValidApplication> {
         mode,
         apply_once: policies.apply_once.mode,
         apply_once_rules: policies.apply_once.rules,
+        executor: policies.executor,
     })
 }
 

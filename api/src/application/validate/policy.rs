@@ -1,13 +1,14 @@
 //! `spec.policies`.
 
 use super::{
+    executor,
     node::{Node, Object, Shape},
     once::{self, ApplyOncePolicy},
     overriding::{self, Override},
     placement, topology,
 };
 use crate::{
-    application::{PlacementSource, above_hundred},
+    application::{NamedAccount, PlacementSource, above_hundred},
     names::check_dns_label,
     placement::PlacementSpec,
 };
@@ -37,7 +38,7 @@ const REFERENCE: Shape = Shape {
 const RULES: &str = "list the rules, such as [{clusterSelector: {region: east}, replicas: \"70%\"}], or name a Placement under \
                      placementRef";
 /// Policy types that are built in.
-const TYPES: [&str; 4] = ["placement", "topology", "override", "apply-once"];
+const TYPES: [&str; 5] = ["placement", "topology", "override", "apply-once", "executor"];
 /// Policy types that KubeVela's users and the seed know.
 const KNOWN_ELSEWHERE: [&str; 10] = [
     "garbage-collect",
@@ -59,6 +60,8 @@ pub(super) struct Policies<'a> {
     pub(super) all: Vec<Policy<'a>>,
     /// What the apply-once policy says.
     pub(super) apply_once: ApplyOncePolicy,
+    /// What the executor policy says.
+    pub(super) executor: Option<NamedAccount>,
 }
 
 /// One policy.
@@ -99,7 +102,7 @@ impl<'a> Policies<'a> {
 pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
     let mut policies = Policies::default();
     let mut names = BTreeSet::new();
-    let mut apply_once_seen = false;
+    let (mut apply_once_seen, mut executor_seen) = (false, false);
     for node in spec.list("policies") {
         let Some(object) = node.object(&POLICY) else {
             continue;
@@ -107,8 +110,10 @@ pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
         let name = object
             .required("name", "give the policy a name")
             .and_then(|node| super::name(&node, "policy name", &mut names));
-        let Some(type_node) = object.required("type", "use one of placement, topology, override, apply-once")
-        else {
+        let Some(type_node) = object.required(
+            "type",
+            "use one of placement, topology, override, apply-once, executor",
+        ) else {
             continue;
         };
         let Some(type_) = type_node.string() else { continue };
@@ -123,6 +128,13 @@ pub(super) fn read_all<'a>(spec: &Object<'a>) -> Policies<'a> {
                 }
                 apply_once_seen = true;
                 policies.apply_once = once::read(&object, spec);
+            }
+            "executor" => {
+                if executor_seen {
+                    type_node.refuse("a second executor policy: an application has at most one");
+                }
+                executor_seen = true;
+                policies.executor = executor::read(&object);
             }
             _ => super::refuse_type(&type_node, type_, &TYPES, &KNOWN_ELSEWHERE),
         }

@@ -1,7 +1,11 @@
 //! Bundles, by the application that they belong to.
 
 use super::{Cache, KINDS, State, older};
-use crate::{application::Key, dispatch::Observed};
+use crate::{
+    application::Key,
+    dispatch::Observed,
+    fleet::{Members, Summary, Tally, summary},
+};
 use roundhouse_api::names::{bundle_name, label};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +26,10 @@ impl Cache {
             concerned.extend(state.unlink(&key, &held));
         }
         self.time(&state, &key, &observed);
-        if let Some(application) = application_of(&observed) {
+        let application = application_of(&observed);
+        let tally = Tally::of(&observed);
+        state.counts.add(&observed.cluster, application.as_ref(), tally);
+        if let Some(application) = application {
             state
                 .by_application
                 .entry(application.clone())
@@ -49,11 +56,38 @@ impl Cache {
             return;
         }
         let held = state.bundles.get(key).map(Arc::as_ref);
-        if let Some(took) = self.lag.lock().seen(held, observed, Instant::now()) {
+        let took = self.lag.lock().seen(held, observed, Instant::now());
+        if let Some(took) = took.filter(|_| self.leading.term().is_some()) {
             let member = state.fleet.members.get(&observed.cluster);
             self.metrics
                 .ready(member.map_or("", |member| member.region.as_str()), took);
         }
+    }
+
+    /// How the fleet fares: out of the sums, however many Bundles there are.
+    pub(in crate::application) fn summary(&self) -> Summary {
+        let state = self.state.read();
+        let member =
+            |member: &super::super::fleet::Member| (member.region.clone(), member.unreachable.is_none());
+        let members = state.fleet.members.iter();
+        let members: Members = members.map(|(name, of)| (name.clone(), member(of))).collect();
+        summary(&state.counts, &members)
+    }
+
+    /// Sums over all Bundles.
+    pub(in crate::application) fn tally(&self) -> Tally {
+        self.state.read().counts.all
+    }
+
+    /// How many clusters can be reached, and how many cannot.
+    pub(in crate::application) fn reach(&self) -> (usize, usize) {
+        let fleet = self.fleet();
+        let reached = fleet
+            .members
+            .values()
+            .filter(|member| member.unreachable.is_none());
+        let reached = reached.count();
+        (reached, fleet.members.len() - reached)
     }
 
     /// Hand-written Bundles that go some time after they are complete.
@@ -123,7 +157,10 @@ impl Cache {
 
 impl State {
     fn unlink(&mut self, key: &Key, held: &Observed) -> Option<Key> {
-        let application = application_of(held)?;
+        let application = application_of(held);
+        self.counts
+            .remove(&held.cluster, application.as_ref(), Tally::of(held));
+        let application = application?;
         if let Some(keys) = self.by_application.get_mut(&application) {
             keys.remove(key);
             if keys.is_empty() {

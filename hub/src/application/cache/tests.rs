@@ -268,3 +268,76 @@ fn what_was_understood_is_kept_as_long_as_the_spec_is() {
     app.forget_at_rest();
     assert!(app.understood.lock().is_none(), "no run is under way");
 }
+
+/// A Bundle of a cluster and an application at a version, with a report of its content where there is a phase.
+fn bundle(
+    cluster: u8,
+    app: u8,
+    version: u64,
+    phase: Option<roundhouse_api::bundle::BundlePhase>,
+) -> Observed {
+    use roundhouse_api::bundle::{BundleSpec, BundleStatus, Counts};
+    let hash = Some("h".to_owned());
+    let status = phase.map(|phase| BundleStatus {
+        hash: hash.clone(),
+        observed_generation: Some(1),
+        phase: Some(phase),
+        counts: Some(Counts {
+            total: 5,
+            ..Counts::default()
+        }),
+        ..BundleStatus::default()
+    });
+    Observed {
+        namespace: format!("cluster-c{cluster}"),
+        name: format!("default.app-{app}"),
+        cluster: format!("c{cluster}"),
+        resource_version: version.to_string(),
+        generation: 1,
+        replicas: u64::from(app),
+        spec: Arc::new(BundleSpec {
+            // What nobody dispatched is of no application.
+            application_ref: (app > 0).then(|| application(app.into())),
+            hash,
+            ..BundleSpec::default()
+        }),
+        status: status.map(Arc::new),
+        ..Observed::default()
+    }
+}
+
+#[test]
+fn the_sums_over_bundles_are_those_of_counting_them_anew() {
+    use crate::fleet::{Counts, Tally};
+    use roundhouse_api::bundle::BundlePhase;
+    let cache = Cache::default();
+    // A fixed sequence that meets every Bundle many times: new, changed, older than what is held, gone.
+    let mut dice = 7_u64;
+    let mut roll = |sides: u64| {
+        dice = dice
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) % sides
+    };
+    for version in 1..2_000_u64 {
+        let of = |n: u64| u8::try_from(n).unwrap();
+        let (cluster, app) = (of(roll(5)), of(roll(4)));
+        let phase = [None, Some(BundlePhase::Ready), Some(BundlePhase::Failed)][usize::from(of(roll(3)))];
+        match roll(4) {
+            0 => drop(cache.remove_bundle(&(format!("cluster-c{cluster}"), format!("default.app-{app}")))),
+            1 => drop(cache.put_bundle(bundle(cluster, app, version.saturating_sub(roll(50)), phase))),
+            _ => drop(cache.put_bundle(bundle(cluster, app, version, phase))),
+        }
+        let state = cache.state.read();
+        let mut anew = Counts::default();
+        for held in state.bundles.values() {
+            anew.add(&held.cluster, application_of(held).as_ref(), Tally::of(held));
+        }
+        assert_eq!(state.counts, anew, "after change {version}");
+    }
+    assert!(cache.tally().bundles > 0);
+    for key in cache.names(Kind::Bundle) {
+        cache.remove_bundle(&key);
+    }
+    assert_eq!(cache.state.read().counts, Counts::default());
+}

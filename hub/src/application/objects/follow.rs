@@ -95,6 +95,7 @@ pub(super) fn wanted(
             epoch: Some(known.epoch),
             apply_once: delivery.valid.apply_once,
             apply_once_rules: delivery.valid.apply_once_rules.clone(),
+            executor: delivery.valid.executor(&delivery.application.namespace),
             ..BundleSpec::default()
         },
         clusters: &chosen.clusters,

@@ -300,6 +300,8 @@ async fn token(
     }
 }
 
+/// One command of a shell, whose arguments everybody on the machine may see: the invitation is none of them (an assignment before a
+/// command is not, nor what a shell prints by itself).
 fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<String, Failure> {
     let yaml = |value: &Value| {
         serde_saphyr::to_string(value)
@@ -308,11 +310,11 @@ fn shown(shape: Shape, cluster: &ClusterName, kubeconfig: &Value) -> Result<Stri
     let word = invitation::word(kubeconfig);
     Ok(match shape {
         Shape::Command => format!(
-            "roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster} --invitation {word}\n"
+            "ROUNDHOUSE_INVITATION={word} roundhouse-agent --cluster {cluster} --identity-dir roundhouse-agent-{cluster}\n"
         ),
         // A name may look like a number, which Helm would make one of it.
         Shape::Helm => format!(
-            "helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set-string cluster={cluster} --set invitation={word}\n"
+            "printf 'invitation: %s\\n' {word} | helm install roundhouse-agent charts/agent --namespace roundhouse-system --create-namespace --set-string cluster={cluster} --values -\n"
         ),
         Shape::Manifest => yaml(&json!({
             "apiVersion": "v1",
@@ -361,9 +363,16 @@ mod tests {
         let word = invitation::word(&invitation);
         assert_eq!(
             of(Shape::Command),
-            format!("roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1 --invitation {word}\n")
+            format!(
+                "ROUNDHOUSE_INVITATION={word} roundhouse-agent --cluster c1 --identity-dir roundhouse-agent-c1\n"
+            )
         );
-        assert!(of(Shape::Helm).ends_with(&format!(" --set-string cluster=c1 --set invitation={word}\n")));
+        let helm = of(Shape::Helm);
+        assert!(
+            helm.starts_with(&format!("printf 'invitation: %s\\n' {word} | helm install ")),
+            "{helm}"
+        );
+        assert!(helm.ends_with(" --set-string cluster=c1 --values -\n"), "{helm}");
         let secret: Value = serde_saphyr::from_str(&of(Shape::Manifest)).unwrap();
         assert_eq!(secret["kind"], "Secret");
         assert_eq!(secret["metadata"]["namespace"], "roundhouse-system");

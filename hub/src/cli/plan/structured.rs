@@ -150,11 +150,12 @@ impl Serialize for Bundles<'_> {
         let mut list = serializer.serialize_seq(None)?;
         for plan in &self.0.applications {
             let application = named(self.0, plan);
-            let salt = plan.salt.as_str();
+            let (salt, executor) = (plan.salt.as_str(), plan.executor());
             for bundle in plan.bundles.iter().filter(|bundle| bundle.content.is_some()) {
                 list.serialize_element(&Bundle {
                     application: application.as_deref(),
                     salt,
+                    executor: executor.as_deref(),
                     bundle,
                 })?;
             }
@@ -166,6 +167,7 @@ impl Serialize for Bundles<'_> {
 struct Bundle<'a> {
     application: Option<&'a str>,
     salt: &'a str,
+    executor: Option<&'a str>,
     bundle: &'a BundlePlan,
 }
 
@@ -178,6 +180,9 @@ impl Serialize for Bundle<'_> {
         map.serialize_entry("cluster", &self.bundle.cluster)?;
         if self.bundle.is_of_step() {
             map.serialize_entry("step", &self.bundle.step)?;
+        }
+        if let Some(executor) = self.executor {
+            map.serialize_entry("executor", executor)?;
         }
         if let Some(content) = &self.bundle.content {
             map.serialize_entry("hash", content.hash())?;

@@ -106,6 +106,12 @@ fn lines(plan: &ApplicationPlan, risk: &Risk, screen: &Screen) -> Vec<(&'static 
         let _ = write!(touched, ": {}", listed(&regions, width));
     }
     let mut lines = vec![("clusters", touched)];
+    if let Some(executor) = plan.executor() {
+        lines.push((
+            "executor",
+            format!("written on behalf of service account {executor}"),
+        ));
+    }
     if let Some((step, clusters)) = &risk.at_once {
         lines.push((
             "at once",

@@ -124,6 +124,30 @@ fn delivered(files: &str, fleet: &str) -> Seen {
 }
 
 #[test]
+fn a_plan_says_on_whose_behalf_objects_are_written() {
+    let app = "{apiVersion: core.oam.dev/v1beta1, kind: Application, metadata: {name: web, namespace: team-a}, spec: {
+        components: [{name: web, type: webservice, properties: {image: nginx}}],
+        policies: [{name: all, type: placement, properties: {placement: [{}]}}EXECUTOR]}}";
+    let fleet = "- metadata: {name: c1}\n";
+    let with = app.replace(
+        "EXECUTOR",
+        ", {name: who, type: executor, properties: {serviceAccount: deployer}}",
+    );
+    let (named, own) = (
+        planned(&with, fleet),
+        planned(&app.replace("EXECUTOR", ""), fleet),
+    );
+    let said = "executor  written on behalf of service account team-a/deployer";
+    assert!(table::draw(&named, &SCREEN).contains(said));
+    assert!(!table::draw(&own, &SCREEN).contains("executor"));
+    let bundle =
+        |drawn: &Drawn| serde_json::to_value(structured::Document(drawn)).unwrap()["bundles"][0].clone();
+    assert_eq!(bundle(&named)["executor"], "team-a/deployer");
+    assert_eq!(bundle(&own).get("executor"), None);
+    assert_eq!(bundle(&named)["hash"], bundle(&own)["hash"]);
+}
+
+#[test]
 fn the_seed_on_five_clusters() {
     let drawn = planned(SEED, FLEET);
     insta::assert_snapshot!("seed_table", table::draw(&drawn, &SCREEN));

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     action::{Allowed, Egress},
-    application::{ApplicationOptions, DEFAULT_REVISION_LIMIT},
+    application::{ApplicationOptions, DEFAULT_REVISION_LIMIT, WRITES_AT_ONCE_IN_PROCESS},
     cluster::ClusterOptions,
     run::{self, HubError, HubOptions},
     tenancy::Tenancy,
@@ -172,6 +172,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             until_terminated(client, options, &clock, &stop, told).await?;
         }
         (None, Some(data_dir)) => {
+            options.application.writes_at_once = WRITES_AT_ONCE_IN_PROCESS;
             let listen = Listen {
                 data_dir: data_dir.clone(),
                 listen: args.listen,

@@ -3,14 +3,14 @@
 use k8s_openapi::{
     api::{
         core::v1::ServiceAccount,
-        rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use roundhouse_api::{
     cluster::IdentityMethod,
     names::{AGENT_ROLE, AgentName, ClusterName, JOIN_ACCOUNT, annotation, label},
-    rights::{AGENT_ON_HUB, Scope, rules},
+    rights::{AGENT_CERTIFICATE, AGENT_ON_HUB, AGENT_TOKEN, Scope, rules_of},
 };
 use std::collections::BTreeMap;
 
@@ -45,19 +45,9 @@ impl Rights {
 
     /// What the agent may in its namespace.
     pub(crate) fn role(&self) -> Role {
-        let name = self.cluster.as_str();
-        let mut rules = rules(AGENT_ON_HUB, Scope::OfCluster);
-        rules.push(rule(
-            "roundhouse.dev",
-            "clusterreports",
-            &[name],
-            &["get", "list", "patch", "update", "watch"],
-        ));
-        // The right to create cannot be confined to a name: a create has none yet.
-        rules.push(rule("roundhouse.dev", "clusterreports", &[], &["create"]));
         Role {
             metadata: self.metadata(AGENT_ROLE),
-            rules: Some(rules),
+            rules: Some(rules_of(AGENT_ON_HUB, Scope::OfCluster, &self.cluster)),
         }
     }
 
@@ -77,14 +67,9 @@ impl Rights {
 
     /// To ask for a certificate, under the one name.
     pub(crate) fn request_role(&self) -> ClusterRole {
-        let (group, csrs) = ("certificates.k8s.io", "certificatesigningrequests");
-        let name = self.request_role_name();
         ClusterRole {
-            metadata: self.metadata_of_fleet(&name),
-            rules: Some(vec![
-                rule(group, csrs, &[], &["create"]),
-                rule(group, csrs, &[&name], &["delete", "get"]),
-            ]),
+            metadata: self.metadata_of_fleet(&self.request_role_name()),
+            rules: Some(rules_of(AGENT_CERTIFICATE, Scope::Cluster, &self.cluster)),
             aggregation_rule: None,
         }
     }
@@ -107,12 +92,7 @@ impl Rights {
     pub(crate) fn token_role(&self) -> Role {
         Role {
             metadata: self.metadata(JOIN_ACCOUNT),
-            rules: Some(vec![rule(
-                "",
-                "serviceaccounts/token",
-                &[AGENT_ROLE],
-                &["create"],
-            )]),
+            rules: Some(rules_of(AGENT_TOKEN, Scope::OfCluster, &self.cluster)),
         }
     }
 
@@ -205,17 +185,6 @@ impl Rights {
             annotations: Some([(annotation::SERIAL.to_owned(), self.serial.to_string())].into()),
             ..ObjectMeta::default()
         }
-    }
-}
-
-fn rule(group: &str, resource: &str, names: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |list: &[&str]| -> Vec<String> { list.iter().map(|text| (*text).to_owned()).collect() };
-    PolicyRule {
-        api_groups: Some(owned(&[group])),
-        resources: Some(owned(&[resource])),
-        resource_names: (!names.is_empty()).then(|| owned(names)),
-        verbs: owned(verbs),
-        ..PolicyRule::default()
     }
 }
 

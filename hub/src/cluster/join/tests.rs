@@ -21,7 +21,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use roundhouse_api::{
     clock::SharedClock,
     cluster::{Cluster, ClusterSpec},
-    names::{AGENT_LEASE, AGENT_ROLE, AGENTS, CLIENT_SIGNER, JOIN_ACCOUNT},
+    names::{AGENT_LEASE, AGENT_ROLE, AGENTS, CLIENT_SIGNER, JOIN_ACCOUNT, annotation},
 };
 use roundhouse_apiserver::{Authority, Identity, Server};
 use serde_json::json;
@@ -676,6 +676,27 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
             .to_string()
             .contains("the serial may not decrease")
     );
+
+    // Shut out: nobody is bound, and what says so is of this serial. It is written once.
+    let shut_out = json!({"spec": {"accepted": false}});
+    clusters
+        .patch("c1", &PatchParams::default(), &Patch::Merge(shut_out))
+        .await
+        .unwrap();
+    let emptied = hub
+        .until("the end of the binding", async || {
+            let binding = roles.get(AGENT_ROLE).await.unwrap();
+            binding
+                .subjects
+                .as_ref()
+                .is_none_or(Vec::is_empty)
+                .then_some(binding)
+        })
+        .await;
+    assert_eq!(emptied.annotations()[annotation::SERIAL], "9");
+    tokio::time::sleep(Duration::from_secs(1_500)).await;
+    let later = roles.get(AGENT_ROLE).await.unwrap();
+    assert_eq!(later.resource_version(), emptied.resource_version());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,10 @@ use serde_json::json;
 /// What an API server says of an error.
 fn status(code: u16) -> Bytes {
     let (reason, message) = match code {
+        403 => (
+            "Forbidden",
+            "admission webhook \"simulated\" denied the request: a simulated fault",
+        ),
         404 => ("NotFound", "a simulated fault: not found"),
         409 => ("Conflict", "a simulated fault: the object has been modified"),
         410 => ("Expired", "a simulated fault: too old resource version"),

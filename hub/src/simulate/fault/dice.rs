@@ -13,12 +13,12 @@ impl Dice {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         }));
         // Seeds that are near to each other would begin alike.
-        dice.0 = dice.next();
+        dice.0 = dice.draw();
         dice
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,7 +28,7 @@ impl Dice {
 
     /// A number from 0 up to but not including `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next().checked_rem(end).unwrap_or(0)
+        self.draw().checked_rem(end).unwrap_or(0)
     }
 
     /// Whether something happens that happens so often in a thousand.
@@ -73,7 +73,7 @@ mod tests {
     fn sequences_replay_and_differ_by_seed_and_by_what_they_are_for() {
         let draw = |seed, what| {
             let mut dice = Dice::new(seed, what);
-            (0..50).map(|_| dice.next()).collect::<Vec<u64>>()
+            (0..50).map(|_| dice.draw()).collect::<Vec<u64>>()
         };
         assert_eq!(draw(1, "a"), draw(1, "a"));
         assert_ne!(draw(1, "a"), draw(2, "a"));

@@ -112,7 +112,7 @@ impl Shelves {
     /// any part of the rest.
     pub fn hub_ended(&self, power_is_gone: bool) {
         let mut inner = self.0.lock();
-        let seed = inner.dice.next();
+        let seed = inner.dice.draw();
         inner.disk = match power_is_gone {
             true => inner.disk.after_crash(seed),
             // A disk of its own: what the old process still holds must not reach it.

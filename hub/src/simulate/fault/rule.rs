@@ -1,8 +1,14 @@
 //! What the network does to whom.
 
-use crate::simulate::{Ends, HUB};
+use crate::{
+    simulate::{Ends, HUB},
+    words,
+};
 use http::{Method, Request};
-use std::{collections::BTreeSet, ops::RangeInclusive, time::Duration};
+use std::{collections::BTreeSet, fmt, ops::RangeInclusive, time::Duration};
+
+/// Parties that are told by name.
+const NAMED: usize = 8;
 
 /// Some parties.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +34,19 @@ impl Parties {
             Parties::All => !plays,
             Parties::Agents => !plays && who != HUB,
             Parties::These(names) => names.contains(who),
+        }
+    }
+}
+
+impl fmt::Display for Parties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parties::All => f.write_str("everybody"),
+            Parties::Agents => f.write_str("all agents"),
+            Parties::These(names) => {
+                let names: Vec<String> = names.iter().cloned().collect();
+                f.write_str(&words::listed(&names, NAMED))
+            }
         }
     }
 }
@@ -165,6 +184,51 @@ pub enum Effect {
     Stall,
     /// Every line of a watch takes a while to arrive.
     DelayFrames(RangeInclusive<Duration>),
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Effect::Delay(by) => write!(f, "are late by {:?} to {:?}", by.start(), by.end()),
+            Effect::LoseRequest => f.write_str("do not arrive"),
+            Effect::LoseAnswer => f.write_str("are answered, and the answers do not arrive"),
+            Effect::Reset => f.write_str("are broken off before they arrive"),
+            Effect::ResetAnswer => f.write_str("are broken off after they are answered"),
+            Effect::Duplicate(late) => write!(f, "arrive twice, the second time up to {late:?} later"),
+            Effect::Late(late) => write!(f, "arrive up to {late:?} late, whether or not anybody waits"),
+            Effect::Answer { code, .. } => write!(f, "are answered with {code}, and nothing is done"),
+            Effect::Stall => f.write_str("wait"),
+            Effect::DelayFrames(by) => {
+                write!(
+                    f,
+                    "get the lines of watches late by {:?} to {:?}",
+                    by.start(),
+                    by.end()
+                )
+            }
+        }
+    }
+}
+
+/// To whom, and what happens to them.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let asks = match self.on.asks {
+            Asks::Anything => "requests",
+            Asks::Read => "reads",
+            Asks::Watch => "watches",
+            Asks::Write => "writes",
+        };
+        let to = match self.on.side {
+            Side::Hub => " to the hub",
+            Side::Member => " to clusters",
+            Side::Both => "",
+        };
+        if self.per_mille < 1000 {
+            write!(f, "{} in 1000 ", self.per_mille)?;
+        }
+        write!(f, "{asks} of {}{to} {}", self.on.who, self.effect)
+    }
 }
 
 /// How a watch ends, or seems to go on.

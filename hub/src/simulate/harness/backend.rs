@@ -59,6 +59,11 @@ impl Backend {
         }
     }
 
+    /// Whether it is of this process.
+    pub(super) fn is_embedded(&self) -> bool {
+        matches!(self.kind, Kind::Embedded { .. })
+    }
+
     /// Ends an embedded server as a machine does that loses its power: nothing that is under way is answered, watches
     /// break off. One that stands is left alone.
     pub(super) fn crash(&self) {

@@ -4,6 +4,7 @@ use super::{
     FleetOptions, HarnessError, MemberSpec, backend::Backend, member::Member, options::HUB, worker::Worker,
 };
 use crate::{
+    application::WRITES_AT_ONCE_IN_PROCESS,
     leader::{Gate, Leading, Standing},
     run,
 };
@@ -221,10 +222,19 @@ impl Fleet {
         if self.hubs.contains_key(name) {
             return;
         }
+        // Clients have tasks of their own.
+        let _runtime = self
+            .options
+            .hub_runtime
+            .as_ref()
+            .map(tokio::runtime::Handle::enter);
         let client = self.server.client_of(&self.options, name);
         let client = self.options.reach(name, client);
         let mut options = self.options.hub.clone();
         options.election.identity = name.to_owned();
+        if self.server.is_embedded() {
+            options.application.writes_at_once = WRITES_AT_ONCE_IN_PROCESS;
+        }
         (options.leading, options.gate) = (Leading::default(), Gate::default());
         let (leading, gate) = (options.leading.clone(), options.gate.clone());
         let clock = self.options.clock_of(name);

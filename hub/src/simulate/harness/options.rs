@@ -37,9 +37,12 @@ impl fmt::Debug for Through {
     }
 }
 
+/// Opens a store.
+type Open = dyn Fn(&str) -> Arc<dyn Store> + Send + Sync;
+
 /// Opens the store of an embedded API server, by the server's name: at its start, and again whenever it is restarted.
 #[derive(Clone)]
-pub struct Stores(pub Arc<dyn Fn(&str) -> Arc<dyn Store> + Send + Sync>);
+pub struct Stores(pub Arc<Open>);
 
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,6 +104,9 @@ pub struct FleetOptions {
     pub count_per_object: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
+    /// Where the hub's controllers run; with everything else by default. In a runtime of its own a hub does not wait in line
+    /// behind the tasks of a thousand agents, as it would not if they were other processes.
+    pub hub_runtime: Option<tokio::runtime::Handle>,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,
     /// What lies between everybody and every API server, nearer to the server than [`FleetOptions::through`].
@@ -126,6 +132,7 @@ impl FleetOptions {
             standing: BTreeMap::new(),
             count_per_object: false,
             limits: StoreLimits::default(),
+            hub_runtime: None,
             through: None,
             wires: None,
             stores: None,

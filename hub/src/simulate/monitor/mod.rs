@@ -24,6 +24,7 @@ mod same;
 mod spread;
 mod steady;
 mod store;
+mod story;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ mod who;
 pub use commit::Commit;
 use model::Model;
 pub use promise::{Broken, Note, Promise};
+pub use story::Told;
 pub use who::{Asked, Target, Who};
 
 use super::{
@@ -50,6 +52,7 @@ use std::{
     time::Duration,
 };
 use store::Observed;
+use story::Story;
 use tokio::time::Instant;
 
 /// Tables whose writes are no part of a trace: heartbeats.
@@ -68,6 +71,7 @@ pub struct Monitor {
 struct Inner {
     model: Model,
     trace: Trace,
+    story: Story,
     checks: Vec<Box<dyn Check>>,
     broken: Vec<Broken>,
     /// How often the controllers of each hub were started.
@@ -119,6 +123,7 @@ impl Monitor {
             inner: Arc::new(Mutex::new(Inner {
                 model: Model::default(),
                 trace: Trace::default(),
+                story: Story::default(),
                 checks,
                 broken: Vec::new(),
                 starts: BTreeMap::new(),
@@ -198,6 +203,16 @@ impl Monitor {
         self.inner.lock().trace.clone()
     }
 
+    /// What became of applications and clusters so far, in sentences.
+    pub fn story(&self) -> Vec<Told> {
+        self.inner.lock().story.0.clone()
+    }
+
+    /// When it began to watch.
+    pub(super) fn started(&self) -> Instant {
+        self.start
+    }
+
     /// The objects that a server has.
     pub fn keys(&self, server: &str) -> Vec<Key> {
         let inner = self.inner.lock();
@@ -236,6 +251,7 @@ impl Monitor {
             };
             inner.trace.note(&commit.object(), commit.at, wrote);
         }
+        inner.story.take(commit);
         inner.check(commit.at, |check, model, found| {
             check.expected(commit, expect, found);
             check.committed(commit, model, found);

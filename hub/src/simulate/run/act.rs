@@ -1,14 +1,20 @@
 //! What can be done in a run.
 
-use crate::simulate::{
-    Fleet, MemberSpec,
-    fault::{DiskFault, Ending, Moment, On, Rule},
+use crate::{
+    simulate::{
+        Fleet, MemberSpec,
+        fault::{DiskFault, Ending, Moment, On, Rule},
+    },
+    words,
 };
 use futures::future::LocalBoxFuture;
 use jiff::SignedDuration;
 use roundhouse_api::cluster::Leave;
 use serde_json::Value;
 use std::{fmt, sync::Arc, time::Duration};
+
+/// Names of clusters that are told one by one.
+pub(super) const NAMED: usize = 8;
 
 /// An object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +183,13 @@ pub enum Act {
     },
     /// Something must be so now.
     Check(Check),
+    /// What follows in the script waits until everything is delivered, or until nothing has been written for so long.
+    Settle {
+        /// How long nothing is written that nothing more is expected.
+        idle: Duration,
+        /// How long at most.
+        within: Duration,
+    },
     /// What follows in the script waits until something is so; that it is not so after `within` is a failure.
     Await {
         /// What.
@@ -246,6 +259,7 @@ impl fmt::Display for Act {
             Act::Heal => write!(f, "all faults end"),
             Act::EndWatches(on, how) => write!(f, "watches of {:?} end: {how:?}", on.who),
             Act::KillAt { who, moment, .. } => write!(f, "{who} is doomed: {moment:?}"),
+            Act::Settle { .. } => write!(f, "waited until nothing more happens"),
             Act::Check(check) => write!(f, "looked: {}", check.what),
             Act::Await { check, .. } => write!(f, "waited: {}", check.what),
         }
@@ -255,14 +269,10 @@ impl fmt::Display for Act {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Network(rule) => {
-                write!(
-                    f,
-                    "network, {} of 1000 of {:?}: {:?}",
-                    rule.per_mille, rule.on.who, rule.effect
-                )
+            Fault::Network(rule) => write!(f, "{rule}"),
+            Fault::Partition(clusters) => {
+                write!(f, "cut off from the hub: {}", words::listed(clusters, NAMED))
             }
-            Fault::Partition(clusters) => write!(f, "cut off from the hub: {}", clusters.join(", ")),
             Fault::Clock(who, fast) => write!(f, "the clock of {who} is fast by {fast:#}"),
             Fault::Disk(fault) => write!(f, "the hub's disk: {fault:?}"),
             Fault::Pause(who) => write!(f, "{who} is held still"),

@@ -90,7 +90,7 @@ impl Driver<'_> {
             writes: trace.writes(),
             revisions,
             trace,
-            timeline: std::mem::take(&mut stage.timeline),
+            timeline: stage.timeline(),
         }
     }
 
@@ -139,6 +139,10 @@ impl Driver<'_> {
                 }
                 base = Instant::now();
             }
+            if let Act::Settle { idle, within } = cue.act {
+                self.settle(within, Some(idle)).await;
+                base = Instant::now();
+            }
             let later = self.stage.perform(&cue.act).await;
             self.due.add(later);
         }
@@ -182,18 +186,29 @@ impl Driver<'_> {
         while let Some(next) = self.due.next() {
             self.pass(next + Duration::from_millis(1)).await;
         }
-        if let Some(last) = self.stage.network.last_arrival() {
-            self.pass(last).await;
-        }
-        let began = Instant::now();
         let (within, quiet, idle) = match self.script.until {
             Until::Time(time) => {
-                self.pass(began + time).await;
+                self.pass(Instant::now() + time).await;
                 return (None, look::waits(&self.stage.fleet).await);
             }
             Until::Delivered { within, quiet } => (within, quiet, None),
             Until::Done { within, idle } => (within, Duration::ZERO, Some(idle)),
         };
+        // What is late is a fault that is still on.
+        if let Some(last) = self.stage.network.last_arrival() {
+            self.pass(last).await;
+        }
+        let (took, waits) = self.settle(within, idle).await;
+        if took.is_some() {
+            self.rests(quiet).await;
+        }
+        (took, waits)
+    }
+
+    /// Until everything is delivered, and how long that took; or, with `idle`, until nothing has been written for so long. What
+    /// waits then. Not to get there `within` is a failure.
+    async fn settle(&mut self, within: Duration, idle: Option<Duration>) -> (Option<Duration>, Vec<String>) {
+        let began = Instant::now();
         let mut happened = (self.stage.monitor.happened(), began);
         let mut looked: Option<(u64, Instant, Vec<String>)> = None;
         loop {
@@ -206,10 +221,8 @@ impl Driver<'_> {
                 None => (now, Instant::now(), look::waits(&self.stage.fleet).await),
             };
             if waits.is_empty() {
-                let took = began.elapsed();
                 self.stage.tell("everything is delivered");
-                self.rests(quiet).await;
-                return (Some(took), waits);
+                return (Some(began.elapsed()), waits);
             }
             let now = (self.stage.monitor.happened(), Instant::now());
             if now.0 != happened.0 {

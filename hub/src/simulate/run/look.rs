@@ -91,10 +91,15 @@ fn bundle(bundle: &Bundle) -> Option<String> {
     if status.observed_generation == bundle.metadata.generation && done {
         return None;
     }
-    Some(format!(
-        "{name} at generation {:?} is reported at {:?}: {} of {} applied, {} failed",
-        bundle.metadata.generation, status.observed_generation, counts.applied, counts.total, counts.failed
-    ))
+    let generation = bundle.metadata.generation.unwrap_or_default();
+    let reported = match status.observed_generation {
+        None => "is not reported yet".to_owned(),
+        Some(reported) => format!(
+            "is reported at generation {reported}: {} of {} applied, {} failed",
+            counts.applied, counts.total, counts.failed
+        ),
+    };
+    Some(format!("{name} at generation {generation} {reported}"))
 }
 
 fn cluster(cluster: &Cluster) -> Option<String> {

@@ -39,7 +39,7 @@ pub fn run(script: &Script, seed: u64) -> Outcome {
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return Outcome::not_begun(seed, format!("no runtime: {error}")),
+        Err(error) => return Outcome::not_begun(seed, &format!("no runtime: {error}")),
     };
     let outcome = runtime.block_on(whole(script, seed));
     // Whatever is still under way is nobody's concern.
@@ -51,6 +51,6 @@ async fn whole(script: &Script, seed: u64) -> Outcome {
     let (monitor, seen) = (Monitor::new(), Seen::default());
     match Stage::set(script, seed, &monitor, &seen).await {
         Ok(stage) => Box::pin(drive::drive(stage, script)).await,
-        Err(error) => Outcome::not_begun(seed, error.to_string()),
+        Err(error) => Outcome::not_begun(seed, &error.to_string()),
     }
 }

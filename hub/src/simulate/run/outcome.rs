@@ -11,8 +11,19 @@ const PRINTED: usize = 60;
 pub struct Event {
     /// So long after the start, in virtual time.
     pub at: Duration,
+    /// Of whom, where it may happen to many.
+    pub who: Option<String>,
     /// What.
     pub what: String,
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.who {
+            Some(who) => write!(f, "{who}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
 }
 
 /// Something that was expected of a run and was not so.
@@ -52,7 +63,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn not_begun(seed: u64, why: String) -> Outcome {
+    pub(super) fn not_begun(seed: u64, why: &str) -> Outcome {
         let failure = Failure {
             at: Duration::ZERO,
             what: format!("the run did not begin: {why}"),
@@ -111,7 +122,7 @@ impl fmt::Display for Outcome {
             writeln!(f, "BROKEN {broken}")?;
         }
         for event in &self.timeline {
-            writeln!(f, "{}  {}", at(event.at), event.what)?;
+            writeln!(f, "{}  {event}", at(event.at))?;
         }
         let objects: Vec<_> = self.broken.iter().map(|broken| broken.object.clone()).collect();
         f.write_str(&self.trace.of(&objects, PRINTED))

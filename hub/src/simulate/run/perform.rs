@@ -2,10 +2,14 @@
 
 use super::{
     Act, Fault,
+    act::NAMED,
     objects::{self, ActError},
     stage::Stage,
 };
-use crate::simulate::{HUB, HarnessError, fault::Kind, monitor::Note};
+use crate::{
+    simulate::{HUB, HarnessError, fault::Kind, monitor::Note},
+    words,
+};
 use roundhouse_apiserver::MemoryStore;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -88,7 +92,8 @@ impl Stage {
                 }
                 Ok(())
             }
-            // The driver looks.
+            // The driver looks, and tells.
+            Act::Settle { .. } => return None,
             Act::Await { .. } => Ok(()),
         };
         match done {
@@ -182,7 +187,7 @@ impl Stage {
         for cluster in &whole {
             self.monitor.note(&Note::Healed(cluster.as_str().into()));
         }
-        self.tell(format!("connected again: {}", whole.join(", ")));
+        self.tell(format!("connected again: {}", words::listed(&whole, NAMED)));
     }
 
     fn back_up(&mut self, member: &str) {

@@ -3,6 +3,7 @@
 use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
+    run::HubOptions,
     simulate::{HUB, MemberSpec, monitor::Promise, workloads::Model},
 };
 use roundhouse_agent::Config;
@@ -13,7 +14,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 /// Something that is done at a time.
 #[derive(Debug, Clone)]
 pub struct Cue {
-    /// So long after the start, or after the last [`Act::Await`] before it in the script.
+    /// So long after the start, or after the last [`Act::Await`] or [`Act::Settle`] before it in the script.
     pub at: Duration,
     /// What.
     pub act: Act,
@@ -43,6 +44,9 @@ pub enum Until {
     Time(Duration),
 }
 
+/// Changes settings.
+type Changes<T> = dyn Fn(&mut T) + Send + Sync;
+
 /// What is run: a fleet, applications, and what is done when. A value: the same script and the same seed give the same run.
 #[derive(Clone)]
 pub struct Script {
@@ -70,7 +74,9 @@ pub struct Script {
     /// How the members' workloads behave; the seed is the run's.
     pub model: Model,
     /// Changes the settings of every agent; the jitter's seed is the run's.
-    pub agents: Option<Arc<dyn Fn(&mut Config) + Send + Sync>>,
+    pub agents: Option<Arc<Changes<Config>>>,
+    /// Changes the settings of every hub.
+    pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
 }
@@ -106,6 +112,7 @@ impl Script {
             latency: Duration::ZERO..=Duration::from_millis(3),
             model: Model::default(),
             agents: None,
+            hub: None,
             history: 10_000,
         }
     }
@@ -139,8 +146,8 @@ impl Script {
     /// Does something as soon as what was before is done.
     #[must_use]
     pub fn then(self, act: Act) -> Script {
-        let awaits = |cue: &&Cue| !matches!(cue.act, Act::Await { .. });
-        let since = self.cues.iter().rev().take_while(awaits).map(|cue| cue.at);
+        let goes_on = |cue: &&Cue| !matches!(cue.act, Act::Await { .. } | Act::Settle { .. });
+        let since = self.cues.iter().rev().take_while(goes_on).map(|cue| cue.at);
         let at = since.max().unwrap_or(Duration::ZERO);
         self.at(at, act)
     }

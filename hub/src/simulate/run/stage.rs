@@ -2,6 +2,7 @@
 
 use super::{Event, Failure, Script};
 use crate::{
+    action::Outside,
     leader::Election,
     simulate::{
         Configure, Fleet, FleetOptions, HarnessError, TokioClock,
@@ -74,6 +75,7 @@ impl Stage {
             ..script.model.clone()
         };
         options.hub.application.seed = seed;
+        options.hub.outside = Some(Outside::agreeing());
         options.hub.election = Election {
             timing: script.election,
             ..Election::default()
@@ -82,6 +84,9 @@ impl Stage {
         options.stores = Some(monitor.stores(shelves.stores()));
         options.wires = Some(monitor.wires().then(network.wires()));
         options.configure = Some(configure(script, seed));
+        if let Some(configure) = &script.hub {
+            configure(&mut options.hub);
+        }
         network.set_latency(script.latency.clone());
         let fleet = Fleet::start(options).await?;
         Ok(Stage {
@@ -113,7 +118,21 @@ impl Stage {
     /// Notes what happened, for people.
     pub(super) fn tell(&mut self, what: impl Into<String>) {
         let (at, what) = (self.now(), what.into());
-        self.timeline.push(Event { at, what });
+        self.timeline.push(Event { at, who: None, what });
+    }
+
+    /// What was done, and what became of it, in order.
+    pub(super) fn timeline(&mut self) -> Vec<Event> {
+        let mut timeline = std::mem::take(&mut self.timeline);
+        let before = self.began.saturating_duration_since(self.monitor.started());
+        timeline.extend(self.monitor.story().into_iter().map(|told| Event {
+            at: told.at.saturating_sub(before),
+            who: told.who,
+            what: told.what,
+        }));
+        // Of what is at the same time, what was done comes first.
+        timeline.sort_by_key(|event| event.at);
+        timeline
     }
 
     /// Notes a fault in the trace.

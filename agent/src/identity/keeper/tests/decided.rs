@@ -232,7 +232,7 @@ async fn an_invitation_that_ended_is_not_tried_again_until_its_request_is_gone()
 async fn said(keeper: &Keeper, state: &mut State, voucher: Voucher<'_>) -> (String, bool) {
     match keeper.ask(state, voucher, keeper.clock.now()).await.unwrap() {
         Progress::Waits { words, is_trouble } => (words, is_trouble),
-        Progress::Given(_) | Progress::Again => panic!("it waits"),
+        Progress::Given(_) | Progress::Again | Progress::Cleared(_) => panic!("it waits"),
     }
 }
 

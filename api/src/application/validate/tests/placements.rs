@@ -296,7 +296,7 @@ fn every_other_refusal_of_a_placing_step_and_of_policies() {
         ),
         (
             json!({"name": "x"}),
-            "spec.policies[1].type: is required: use one of placement, topology, override, apply-once",
+            "spec.policies[1].type: is required: use one of placement, topology, override, apply-once, executor",
         ),
         (
             json!({"name": "x", "type": "replication"}),

@@ -1,6 +1,6 @@
 //! One row per rule on the spec itself and on policies.
 
-use super::{check, refused, set, valid};
+use super::{check, refused, set, valid, validate};
 use serde_json::{Value, json};
 
 #[test]
@@ -21,6 +21,62 @@ fn the_spec_itself() {
         json!([]),
         "spec.component: ",
         "did you mean \"components\"?",
+    );
+}
+
+#[test]
+fn the_executor_is_a_service_account() {
+    let policy = |properties: Value| json!({"name": "who", "type": "executor", "properties": properties});
+    let spec = |properties: Value| {
+        let mut spec = valid();
+        set(&mut spec, "/policies/-", policy(properties));
+        spec
+    };
+    let of = |properties: Value| {
+        let executor = validate(&spec(properties)).unwrap().executor("team-a");
+        let account = executor.unwrap().subject.service_account.unwrap();
+        format!("{}/{}", account.namespace, account.name)
+    };
+    assert_eq!(of(json!({"serviceAccount": "deployer.v1"})), "team-a/deployer.v1");
+    assert_eq!(
+        of(json!({"serviceAccount": "deployer", "namespace": "shared"})),
+        "shared/deployer"
+    );
+    assert_eq!(validate(&valid()).unwrap().executor("team-a"), None);
+    let at = "spec.policies[1].properties";
+    for (properties, start, part) in [
+        (json!({}), format!("{at}.serviceAccount: "), "is required"),
+        (
+            json!({"serviceAccount": "a:b"}),
+            format!("{at}.serviceAccount: "),
+            "is not a DNS label",
+        ),
+        (
+            json!({"serviceAccount": ""}),
+            format!("{at}.serviceAccount: "),
+            "use 1 to 63",
+        ),
+        (
+            json!({"serviceAccount": "a", "namespace": "a.b"}),
+            format!("{at}.namespace: "),
+            "is not a DNS label",
+        ),
+        (
+            json!({"serviceAccount": "a", "user": "b"}),
+            format!("{at}.user: "),
+            "known here: serviceAccount, namespace",
+        ),
+    ] {
+        check("/policies/-", policy(properties), &start, part);
+    }
+    let mut twice = spec(json!({"serviceAccount": "a"}));
+    let mut second = policy(json!({"serviceAccount": "b"}));
+    second["name"] = json!("other");
+    twice["policies"].as_array_mut().unwrap().push(second);
+    let lines = refused(&twice);
+    assert!(
+        lines.iter().any(|line| line.contains("a second executor policy")),
+        "{lines:?}"
     );
 }
 
@@ -51,13 +107,13 @@ fn policies() {
             "/policies/0/type",
             json!("plaecment"),
             "spec.policies[0].type: ",
-            "did you mean \"placement\"? known here: placement, topology, override, apply-once",
+            "did you mean \"placement\"? known here: placement, topology, override, apply-once, executor",
         ),
         (
             "/policies/0/type",
             json!("garbage-collect"),
             "spec.policies[0].type: ",
-            "\"garbage-collect\" is not supported yet: use one of placement, topology, override, apply-once",
+            "\"garbage-collect\" is not supported yet: use one of placement, topology, override, apply-once, executor",
         ),
         (
             "/policies/0/type",

@@ -4,13 +4,13 @@ use super::{
     super::{
         container as properties,
         node::{Node, Object, Shape, shown},
-        quantity::is_quantity,
     },
     read::{listed, set, strings},
     target::Target,
 };
 use crate::application::Setting;
 use crate::names::check_dns_label;
+use crate::quantity::is_quantity;
 use serde_json::{Map, Value, json};
 
 const ENV: Shape = Shape {
@@ -211,7 +211,7 @@ fn amounts(object: &Object<'_>) -> Option<Vec<(&'static str, String)>> {
             Value::Number(number) if resource == "cpu" => number.to_string(),
             _ => node.string()?.to_owned(),
         };
-        if !is_quantity(&text) {
+        if text.starts_with('-') || !is_quantity(&text) {
             node.refuse(format!(
                 "{} is not a Kubernetes quantity: write a number with an optional suffix, such as \"500m\", \"0.5\" or \
                  \"128Mi\"",

@@ -1,0 +1,193 @@
+//! A watch of Bundles that is not told twice what it knows: it resumes where it was, and where the hub cannot go on from
+//! there, it lists the Bundles without their manifests, and reads those that are not as they were.
+
+use crate::watch::bundles::PAGE;
+use crate::watch::delivered::Delivered;
+use futures::{Stream, StreamExt, stream};
+use kube::api::{ListParams, ObjectMeta, WatchEvent, WatchParams};
+use kube::runtime::watcher::{self, Error, Event};
+use kube::{Api, ResourceExt};
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::Pin;
+
+/// Bundles of one page of a list without their manifests.
+const NAMES: u32 = 500;
+/// How long a watch lasts, in seconds: less than the client waits for a byte.
+const WATCH: u32 = 290;
+/// What was asked for is too far back.
+const GONE: u16 = 410;
+
+/// What a list or a watch says of a Bundle.
+#[derive(Debug, Clone)]
+pub(crate) enum Seen {
+    /// It is this.
+    Whole(Box<Delivered>),
+    /// It is as it was: its name.
+    Same(String),
+}
+
+/// Fingerprints of what is known, by name.
+pub(crate) type Known = BTreeMap<String, u64>;
+
+/// A number for what the metadata of a Bundle say. Who wrote what, and when, is among them: with the same resourceVersion they
+/// are of one write, also where a hub was restored and counts its versions a second time.
+pub(crate) fn fingerprint(metadata: &ObjectMeta) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(metadata).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The events of the Bundles. `known` says what is known when a list begins; it is asked again for each.
+pub(crate) fn resuming(
+    api: Api<Delivered>,
+    known: impl Fn() -> Known,
+) -> impl Stream<Item = watcher::Result<Event<Seen>>> {
+    let feed = Feed {
+        api,
+        known,
+        state: State::Begin,
+        ready: VecDeque::new(),
+    };
+    stream::unfold(feed, |mut feed| async move {
+        let next = feed.next().await;
+        Some((next, feed))
+    })
+}
+
+type Events = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Delivered>>> + Send>>;
+
+enum State {
+    /// Nothing of the hub's state is known to be complete.
+    Begin,
+    /// A list is under way; `None` in the place of what was known asks for whole Bundles.
+    List {
+        known: Option<Known>,
+        token: Option<String>,
+    },
+    /// Everything up to this version was seen.
+    Resume(String),
+    Watch(String, Events),
+}
+
+struct Feed<F> {
+    api: Api<Delivered>,
+    known: F,
+    state: State,
+    ready: VecDeque<Event<Seen>>,
+}
+
+impl<F: Fn() -> Known> Feed<F> {
+    async fn next(&mut self) -> watcher::Result<Event<Seen>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            // Whoever fails on the way begins anew.
+            self.state = match std::mem::replace(&mut self.state, State::Begin) {
+                State::Begin => {
+                    self.ready.push_back(Event::Init);
+                    let known = (self.known)();
+                    State::List {
+                        known: Some(known).filter(|known| !known.is_empty()),
+                        token: None,
+                    }
+                }
+                State::List { known, token } => self.list(known, token).await?,
+                State::Resume(version) => {
+                    let params = WatchParams::default().timeout(WATCH);
+                    match self.api.watch(&params, &version).await {
+                        Ok(events) => State::Watch(version, Box::pin(events)),
+                        Err(error) => {
+                            if !matches!(&error, kube::Error::Api(status) if status.code == GONE) {
+                                self.state = State::Resume(version);
+                            }
+                            return Err(Error::WatchStartFailed(error));
+                        }
+                    }
+                }
+                State::Watch(version, events) => self.watch(version, events).await?,
+            };
+        }
+    }
+
+    /// One page of a list.
+    async fn list(&mut self, known: Option<Known>, token: Option<String>) -> watcher::Result<State> {
+        let page = |limit| {
+            let params = ListParams::default().limit(limit);
+            match &token {
+                Some(token) => params.continue_token(token),
+                None => params,
+            }
+        };
+        let list = match &known {
+            None => {
+                let list = self
+                    .api
+                    .list(&page(PAGE))
+                    .await
+                    .map_err(Error::InitialListFailed)?;
+                let seen = list
+                    .items
+                    .into_iter()
+                    .map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle))));
+                self.ready.extend(seen);
+                list.metadata
+            }
+            Some(known) => {
+                let list = self.api.list_metadata(&page(NAMES)).await;
+                let list = list.map_err(Error::InitialListFailed)?;
+                for found in list.items {
+                    let name = found.name_any();
+                    if known.get(&name) == Some(&fingerprint(&found.metadata)) {
+                        self.ready.push_back(Event::InitApply(Seen::Same(name)));
+                        continue;
+                    }
+                    // One that has gone meanwhile is told of by the watch that follows.
+                    let bundle = self.api.get_opt(&name).await.map_err(Error::InitialListFailed)?;
+                    self.ready
+                        .extend(bundle.map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle)))));
+                }
+                list.metadata
+            }
+        };
+        if let Some(token) = list.continue_.filter(|token| !token.is_empty()) {
+            return Ok(State::List {
+                known,
+                token: Some(token),
+            });
+        }
+        let version = list.resource_version.filter(|version| !version.is_empty());
+        let version = version.ok_or(Error::NoResourceVersion)?;
+        self.ready.push_back(Event::InitDone);
+        Ok(State::Resume(version))
+    }
+
+    /// The next event of a watch.
+    async fn watch(&mut self, version: String, mut events: Events) -> watcher::Result<State> {
+        let at = |bundle: &Delivered| bundle.resource_version().unwrap_or_default();
+        let (version, event) = match events.next().await {
+            None => return Ok(State::Resume(version)),
+            Some(Ok(WatchEvent::Added(bundle) | WatchEvent::Modified(bundle))) => {
+                (at(&bundle), Some(Event::Apply(Seen::Whole(Box::new(bundle)))))
+            }
+            Some(Ok(WatchEvent::Deleted(bundle))) => {
+                (at(&bundle), Some(Event::Delete(Seen::Whole(Box::new(bundle)))))
+            }
+            Some(Ok(WatchEvent::Bookmark(mark))) => (mark.metadata.resource_version, None),
+            Some(Ok(WatchEvent::Error(status))) => {
+                if status.code != GONE {
+                    self.state = State::Resume(version);
+                }
+                return Err(Error::WatchError(status));
+            }
+            Some(Err(error)) => {
+                // What one event says may be unreadable; the next ones need not be.
+                self.state = State::Watch(version, events);
+                return Err(Error::WatchFailed(error));
+            }
+        };
+        self.ready.extend(event);
+        Ok(State::Watch(version, events))
+    }
+}

@@ -1,0 +1,197 @@
+//! Agents as they are, with simulated members, in a process of their own: each reaches the hub over TLS with a certificate of
+//! its own, and what the hub sends it of Bundles is counted.
+
+use crate::child::{Process, Role};
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use kube::{Client, client::Body, config::KubeConfigOptions};
+use roundhouse_api::{
+    clock::{Clock, SharedClock, SystemClock},
+    names::ClusterName,
+};
+use roundhouse_apiserver::{Authority, Identity, Kubeconfig, Server, StoreLimits};
+use roundhouse_hub::{
+    endpoint::authority_in,
+    simulate::workloads::{self, Model},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
+use tower::service_fn;
+
+/// How long the certificates are good for.
+const LIFETIME: Duration = Duration::from_secs(86_400);
+/// Changes that a member keeps for its watches: members are not what is measured.
+const HISTORY: usize = 200;
+
+/// Which agents a process has.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    /// The hub's data directory: whoever has its authority makes certificates.
+    data: PathBuf,
+    url: String,
+    clusters: Vec<String>,
+}
+
+/// What the hub has sent to the agents of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sent {
+    /// Bytes of answers that have the manifests of Bundles in them.
+    pub(crate) bundles: u64,
+    /// Bytes of all other answers about Bundles: bookmarks, and what is said of them without their manifests.
+    pub(crate) others: u64,
+    /// Lists and watches of Bundles that were begun.
+    pub(crate) begun: u64,
+}
+
+/// A process with agents.
+pub(crate) struct Agents(Process);
+
+impl Agents {
+    pub(crate) async fn start(data: &Path, url: &str, clusters: Vec<String>) -> Result<Agents> {
+        let order = Order {
+            data: data.to_owned(),
+            url: url.to_owned(),
+            clusters,
+        };
+        let mut process = Process::start(Role::Agents, &[serde_json::to_string(&order)?])?;
+        process.line().await?;
+        Ok(Agents(process))
+    }
+
+    pub(crate) fn id(&self) -> Result<u32> {
+        self.0.id()
+    }
+
+    pub(crate) async fn sent(&mut self) -> Result<Sent> {
+        Ok(serde_json::from_str(&self.0.ask("sent").await?)?)
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        self.0.kill().await
+    }
+}
+
+/// What such a process does.
+pub(crate) fn main() -> Result<()> {
+    let order = std::env::args().nth(1).context("no order")?;
+    let order: Order = serde_json::from_str(&order)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(order))
+}
+
+#[derive(Default)]
+struct Counted {
+    bundles: AtomicU64,
+    others: AtomicU64,
+    begun: AtomicU64,
+}
+
+async fn serve(order: Order) -> Result<()> {
+    let clock: SharedClock = Arc::new(SystemClock);
+    let authority = authority_in(&order.data, &clock)?;
+    let counted = Arc::new(Counted::default());
+    for cluster in &order.clusters {
+        let hub = client(&authority, &order.url, cluster, counted.clone()).await?;
+        start(ClusterName::new(cluster)?, hub, &clock);
+    }
+    println!("started");
+    // Until whoever measures closes it.
+    let answering = tokio::task::spawn_blocking(move || answer(&counted));
+    answering.await?
+}
+
+/// Answers every line on stdin with what was sent so far.
+fn answer(counted: &Counted) -> Result<()> {
+    for question in std::io::stdin().lines() {
+        question?;
+        let sent = Sent {
+            bundles: counted.bundles.load(Ordering::Relaxed),
+            others: counted.others.load(Ordering::Relaxed),
+            begun: counted.begun.load(Ordering::Relaxed),
+        };
+        println!("{}", serde_json::to_string(&sent)?);
+    }
+    Ok(())
+}
+
+/// A member, its workloads, which are ready at once, and its agent: they end with the process.
+fn start(name: ClusterName, hub: Client, clock: &SharedClock) {
+    let server = Server::builder().limits(StoreLimits {
+        history_events: HISTORY,
+        ..StoreLimits::default()
+    });
+    let member = Client::new(server.build().service(), "default");
+    let model = Model {
+        delay: Duration::ZERO..=Duration::ZERO,
+        ..Model::default()
+    };
+    let never = CancellationToken::new();
+    tokio::spawn(workloads::run(
+        member.clone(),
+        model,
+        clock.clone(),
+        never.clone(),
+    ));
+    let clock = clock.clone();
+    tokio::spawn(async move {
+        let config = roundhouse_agent::Config::new(name.clone());
+        if let Err(error) = Box::pin(roundhouse_agent::run(config, hub, member, clock, never)).await {
+            eprintln!("the agent of {name} ended: {error}");
+        }
+    });
+}
+
+/// The way of an agent to its hub.
+async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Counted>) -> Result<Client> {
+    let certificate = authority.issue(&Identity::agent(cluster), LIFETIME, SystemClock.now())?;
+    let kubeconfig = Kubeconfig::new("hub", url, authority, certificate).to_string();
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig)?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // As the agent's own binary has it.
+    config.read_timeout = Some(Duration::from_secs(300));
+    let client = Client::try_from(config)?;
+    let service = service_fn(move |request: Request<Body>| {
+        let (client, counted) = (client.clone(), counted.clone());
+        async move {
+            let reads = request.method() == http::Method::GET && request.uri().path().contains("/bundles");
+            let answer: Response<Body> = client.send(request).await?;
+            if reads {
+                counted.begun.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok::<_, kube::Error>(answer.map(|body| {
+                body.map_frame(move |frame| {
+                    if let Some(bytes) = frame.data_ref().filter(|_| reads) {
+                        counted.take(bytes);
+                    }
+                    frame
+                })
+                .boxed_unsync()
+            }))
+        }
+    });
+    Ok(Client::new(service, "default"))
+}
+
+impl Counted {
+    /// A part of an answer about Bundles. What continues a Bundle counts as one: too much is counted rather than too little.
+    fn take(&self, bytes: &Bytes) {
+        let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        let is_other = !has(b"\"manifests\"")
+            && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
+        let counter = if is_other { &self.others } else { &self.bundles };
+        counter.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    }
+}

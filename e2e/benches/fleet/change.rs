@@ -1,0 +1,264 @@
+//! From a change to the report of it at the hub: a hub process, a process of agents, TLS between them, open-loop load.
+
+use crate::{
+    Size, content,
+    figure::{Figure, Target},
+    load::{Times, open_loop},
+    machine::{Usage, Used},
+    world::World,
+};
+use anyhow::{Result, ensure};
+use futures::StreamExt;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::Mutex;
+use roundhouse_api::{application::Application, bundle::Bundle};
+use roundhouse_hub::dispatch::Observed;
+use serde_json::json;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+const SCENARIO: &str = "change";
+/// The version of the first delivery; changes begin behind it.
+const FIRST: usize = 1;
+/// Changes that are not measured: connections are made, and code is read from the disk.
+const WARM: usize = 100;
+
+fn name(cluster: usize) -> String {
+    format!("app-{cluster:03}")
+}
+
+/// Changes that are not over: for each application the versions, with the moment at which each was due.
+#[derive(Default)]
+struct Open(BTreeMap<String, BTreeMap<usize, Instant>>);
+
+impl Open {
+    fn add(&mut self, name: &str, version: usize, due: Instant) {
+        self.0.entry(name.to_owned()).or_default().insert(version, due);
+    }
+
+    /// Ends a version, and those that it has overtaken.
+    fn end(&mut self, name: &str, version: usize, now: Instant, times: &mut Times) {
+        let Some(open) = self.0.get_mut(name) else { return };
+        let later = open.split_off(&(version + 1));
+        for due in std::mem::replace(open, later).into_values() {
+            times.note(now.saturating_duration_since(due));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.values().map(BTreeMap::len).sum()
+    }
+}
+
+/// What is under way, and how long what is over took.
+struct Changes {
+    unapplied: Open,
+    applied: Times,
+    unready: Open,
+    ready: Times,
+}
+
+impl Changes {
+    fn none() -> Changes {
+        Changes {
+            unapplied: Open::default(),
+            applied: Times::new(),
+            unready: Open::default(),
+            ready: Times::new(),
+        }
+    }
+
+    fn add(&mut self, name: &str, version: usize, due: Instant) {
+        self.unapplied.add(name, version, due);
+        self.unready.add(name, version, due);
+    }
+
+    /// Takes a Bundle as a watch of the hub shows it.
+    fn see(&mut self, bundle: Bundle, now: Instant) {
+        let version = content::version(&bundle);
+        let Some((version, observed)) = version.zip(Observed::of(bundle)) else {
+            return;
+        };
+        let counts = observed.own_report().and_then(|report| report.counts);
+        let Some((counts, (_, name))) = counts.zip(observed.application()) else {
+            return;
+        };
+        if counts.applied == counts.total {
+            self.unapplied.end(name, version, now, &mut self.applied);
+        }
+        if counts.ready == counts.total {
+            self.unready.end(name, version, now, &mut self.ready);
+        }
+    }
+
+    fn left(&self) -> usize {
+        self.unapplied.count() + self.unready.count()
+    }
+}
+
+pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
+    let clusters = size.pick(100, 100, 4);
+    let rate = size.pick(50.0, 50.0, 10.0);
+    let changes = size.pick(6_000, 1_000, 20);
+    let world = World::start(clusters).await?;
+    let one = |n: usize| content::application(&name(n), 1, (content::NUMBER, &n.to_string()));
+    world.deliver((0..clusters).map(one).collect()).await?;
+
+    let bundles: Api<Bundle> = Api::all(world.client());
+    let some = bundles.list(&Default::default()).await?;
+    ensure!(
+        some.items.len() == clusters,
+        "{} bundles for {clusters} clusters",
+        some.items.len()
+    );
+    let weight = some.items.first().map_or(0, content::weight);
+    let off = weight.abs_diff(content::BUNDLE_BYTES);
+    ensure!(
+        off < 200,
+        "bundles of {weight} bytes are not those of the figures, which have {}",
+        content::BUNDLE_BYTES
+    );
+
+    let under_way = Arc::new(Mutex::new(Changes::none()));
+    let seen = under_way.clone();
+    let mut watch = Box::pin(
+        watcher(bundles, watcher::Config::default())
+            .default_backoff()
+            .applied_objects(),
+    );
+    let watching = tokio::spawn(async move {
+        while let Some(bundle) = watch.next().await {
+            if let Ok(bundle) = bundle {
+                seen.lock().see(bundle, Instant::now());
+            }
+        }
+    });
+
+    let refused = Arc::new(AtomicU64::new(0));
+    let mut version = FIRST;
+    let mut round = async |count: usize, judged: bool| {
+        if judged {
+            *under_way.lock() = Changes::none();
+        }
+        let client = world.client();
+        open_loop(count, rate, |n, due| {
+            if n % clusters == 0 {
+                version += 1;
+            }
+            let (name, version) = (name(n % clusters), version);
+            under_way.lock().add(&name, version, due);
+            let (api, refused) = (
+                Api::<Application>::namespaced(client.clone(), "default"),
+                refused.clone(),
+            );
+            tokio::spawn(async move {
+                let operations = json!([{"op": "replace", "path": content::IMAGE,
+                    "value": content::image(version)}]);
+                let sent = match serde_json::from_value(operations) {
+                    Ok(operations) => {
+                        let patch: Patch<Application> = Patch::Json(operations);
+                        api.patch(&name, &PatchParams::default(), &patch).await.is_ok()
+                    }
+                    Err(_) => false,
+                };
+                if !sent {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        })
+        .await;
+        let end = Instant::now() + Duration::from_secs(60);
+        while under_way.lock().left() > 0 && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    round(size.pick(WARM, WARM, clusters), false).await;
+    let before = world.hub.writes().await?;
+    let usage = Usage::begin(&world.processes()?)?;
+    round(changes, true).await;
+    let used = usage.end()?;
+    let written: u64 = crate::hub::since(&before, &world.hub.writes().await?)
+        .values()
+        .sum();
+    watching.abort();
+
+    let changes = Done {
+        asked: changes,
+        rate,
+        clusters,
+        weight,
+        refused: refused.load(Ordering::Relaxed),
+        written,
+        used,
+    };
+    let figures = changes.told(&under_way.lock());
+    world.end().await?;
+    Ok(figures)
+}
+
+/// What was asked of the fleet, beside how long each change took.
+struct Done {
+    asked: usize,
+    rate: f64,
+    clusters: usize,
+    weight: usize,
+    refused: u64,
+    written: u64,
+    used: Used,
+}
+
+impl Done {
+    fn told(&self, state: &Changes) -> Vec<Figure> {
+        let Done {
+            asked,
+            rate,
+            clusters,
+            weight,
+            refused,
+            written,
+            used,
+        } = self;
+        let (applied, ready) = (&state.applied, &state.ready);
+        let lost = state.left() as u64 + refused;
+        let what = |quantile: &str| format!("change → dispatch → applied → report at the hub, {quantile}");
+        let note = format!(
+            "{} changes at {rate} a second over {clusters} clusters, bundles of {weight} bytes; p90 {:.0} ms, p99.9 {:.0} ms, \
+         max {:.0} ms; ready: p50 {:.0} ms, p99 {:.0} ms; {:.1} writes a change; {used}",
+            applied.count(),
+            applied.at(0.9),
+            applied.at(0.999),
+            applied.at(1.0),
+            ready.at(0.5),
+            ready.at(0.99),
+            *written as f64 / *asked as f64,
+        );
+        vec![
+            Figure::new(SCENARIO, what("p50"), Target::AtMost(50.0), applied.at(0.5), "ms").note(note),
+            Figure::new(
+                SCENARIO,
+                what("p99"),
+                Target::AtMost(250.0),
+                applied.at(0.99),
+                "ms",
+            ),
+            Figure::new(
+                SCENARIO,
+                "changes that were not reported",
+                Target::Exactly(0.0),
+                lost as f64,
+                "",
+            ),
+        ]
+    }
+}

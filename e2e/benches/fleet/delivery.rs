@@ -1,0 +1,231 @@
+//! One application over a whole fleet: hub, API server, agents and members in this process.
+//!
+//! The hub's store is durable, as in `roundhouse serve --embedded`. The hub has threads of its own, as it would have as a
+//! process: in one line with the tasks of a thousand agents it would wait for all of them.
+
+use crate::{
+    Size, content,
+    figure::{Figure, Target},
+    load::Times,
+    machine::Usage,
+    world::{cluster, until},
+};
+use anyhow::{Context, Result};
+use futures::StreamExt;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    client::Body,
+    runtime::{WatchStreamExt, watcher},
+};
+use parking_lot::Mutex;
+use roundhouse_api::{
+    application::{Application, ApplicationPhase},
+    clock::SystemClock,
+    names::ClusterName,
+};
+use roundhouse_apiserver::{DurableOptions, DurableStore, MemoryStore, Store};
+use roundhouse_hub::simulate::{Fleet, FleetOptions, HUB, MemberSpec, Stores, Through};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
+use tower::service_fn;
+
+const SCENARIO: &str = "delivery";
+
+/// When each agent was sent the image that is looked for.
+#[derive(Clone, Default)]
+struct Arrivals(Arc<Mutex<(String, BTreeMap<String, Instant>)>>);
+
+impl Arrivals {
+    /// Looks for another image from now on.
+    fn expect(&self, image: String) {
+        *self.0.lock() = (image, BTreeMap::new());
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().1.len()
+    }
+
+    /// How long it took from a moment to each agent.
+    fn since(&self, from: Instant) -> Times {
+        let mut times = Times::new();
+        for at in self.0.lock().1.values() {
+            times.note(at.saturating_duration_since(from));
+        }
+        times
+    }
+
+    fn through(&self) -> Through {
+        let arrivals = self.clone();
+        Through(Arc::new(move |who, client| match who {
+            HUB => client,
+            agent => arrivals.client(agent.to_owned(), client),
+        }))
+    }
+
+    /// A client that sees what arrives of Bundles before its agent does.
+    fn client(&self, who: String, client: Client) -> Client {
+        let arrivals = self.clone();
+        let namespace = client.default_namespace().to_owned();
+        let service = service_fn(move |request: Request<Body>| {
+            let (client, arrivals, who) = (client.clone(), arrivals.clone(), who.clone());
+            async move {
+                let watches = request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch=true"))
+                    && request.uri().path().ends_with("/bundles");
+                let answer = client.send(request).await?;
+                Ok::<_, kube::Error>(answer.map(|body| {
+                    body.map_frame(move |frame| {
+                        if let Some(bytes) = frame.data_ref().filter(|_| watches) {
+                            arrivals.look(&who, bytes);
+                        }
+                        frame
+                    })
+                    .boxed_unsync()
+                }))
+            }
+        });
+        Client::new(service, namespace)
+    }
+
+    fn look(&self, who: &str, bytes: &[u8]) {
+        let mut state = self.0.lock();
+        let (image, seen) = &mut *state;
+        let is_there = !image.is_empty() && bytes.windows(image.len()).any(|part| part == image.as_bytes());
+        if is_there && !seen.contains_key(who) {
+            seen.insert(who.to_owned(), Instant::now());
+        }
+    }
+}
+
+/// Waits until the application is delivered and ready with what it says now, and gives the moment when that was seen.
+async fn delivered(client: Client, name: &str, version: usize) -> Result<Instant> {
+    let api: Api<Application> = Api::namespaced(client, "default");
+    let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let mut all = Box::pin(watcher(api, only).default_backoff().applied_objects());
+    while let Some(application) = all.next().await {
+        let Ok(application) = application else { continue };
+        let status = application.status.as_ref();
+        let run = status.and_then(|status| status.workflow.as_ref());
+        let revision = run.and_then(|run| run.app_revision.as_deref());
+        if status.and_then(|status| status.phase) == Some(ApplicationPhase::Running)
+            && run.is_some_and(|run| run.finished)
+            && revision == Some(format!("{name}-v{version}").as_str())
+        {
+            return Ok(Instant::now());
+        }
+    }
+    anyhow::bail!("the watch of applications ended")
+}
+
+pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
+    let clusters = size.pick(1_000, 100, 5);
+    let replicas = clusters * 10;
+    let home = tempfile::tempdir()?;
+    let store = DurableStore::open(&home.path().join("store"), DurableOptions::default())?;
+    let member = |n| -> Result<MemberSpec> {
+        let labels = [(content::FLEET.0.to_owned(), content::FLEET.1.to_owned())];
+        Ok(MemberSpec {
+            name: ClusterName::new(cluster(n))?,
+            labels: labels.into(),
+        })
+    };
+    let members = (0..clusters).map(member).collect::<Result<_>>()?;
+    let arrivals = Arrivals::default();
+    let mut options = FleetOptions::new(members, Arc::new(SystemClock));
+    options.model.delay = Duration::ZERO..=Duration::ZERO;
+    options.through = Some(arrivals.through());
+    let own_hub = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    options.hub_runtime = Some(own_hub.handle().clone());
+    let (store, limits): (Arc<dyn Store>, _) = (Arc::new(store), options.limits);
+    options.stores = Some(Stores::new(move |server| match server == HUB {
+        true => store.clone(),
+        false => Arc::new(MemoryStore::new(limits)),
+    }));
+    let fleet = Fleet::start(options).await?;
+    until("every cluster to be available", async || {
+        Ok(crate::world::available(&fleet.hub_client()).await? == clusters)
+    })
+    .await?;
+
+    let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    let own = [("this process", std::process::id())];
+    arrivals.expect(content::image(1));
+    let usage = Usage::begin(&own)?;
+    let end = tokio::spawn(delivered(fleet.hub_client(), "web", 1));
+    let begin = Instant::now();
+    api.create(
+        &PostParams::default(),
+        &content::application("web", replicas, content::FLEET),
+    )
+    .await?;
+    let first = end.await??.duration_since(begin);
+    let used = usage.end()?;
+    let reached = arrivals.since(begin);
+    let placed = api.get_status("web").await?.status.unwrap_or_default();
+    let delivery = placed
+        .delivery
+        .context("an application that is delivered says nothing of its replicas")?;
+    let (ready, _) = delivery.replicas_ready.split_once('/').context("ready/placed")?;
+    let ready: u64 = ready.parse()?;
+    let mut figures = vec![
+        Figure::new(
+            SCENARIO,
+            format!("first delivery of {replicas} replicas to {clusters} clusters, all ready"),
+            Target::AtMost(5.0),
+            first.as_secs_f64(),
+            "s",
+        )
+        .note(format!(
+            "bundles on every agent after {:.0} ms; {used}",
+            reached.at(1.0)
+        )),
+        Figure::new(
+            SCENARIO,
+            "replicas that are ready then",
+            Target::Exactly(replicas as f64),
+            ready as f64,
+            "",
+        ),
+    ];
+
+    arrivals.expect(content::image(2));
+    let usage = Usage::begin(&own)?;
+    let end = tokio::spawn(delivered(fleet.hub_client(), "web", 2));
+    let begin = Instant::now();
+    let operations = json!([{"op": "replace", "path": content::IMAGE, "value": content::image(2)}]);
+    let patch: Patch<Application> = Patch::Json(serde_json::from_value(operations)?);
+    api.patch("web", &PatchParams::default(), &patch).await?;
+    while arrivals.count() < clusters {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let used = usage.end()?;
+    let reached = arrivals.since(begin);
+    let second = end.await??.duration_since(begin);
+    figures.push(
+        Figure::new(
+            SCENARIO,
+            "from the change to the new revision's bundle on the last agent",
+            Target::AtMost(1.0),
+            reached.at(1.0) / 1_000.0,
+            "s",
+        )
+        .note(format!(
+            "p50 {:.0} ms, p99 {:.0} ms; all of it ready after {:.2} s; {used}",
+            reached.at(0.5),
+            reached.at(0.99),
+            second.as_secs_f64()
+        )),
+    );
+    fleet.stop().await;
+    own_hub.shutdown_background();
+    Ok(figures)
+}

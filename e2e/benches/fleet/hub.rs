@@ -1,0 +1,147 @@
+//! The hub as a process of its own: `roundhouse serve --embedded` on a data directory.
+
+use crate::child::{Process, Role};
+use anyhow::{Context, Result};
+use kube::Client;
+use roundhouse_e2e::process;
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// A running hub. It is killed when dropped.
+pub(crate) struct Hub {
+    process: Process,
+    /// Where it is served, the same after a restart.
+    address: String,
+    metrics: String,
+    directory: PathBuf,
+    /// Its administrator.
+    pub(crate) client: Client,
+}
+
+fn free() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+impl Hub {
+    pub(crate) async fn start(directory: &Path) -> Result<Hub> {
+        Hub::start_at(directory, free()?, free()?).await
+    }
+
+    async fn start_at(directory: &Path, address: String, metrics: String) -> Result<Hub> {
+        let data = directory.display().to_string();
+        let verb = ["serve", "--embedded", "--data-dir", &data];
+        let ports = ["--listen", &address, "--metrics-listen", &metrics];
+        let words: Vec<String> = [&verb[..], &ports]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+        let mut process = Process::start(Role::Hub, &words)?;
+        // It says where its kubeconfig is as soon as it serves.
+        let kubeconfig = process.line().await?;
+        let client = process::client(Path::new(&kubeconfig)).await?;
+        Ok(Hub {
+            process,
+            address,
+            metrics,
+            directory: directory.to_owned(),
+            client,
+        })
+    }
+
+    /// Kills it, and starts it again on the same directory at the same address. Returns it with the moment at which it was
+    /// started.
+    pub(crate) async fn restart(self) -> Result<(Hub, Instant)> {
+        self.process.kill().await?;
+        let started = Instant::now();
+        Ok((
+            Hub::start_at(&self.directory, self.address, self.metrics).await?,
+            started,
+        ))
+    }
+
+    pub(crate) fn id(&self) -> Result<u32> {
+        self.process.id()
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// What the metrics port answers at a path, with the time that it took.
+    pub(crate) async fn metrics(&self, path: &str) -> Result<(String, Duration)> {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let started = Instant::now();
+        let mut stream = tokio::net::TcpStream::connect(&self.metrics).await?;
+        let head = format!("GET {path} HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (_, body) = answer
+            .split_once("\r\n\r\n")
+            .context("the metrics port does not speak HTTP")?;
+        Ok((body.to_owned(), started.elapsed()))
+    }
+
+    /// Waits until it has seen everything and leads.
+    pub(crate) async fn leads(&self) -> Result<()> {
+        while !self
+            .metrics("/readyz")
+            .await
+            .is_ok_and(|(text, _)| text.starts_with("leading"))
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Write requests since it started that its API server has taken, by table. Leases are what agents and hubs live by, and
+    /// reviews write nothing: both are left out.
+    pub(crate) async fn writes(&self) -> Result<BTreeMap<String, u64>> {
+        let request = http::Request::get("/metrics").body(Vec::new())?;
+        let text = self.client.request_text(request).await?;
+        let mut writes = BTreeMap::new();
+        for line in text
+            .lines()
+            .filter(|line| line.starts_with("apiserver_request_total{"))
+        {
+            let label = |name: &str| {
+                let rest = line.split_once(&format!("{name}=\""))?.1;
+                rest.split_once('"').map(|(value, _)| value)
+            };
+            let is_write = matches!(
+                label("verb"),
+                Some("create" | "update" | "patch" | "delete" | "deletecollection")
+            );
+            let table = label("resource").unwrap_or_default();
+            let counts = is_write
+                && label("code").is_some_and(|code| code.starts_with('2'))
+                && !table.starts_with("leases.")
+                && !table.contains("authorization.k8s.io")
+                && !table.contains("authentication.k8s.io");
+            if counts {
+                let count: u64 = line.rsplit(' ').next().unwrap_or_default().parse()?;
+                *writes.entry(table.to_owned()).or_default() += count;
+            }
+        }
+        Ok(writes)
+    }
+}
+
+/// What was written between two looks.
+pub(crate) fn since(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let more = now.iter().map(|(table, count)| {
+        let before = before.get(table).copied().unwrap_or(0);
+        (table.clone(), count - before)
+    });
+    more.filter(|(_, count)| *count > 0).collect()
+}

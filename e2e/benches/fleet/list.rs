@@ -1,0 +1,76 @@
+//! A list of 6,000 Bundles as JSON, over TLS.
+
+use crate::{
+    figure::{Figure, Target},
+    load::Times,
+    machine::Usage,
+    world::Worlds,
+};
+use anyhow::{Result, ensure};
+use futures::TryStreamExt;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::Instant;
+
+const SCENARIO: &str = "list";
+
+pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
+    let size = worlds.size();
+    let count = size.pick(6_000, 600, 8);
+    let [applications, _] = worlds.sizes();
+    let world = worlds.reach(applications).await?;
+    let client = world.client();
+    let mut times = Times::new();
+    let (mut bytes, mut found) = (0, 0);
+    let usage = Usage::begin(&world.processes()?)?;
+    for n in 0..size.pick(12, 12, 2) {
+        let path = format!("/apis/roundhouse.dev/v1alpha1/bundles?limit={count}");
+        let request = Request::get(path)
+            .header("accept", "application/json")
+            .body(Body::empty())?;
+        let begin = Instant::now();
+        let answer = client.send(request).await?;
+        ensure!(
+            answer.status().is_success(),
+            "the list was answered with {}",
+            answer.status()
+        );
+        let frames: Vec<_> = answer.into_body().into_data_stream().try_collect().await?;
+        // The first ones make connections and warm caches.
+        if n >= 2 || times.count() == 0 {
+            times.note(begin.elapsed());
+        }
+        bytes = frames.iter().map(bytes::Bytes::len).sum();
+        // Every Bundle of this fleet has one reference to its application.
+        found = frames
+            .concat()
+            .windows(WORD.len())
+            .filter(|part| *part == WORD)
+            .count();
+    }
+    let used = usage.end()?;
+    Ok(vec![
+        Figure::new(
+            SCENARIO,
+            format!("list of {count} bundles, p50"),
+            Target::AtMost(100.0),
+            times.at(0.5),
+            "ms",
+        )
+        .note(format!(
+            "{:.1} MiB of JSON in one answer over TLS, read and not parsed; max {:.0} ms; {used}",
+            bytes as f64 / 1_048_576.0,
+            times.at(1.0)
+        )),
+        Figure::new(
+            SCENARIO,
+            "bundles in it",
+            Target::Exactly(count as f64),
+            found as f64,
+            "",
+        ),
+    ])
+}
+
+const WORD: &[u8] = b"\"applicationRef\":{";

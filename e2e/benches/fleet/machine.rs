@@ -1,0 +1,153 @@
+//! The machine, and what processes take of it: read from `/proc`.
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::{fmt, time::Duration};
+use tokio::time::Instant;
+
+/// Ticks of a second in `/proc/PID/stat`: the same on every Linux that this runs on.
+const TICKS: f64 = 100.0;
+
+/// Where it was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Machine {
+    cores: usize,
+    processor: String,
+    #[serde(rename = "memoryMiB")]
+    memory: u64,
+    kernel: String,
+    /// Processes that wanted to run on average in the minute before.
+    load: String,
+}
+
+impl Machine {
+    pub(crate) fn this() -> Machine {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpus = read("/proc/cpuinfo");
+        let model = cpus.lines().find(|line| line.starts_with("model name"));
+        let model = model.and_then(|line| line.split_once(": ")).map(|(_, name)| name);
+        Machine {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            processor: model.unwrap_or("an unnamed processor").to_owned(),
+            memory: field(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0) / 1024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load: read("/proc/loadavg")
+                .split(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} cores of {}, {} MiB, Linux {}, load before {}",
+            self.cores, self.processor, self.memory, self.kernel, self.load
+        )
+    }
+}
+
+/// A field in KiB of `/proc/PID/status` or `/proc/meminfo`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Resident memory of a process, now and at its highest, in MiB.
+pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let mib = |name| field(&text, name).map(|kib| kib as f64 / 1024.0);
+    mib("VmRSS:")
+        .zip(mib("VmHWM:"))
+        .with_context(|| format!("{path} says no memory"))
+}
+
+/// Processor time that a process has taken, user's and system's.
+fn time(pid: u32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    // The name, in brackets, may contain anything.
+    let rest = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok());
+    let (user, system) = ticks(11)
+        .zip(ticks(12))
+        .with_context(|| format!("{path} says no times"))?;
+    Ok(Duration::from_secs_f64((user + system) / TICKS))
+}
+
+/// Processor time that the whole machine was busy, summed over its cores.
+fn busy() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .skip(1)
+        .filter_map(|t| t.parse().ok())
+        .collect();
+    // user nice system idle iowait irq softirq steal: idle and iowait are not busy.
+    let sum = |range: std::ops::Range<usize>| ticks.get(range).unwrap_or_default().iter().sum::<f64>();
+    (sum(0..3) + sum(5..8)) / TICKS
+}
+
+/// What some processes and the whole machine take from now on.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    since: Instant,
+    busy: f64,
+    processes: Vec<(&'static str, u32, Duration)>,
+}
+
+/// Cores that were busy on average.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Used {
+    all: f64,
+    each: Vec<(&'static str, f64)>,
+}
+
+impl Usage {
+    pub(crate) fn begin(processes: &[(&'static str, u32)]) -> Result<Usage> {
+        let read = |(name, pid): &(&'static str, u32)| Ok((*name, *pid, time(*pid)?));
+        Ok(Usage {
+            since: Instant::now(),
+            busy: busy(),
+            processes: processes.iter().map(read).collect::<Result<_>>()?,
+        })
+    }
+
+    pub(crate) fn end(&self) -> Result<Used> {
+        let wall = self.since.elapsed().as_secs_f64();
+        let of = |(name, pid, before): &(&'static str, u32, Duration)| {
+            let now = time(*pid)?;
+            Ok((*name, now.saturating_sub(*before).as_secs_f64() / wall))
+        };
+        Ok(Used {
+            all: (busy() - self.busy) / wall,
+            each: self.processes.iter().map(of).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl Used {
+    /// Cores of one process.
+    pub(crate) fn of(&self, name: &str) -> f64 {
+        self.each
+            .iter()
+            .find(|(n, _)| *n == name)
+            .map_or(0.0, |(_, cores)| *cores)
+    }
+}
+
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "busy cores {:.2}", self.all)?;
+        for (name, cores) in &self.each {
+            write!(f, ", {name} {cores:.2}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! The figures of whole fleets: `cargo bench -p roundhouse-e2e --bench fleet -- [scenario…] [--quick] [--json FILE]`.
+//!
+//! Without a scenario all of them run, at full size; `--quick` is a small one of each. Load is open-loop: every request has a
+//! moment at which it is due, and its latency counts from there, however late it left (no coordinated omission). What a hub
+//! costs is measured of a process that holds the hub, its API server and its durable store, and nothing else: `roundhouse
+//! serve --embedded`, which is this very executable under another name. Its agents, with their simulated members, are another
+//! process, and reach it over TLS. Everything durable is below the directory for temporary files (`TMPDIR`): a tmpfs there
+//! would measure nothing.
+//!
+//! `cargo test` runs it too, at its smallest size: then what is counted has to be right, and how long it takes is not judged.
+
+#![expect(
+    clippy::panic,
+    reason = "what is said with a panic here are constants that were measured with"
+)]
+
+mod agents;
+mod change;
+mod child;
+mod content;
+mod delivery;
+mod figure;
+mod hub;
+mod idle;
+mod list;
+mod load;
+mod machine;
+mod memory;
+mod peers;
+mod restart;
+mod summary;
+mod world;
+
+use anyhow::{Context, Result, bail};
+use figure::{Figure, Report};
+use std::{path::PathBuf, process::ExitCode};
+use world::Worlds;
+
+/// How large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// As the targets say.
+    Full,
+    /// Large enough to see a trend, in a minute or two.
+    Quick,
+    /// In some seconds, without an optimiser.
+    Test,
+}
+
+impl Size {
+    /// One of three.
+    pub(crate) fn pick<T>(self, full: T, quick: T, test: T) -> T {
+        match self {
+            Size::Full => full,
+            Size::Quick => quick,
+            Size::Test => test,
+        }
+    }
+}
+
+/// All scenarios, in the order in which they run: those that share a fleet stand together, the smaller one first.
+const SCENARIOS: [&str; 8] = [
+    "delivery", "change", "memory", "idle", "list", "restart", "summary", "peers",
+];
+
+struct Arguments {
+    scenarios: Vec<String>,
+    size: Size,
+    json: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// `cargo bench` says `--bench`; `cargo test` says nothing, or the filters of somebody who means other tests.
+    fn of(words: impl Iterator<Item = String>) -> Result<Arguments> {
+        let (mut scenarios, mut json, mut quick, mut bench) = (Vec::new(), None, false, false);
+        let mut words = words;
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--bench" => bench = true,
+                "--quick" => quick = true,
+                "--json" => json = Some(words.next().context("--json takes a file")?.into()),
+                _ => scenarios.push(word),
+            }
+        }
+        let size = match (bench, quick) {
+            (false, _) => Size::Test,
+            (true, true) => Size::Quick,
+            (true, false) => Size::Full,
+        };
+        if size == Size::Test {
+            let asked = !scenarios.iter().any(|word| !word.starts_with('-'));
+            scenarios.retain(|word| SCENARIOS.contains(&word.as_str()));
+            if scenarios.is_empty() && asked {
+                scenarios = SCENARIOS.map(str::to_owned).to_vec();
+            }
+        } else if let Some(unknown) = scenarios.iter().find(|word| !SCENARIOS.contains(&word.as_str())) {
+            bail!("{unknown:?} is no scenario; there are {}", SCENARIOS.join(", "));
+        } else if scenarios.is_empty() {
+            scenarios = SCENARIOS.map(str::to_owned).to_vec();
+        }
+        Ok(Arguments {
+            scenarios,
+            size,
+            json,
+        })
+    }
+}
+
+fn main() -> Result<ExitCode> {
+    // One crypto provider; a second installation could only be this one again.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match child::role() {
+        Some(child::Role::Hub) => return Ok(roundhouse_hub::cli::main()),
+        Some(child::Role::Agents) => return agents::main().map(|()| ExitCode::SUCCESS),
+        None => {}
+    }
+    let arguments = Arguments::of(std::env::args().skip(1))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let report = runtime.block_on(Box::pin(run(&arguments)))?;
+    report.print();
+    if let Some(path) = &arguments.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        std::fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
+    }
+    // How long something takes on a machine that does other things as well says nothing; what is counted does.
+    let wrong: Vec<&Figure> = report.figures.iter().filter(|figure| figure.is_wrong()).collect();
+    if arguments.size == Size::Test && !wrong.is_empty() {
+        bail!("what does not depend on time is not as it has to be: {wrong:?}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run(arguments: &Arguments) -> Result<Report> {
+    let size = arguments.size;
+    let mut report = Report::new(size);
+    let mut worlds = Worlds::new(size);
+    for scenario in &arguments.scenarios {
+        eprintln!("{scenario}");
+        let figures = match scenario.as_str() {
+            "delivery" => delivery::measure(size).await,
+            "change" => change::measure(size).await,
+            "memory" => memory::measure(&mut worlds).await,
+            "idle" => idle::measure(&mut worlds).await,
+            "list" => list::measure(&mut worlds).await,
+            "restart" => restart::measure(&mut worlds).await,
+            "summary" => summary::measure(size),
+            _ => peers::measure(size),
+        };
+        let figures = figures.with_context(|| format!("scenario {scenario}"))?;
+        if figures.is_empty() {
+            eprintln!("  nothing is measured");
+        }
+        report.figures.extend(figures);
+    }
+    worlds.end().await?;
+    Ok(report)
+}

@@ -1,0 +1,31 @@
+//! Resident memory of the hub's process: hub, API server, store, and the history that watches resume from.
+
+use crate::{
+    figure::{Figure, Target},
+    world::Worlds,
+};
+use anyhow::{Context, Result};
+
+const SCENARIO: &str = "memory";
+
+pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
+    let (clusters, [small, large]) = (worlds.clusters(), worlds.sizes());
+    let mut figures = Vec::new();
+    for (applications, target) in [(small, 300.0), (large, 1_024.0)] {
+        worlds.reach(applications).await?;
+        let memory = worlds.memory(applications);
+        let (now, highest) =
+            memory.context("another scenario has made the fleet larger before: run memory before it")?;
+        let bundles = clusters * applications;
+        let figure = Figure::new(
+            SCENARIO,
+            format!("hub with {clusters} clusters × {applications} applications, {bundles} bundles"),
+            Target::AtMost(target),
+            now,
+            "MiB",
+        );
+        let each = now * 1024.0 / bundles as f64;
+        figures.push(figure.note(format!("at its highest {highest:.0} MiB; {each:.1} KiB a bundle")));
+    }
+    Ok(figures)
+}

@@ -1,0 +1,100 @@
+//! `kill -9` of the hub under its agents, and a start on the same directory.
+
+use crate::{
+    figure::{Figure, Target},
+    hub::since,
+    machine::{self, Usage},
+    world::{self, Seconds, Worlds, until},
+};
+use anyhow::Result;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, ResourceExt, api::ListParams};
+use roundhouse_api::names::AGENT_LEASE;
+use std::collections::BTreeMap;
+use tokio::time::sleep;
+
+const SCENARIO: &str = "restart";
+
+/// When every agent renewed its Lease last.
+async fn renewals(world: &world::World) -> Result<BTreeMap<String, String>> {
+    let leases: Api<Lease> = Api::all(world.client());
+    let all = leases
+        .list(&ListParams::default().fields(&format!("metadata.name={AGENT_LEASE}")))
+        .await?;
+    let renewal = |lease: &Lease| {
+        let spec = lease.spec.as_ref()?;
+        Some((lease.namespace()?, format!("{:?}", spec.renew_time)))
+    };
+    Ok(all.iter().filter_map(renewal).collect())
+}
+
+pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
+    let size = worlds.size();
+    let [_, applications] = worlds.sizes();
+    worlds.reach(applications).await?;
+    let mut world = worlds.take()?;
+    let clusters = world.clusters();
+    let bundles = clusters * applications;
+    let sent = world.agents.sent().await?;
+    let before = renewals(&world).await?;
+    let (mut world, started) = world.restart_hub().await?;
+    let usage = Usage::begin(&world.processes()?)?;
+    let served = started.elapsed();
+    world.hub.leads().await?;
+    let leads = started.elapsed();
+    // Everything is seen, everybody is heard again, and nobody is taken for lost.
+    until("every agent to be back", async || {
+        let now = renewals(&world).await?;
+        let back = now
+            .iter()
+            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
+        Ok(back.count() == clusters && world::available(&world.client()).await? == clusters)
+    })
+    .await?;
+    let steady = started.elapsed();
+    let used = usage.end()?;
+    // Long enough for every agent to find its watch of Bundles again.
+    sleep(size.pick(60, 30, 3).seconds()).await;
+    let written = since(&BTreeMap::new(), &world.hub.writes().await?);
+    let received = world.agents.sent().await?;
+    let (memory, _) = machine::memory(world.hub.id()?)?;
+    let figures = vec![
+        Figure::new(
+            SCENARIO,
+            format!("restart with {bundles} bundles and {clusters} agents: steady again"),
+            Target::AtMost(10.0),
+            steady.as_secs_f64(),
+            "s",
+        )
+        .note(format!(
+            "it serves after {:.1} s, has seen everything and leads after {:.1} s; {memory:.0} MiB a minute later; {used}",
+            served.as_secs_f64(),
+            leads.as_secs_f64()
+        )),
+        Figure::new(
+            SCENARIO,
+            "durable writes but Leases after it",
+            Target::Exactly(0.0),
+            written.values().sum::<u64>() as f64,
+            "",
+        )
+        .note(match written.is_empty() {
+            true => String::new(),
+            false => format!("{written:?}"),
+        }),
+        Figure::new(
+            SCENARIO,
+            "bytes of bundles sent to agents that have them",
+            Target::Exactly(0.0),
+            (received.bundles - sent.bundles) as f64,
+            "",
+        )
+        .note(format!(
+            "{} lists and watches of Bundles were begun; {:.1} KiB of bookmarks and metadata",
+            received.begun - sent.begun,
+            (received.others - sent.others) as f64 / 1024.0
+        )),
+    ];
+    worlds.put(world);
+    Ok(figures)
+}

@@ -1,0 +1,256 @@
+//! A hub process and a process of agents: made once, and grown as the scenarios ask.
+
+use crate::{Size, agents::Agents, content, hub::Hub, machine};
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use roundhouse_api::{
+    application::{Application, ApplicationPhase},
+    cluster::{AVAILABLE, Cluster, ClusterSpec},
+    condition,
+};
+use std::{collections::BTreeMap, time::Duration};
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+/// Requests at a time while a fleet is made.
+const AT_ONCE: usize = 32;
+const LOOK: Duration = Duration::from_millis(250);
+/// Longest wait for a whole fleet.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// A hub, its clusters and their agents.
+pub(crate) struct World {
+    pub(crate) hub: Hub,
+    pub(crate) agents: Agents,
+    clusters: usize,
+    /// The data directory goes with it.
+    home: TempDir,
+}
+
+/// The name of a cluster.
+pub(crate) fn cluster(n: usize) -> String {
+    format!("c{n:04}")
+}
+
+impl World {
+    /// Everything has joined and is available.
+    pub(crate) async fn start(clusters: usize) -> Result<World> {
+        let home = tempfile::tempdir()?;
+        let hub = Hub::start(&home.path().join("hub")).await?;
+        hub.leads().await?;
+        let api: Api<Cluster> = Api::all(hub.client.clone());
+        stream::iter(0..clusters)
+            .map(|n| {
+                let api = api.clone();
+                async move { api.create(&PostParams::default(), &accepted(n)).await.map(drop) }
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await
+            .context("making clusters")?;
+        let names = (0..clusters).map(cluster).collect();
+        let agents = Agents::start(hub.directory(), &hub.url(), names).await?;
+        let world = World {
+            hub,
+            agents,
+            clusters,
+            home,
+        };
+        until("every cluster to be available", async || {
+            Ok(available(&world.hub.client).await? == clusters)
+        })
+        .await?;
+        Ok(world)
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.hub.client.clone()
+    }
+
+    /// Creates applications, and waits until all of the fleet are delivered and ready.
+    pub(crate) async fn deliver(&self, applications: Vec<Application>) -> Result<()> {
+        let api: Api<Application> = Api::namespaced(self.client(), "default");
+        stream::iter(applications)
+            .map(|application| {
+                let api = api.clone();
+                async move { api.create(&PostParams::default(), &application).await.map(drop) }
+            })
+            .buffer_unordered(4)
+            .try_collect::<()>()
+            .await
+            .context("creating applications")?;
+        until("every application to be delivered", async || {
+            Ok(undelivered(&api).await? == 0)
+        })
+        .await
+    }
+
+    /// The processes, for what they use.
+    pub(crate) fn processes(&self) -> Result<[(&'static str, u32); 2]> {
+        Ok([("hub", self.hub.id()?), ("agents", self.agents.id()?)])
+    }
+
+    /// Kills the hub and starts it again. Returns when it was started.
+    pub(crate) async fn restart_hub(self) -> Result<(World, Instant)> {
+        let (hub, started) = self.hub.restart().await?;
+        Ok((World { hub, ..self }, started))
+    }
+
+    pub(crate) fn clusters(&self) -> usize {
+        self.clusters
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        self.agents.end().await?;
+        drop(self.hub);
+        Ok(self.home.close()?)
+    }
+}
+
+fn accepted(n: usize) -> Cluster {
+    let spec = ClusterSpec {
+        accepted: true,
+        serial: 1,
+        ..ClusterSpec::default()
+    };
+    let mut made = Cluster::new(&cluster(n), spec);
+    let (fleet, number) = (content::FLEET, (content::NUMBER, n.to_string()));
+    let labels = [(fleet.0, fleet.1.to_owned()), number];
+    made.metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value)).into());
+    made
+}
+
+/// How many clusters are available.
+pub(crate) async fn available(client: &Client) -> Result<usize> {
+    let all = Api::<Cluster>::all(client.clone())
+        .list(&ListParams::default())
+        .await?;
+    let is = |cluster: &&Cluster| {
+        let status = cluster.status.as_ref();
+        status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
+    };
+    Ok(all.iter().filter(is).count())
+}
+
+/// How many applications are not delivered and ready.
+async fn undelivered(api: &Api<Application>) -> Result<usize> {
+    let all = api.list(&ListParams::default()).await?;
+    let runs = |application: &&Application| {
+        let status = application.status.as_ref();
+        status.and_then(|status| status.phase) == Some(ApplicationPhase::Running)
+    };
+    Ok(all.items.len() - all.iter().filter(runs).count())
+}
+
+/// Looks until it is so. A hub that does not answer for a moment is asked again.
+pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let seen = look().await;
+        if matches!(seen, Ok(true)) {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < end,
+            "waited {PATIENCE:?} for {what}; last seen: {seen:?}"
+        );
+        sleep(LOOK).await;
+    }
+}
+
+/// The fleet that several scenarios use, and the memory of its hub at each size that it has had.
+pub(crate) struct Worlds {
+    size: Size,
+    world: Option<World>,
+    applications: usize,
+    /// Applications -> MiB resident, now and at the highest.
+    memory: BTreeMap<usize, (f64, f64)>,
+}
+
+impl Worlds {
+    pub(crate) fn new(size: Size) -> Worlds {
+        Worlds {
+            size,
+            world: None,
+            applications: 0,
+            memory: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Its clusters.
+    pub(crate) fn clusters(&self) -> usize {
+        self.size.pick(1_000, 100, 4)
+    }
+
+    /// The applications of the smaller and of the larger fleet: one Bundle for each and every cluster.
+    pub(crate) fn sizes(&self) -> [usize; 2] {
+        self.size.pick([10, 100], [10, 30], [2, 3])
+    }
+
+    /// The fleet with at least so many applications, delivered and at rest.
+    pub(crate) async fn reach(&mut self, applications: usize) -> Result<&mut World> {
+        let world = match self.world.take() {
+            Some(world) => world,
+            None => World::start(self.clusters()).await?,
+        };
+        let world = self.world.insert(world);
+        if self.applications < applications {
+            let started = Instant::now();
+            let more = self.applications..applications;
+            let clusters = world.clusters();
+            let more = more.map(|n| content::application(&format!("app-{n:03}"), clusters, content::FLEET));
+            world.deliver(more.collect()).await?;
+            eprintln!(
+                "  {applications} applications on {clusters} clusters are delivered, the last {} in {:.1} s",
+                applications - self.applications,
+                started.elapsed().as_secs_f64()
+            );
+            self.applications = applications;
+            // What follows from the deliveries comes to rest.
+            sleep(self.size.pick(30, 10, 2).seconds()).await;
+            self.memory
+                .insert(applications, machine::memory(world.hub.id()?)?);
+        }
+        Ok(world)
+    }
+
+    /// The memory of the hub when the fleet had come to rest with so many applications.
+    pub(crate) fn memory(&self, applications: usize) -> Option<(f64, f64)> {
+        self.memory.get(&applications).copied()
+    }
+
+    /// Takes the fleet out, to put another one in.
+    pub(crate) fn take(&mut self) -> Result<World> {
+        self.world.take().context("there is no fleet")
+    }
+
+    pub(crate) fn put(&mut self, world: World) {
+        self.world = Some(world);
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        match self.world {
+            Some(world) => world.end().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Seconds as a time.
+pub(crate) trait Seconds {
+    fn seconds(self) -> Duration;
+}
+
+impl Seconds for u64 {
+    fn seconds(self) -> Duration {
+        Duration::from_secs(self)
+    }
+}

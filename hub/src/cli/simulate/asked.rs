@@ -1,0 +1,143 @@
+//! What may be asked of a simulation on the command line.
+
+use jiff::SignedDuration;
+use roundhouse_apiserver::LabelSelector;
+use std::{str::FromStr, time::Duration};
+
+/// The longest time that may be written: a year.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Some virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span(pub(super) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let wrong = || format!("{text:?} is no time: write it like 30s, 5m or 1h, at most a year");
+        let span: SignedDuration = text.parse().map_err(|_| wrong())?;
+        let span = Duration::try_from(span).map_err(|_| wrong())?;
+        (span <= LONGEST).then_some(Span(span)).ok_or_else(wrong)
+    }
+}
+
+/// What is before the last `@`, and the time behind it.
+fn timed(text: &str) -> Result<(&str, Option<Duration>), String> {
+    match text.rsplit_once('@') {
+        Some((what, time)) => Ok((what, Some(time.parse::<Span>()?.0))),
+        None => Ok((text, None)),
+    }
+}
+
+/// Clusters that are cut off.
+#[derive(Debug, Clone)]
+pub(super) struct Lose {
+    /// As it was written: the name of a cluster, or a selector.
+    pub(super) which: String,
+    pub(super) selector: LabelSelector,
+    pub(super) at: Option<Duration>,
+}
+
+impl FromStr for Lose {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Lose, String> {
+        let (which, at) = timed(text)?;
+        if which.trim().is_empty() {
+            return Err(
+                "it selects every cluster: write labels such as region=west, or the name of a cluster"
+                    .to_owned(),
+            );
+        }
+        let selector = LabelSelector::parse(which).map_err(|error| error.to_string())?;
+        Ok(Lose {
+            which: which.to_owned(),
+            selector,
+            at,
+        })
+    }
+}
+
+/// A label that is set, or taken away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SetLabel {
+    pub(super) cluster: String,
+    pub(super) key: String,
+    pub(super) value: Option<String>,
+    pub(super) at: Option<Duration>,
+}
+
+impl FromStr for SetLabel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SetLabel, String> {
+        let (what, at) = timed(text)?;
+        let wrong =
+            || format!("{what:?} is no label of a cluster: write c1:tier=gold, or c1:tier- to take it away");
+        let (cluster, label) = what.split_once(':').ok_or_else(wrong)?;
+        let (key, value) = match (label.split_once('='), label.strip_suffix('-')) {
+            (Some((key, value)), _) => (key, Some(value.to_owned())),
+            (None, Some(key)) => (key, None),
+            (None, None) => return Err(wrong()),
+        };
+        if cluster.is_empty() || key.is_empty() {
+            return Err(wrong());
+        }
+        Ok(SetLabel {
+            cluster: cluster.to_owned(),
+            key: key.to_owned(),
+            value,
+            at,
+        })
+    }
+}
+
+/// How many clusters of a step refuse what is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fail {
+    pub(super) step: String,
+    /// From 1 to 100.
+    pub(super) percent: u8,
+}
+
+impl FromStr for Fail {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fail, String> {
+        let wrong = || format!("{text:?} is no share of a step: write step2:20%, from 1% to 100%");
+        let (step, share) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let percent = share.strip_suffix('%').ok_or_else(wrong)?;
+        let percent: u8 = percent.parse().map_err(|_| wrong())?;
+        if step.is_empty() || !(1..=100).contains(&percent) {
+            return Err(wrong());
+        }
+        Ok(Fail {
+            step: step.to_owned(),
+            percent,
+        })
+    }
+}
+
+/// When the run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    Done,
+    Delivered,
+    Time(Duration),
+}
+
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Until, String> {
+        match text {
+            "done" => Ok(Until::Done),
+            "delivered" => Ok(Until::Delivered),
+            time => match time.parse() {
+                Ok(Span(time)) => Ok(Until::Time(time)),
+                Err(why) => Err(format!("{why}; or done, or delivered")),
+            },
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! `roundhouse simulate`: the fleet harness for users.
+
+mod asked;
+mod script;
+mod structured;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use super::{Failure, documents, format::Format, proposals, terminal};
+use crate::{
+    simulate::run::{self, Outcome},
+    words,
+};
+use asked::{Fail, Lose, SetLabel, Span, Until};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// Exit status when a promise was broken.
+const BROKEN: u8 = 2;
+
+/// Run hub, agents and any number of clusters in this process on virtual time, with faults, and see that nothing breaks
+///
+/// The controllers, the agents and the API servers are the real ones; workloads and the network are simulated. After every write
+/// the promises of Roundhouse are checked: no acknowledged write is lost, nothing is deleted without evidence, replicas are
+/// conserved, a step passes on its own revision's evidence only, fields of others survive, and the rest. The same files, options
+/// and seed give the same run. Requests and messages of steps leave nothing: they are answered with 200 and an empty object.
+/// Times are virtual, written like 30s, 5m or 1h, and count from the moment when the applications are applied.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Applications, Placements and ComponentDefinitions: a file of YAML or JSON documents, a directory of such files, or - for stdin; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Number of clusters: c1, c2 and so on, three fifths with the label region=east, the others with region=west; the first of
+    /// a region has tier=canary, the others tier=production
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clusters: u32,
+    /// The clusters of this file, a list of Cluster objects, in place of generated ones: their names, labels, taints and specs
+    #[arg(long, value_name = "F", conflicts_with = "clusters")]
+    inventory: Option<PathBuf>,
+    /// Namespace of objects that name none
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Cut clusters off from the hub: those with these labels (region=west, tier in (a, b)), or the one of this name; at
+    /// once, or at TIME; may be repeated. They are connected again when nothing further happens
+    #[arg(long, value_name = "SELECTOR[@TIME]")]
+    lose: Vec<Lose>,
+    /// What is lost, or fails, stays so
+    #[arg(long)]
+    forever: bool,
+    /// Set a label of a cluster, or take it away (c1:tier-): when nothing further happens, or at TIME; may be repeated
+    #[arg(long, value_name = "CLUSTER:KEY=VALUE[@TIME]")]
+    set_label: Vec<SetLabel>,
+    /// Of the clusters that a step places on, so many refuse what the agent writes, as an admission webhook does, from the
+    /// start until nothing further happens; the seed chooses which; may be repeated
+    #[arg(long, value_name = "STEP:N%")]
+    fail: Vec<Fail>,
+    /// Chooses every delay, fault and tie
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// When it ends: done (everything is delivered, or nothing further can happen: then what waits is printed), delivered
+    /// (it is a failure if it is not), or after some time
+    #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
+    until: Until,
+    /// Nothing further happens when nothing has been written for so long
+    #[arg(long, default_value = "15m", value_name = "TIME")]
+    patience: Span,
+    /// The longest that anything that is waited for may take
+    #[arg(long, default_value = "6h", value_name = "TIME")]
+    within: Span,
+    /// Output format; wide leaves nothing of the timeline out
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    documents::stdin_once(args.files.iter().chain(&args.inventory))?;
+    let proposed = proposals::of_documents(documents::read(&args.files)?, args.namespace.as_deref())?;
+    let made = script::of(args, &proposed)?;
+    let spinner = spinner(&format!(
+        "simulating {} on virtual time",
+        words::counted(made.script.members.len(), "cluster")
+    ));
+    let outcome = run::run(&made.script, args.seed);
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    let text = match args.output.structured(|| structured::of(&made, &outcome))? {
+        Some(text) => text,
+        None => timeline::draw(&made, &outcome, args.output == Format::Wide),
+    };
+    terminal::print(&text)?;
+    ended(&outcome)
+}
+
+/// How it went, for scripts.
+fn ended(outcome: &Outcome) -> Result<ExitCode, Failure> {
+    if let Some(broken) = outcome.broken.first() {
+        let what = words::counted(outcome.broken.len(), "broken promise");
+        return Err(Failure::new("E-BROKEN", format!("the run found {what}"))
+            .because(broken.to_string())
+            .advise(format!(
+                "a report of it with these files and --seed {}: it is a defect of Roundhouse",
+                outcome.seed
+            ))
+            .ends_with(BROKEN));
+    }
+    match outcome.failures.first() {
+        Some(failure) => Err(
+            Failure::new("E-SIMULATION", "the run did not go as it was asked for")
+                .because(failure.what.clone())
+                .advise("the timeline above, to see what happened before"),
+        ),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn spinner(what: &str) -> Option<ProgressBar> {
+    if !terminal::stderr_is_live() {
+        return None;
+    }
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    // A template without a key that does not exist cannot be refused.
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(120));
+    Some(bar)
+}

@@ -1,0 +1,276 @@
+//! The script of what was asked for.
+
+use super::{
+    Args,
+    asked::{Fail, Lose, Until},
+};
+use crate::{
+    cli::{
+        Failure, inventory, plan,
+        proposals::{Kind, Proposed},
+    },
+    simulate::{
+        MemberSpec,
+        fault::{Asks, Dice, Effect, On, Parties, Rule, Side},
+        run::{self, Act, Fault, Script},
+    },
+    words,
+};
+use kube::ResourceExt;
+use roundhouse_api::{
+    cluster::{Cluster, ClusterSpec},
+    names::ClusterName,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// When clusters are lost where the user does not say: just when there is something to deliver to them.
+const LOST: Duration = Duration::ZERO;
+/// After a delivery, nothing but Leases may be written for so long.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// A script, and what of it people want to read.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) script: Script,
+    /// The applications, by namespace and name.
+    pub(super) applications: Vec<String>,
+}
+
+/// The script of what was asked for.
+///
+/// # Errors
+/// A file holds nothing to run; an option names a cluster or a step that is not there.
+pub(super) fn of(args: &Args, proposed: &[Proposed]) -> Result<Made, Failure> {
+    let clusters = match &args.inventory {
+        Some(file) => inventory::read(file)?,
+        None => generated(args.clusters),
+    };
+    if clusters.is_empty() {
+        return Err(Failure::new("E-INVENTORY", "the inventory has no cluster")
+            .advise("a list with at least one Cluster object, or --clusters N"));
+    }
+    let applications: Vec<String> = proposed
+        .iter()
+        .filter(|one| one.kind == Kind::Application)
+        .map(|one| format!("{}/{}", one.namespace, one.name))
+        .collect();
+    if applications.is_empty() {
+        return Err(Failure::new("E-NOTHING", "there is no Application to simulate")
+            .because("the files hold no Application")
+            .advise("-f with the file of an Application too"));
+    }
+    let mut script = Script::new(members(&clusters)?);
+    script.applications = objects(args, &clusters, proposed);
+    script.until = match args.until {
+        Until::Done => run::Until::Done {
+            within: args.within.0,
+            idle: args.patience.0,
+        },
+        Until::Delivered => run::Until::Delivered {
+            within: args.within.0,
+            quiet: QUIET,
+        },
+        Until::Time(time) => run::Until::Time(time),
+    };
+    let script = cues(script, args, &clusters, proposed)?;
+    Ok(Made { script, applications })
+}
+
+/// Clusters `c1`, `c2` and so on in two regions.
+pub(super) fn generated(number: u32) -> Vec<Cluster> {
+    // Three fifths; of two or more one is in the west.
+    let east = (number * 3).div_ceil(5).min(number.saturating_sub(1)).max(1);
+    let cluster = |n: u32| {
+        let region = if n <= east { "east" } else { "west" };
+        let tier = if n == 1 || n == east + 1 {
+            "canary"
+        } else {
+            "production"
+        };
+        let mut cluster = Cluster::new(&format!("c{n}"), ClusterSpec::default());
+        let labels = [("region", region), ("tier", tier)];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        cluster.metadata.labels = Some(labels.into());
+        cluster.spec.accepted = true;
+        inventory::alive(cluster.status.get_or_insert_default());
+        cluster
+    };
+    (1..=number).map(cluster).collect()
+}
+
+fn members(clusters: &[Cluster]) -> Result<Vec<MemberSpec>, Failure> {
+    let member = |cluster: &Cluster| {
+        let name = ClusterName::new(cluster.name_any()).map_err(|error| {
+            Failure::new(
+                "E-INVENTORY",
+                format!("{:?} cannot be a cluster", cluster.name_any()),
+            )
+            .because(error)
+        })?;
+        let labels = cluster.labels().clone();
+        Ok(MemberSpec { name, labels })
+    };
+    clusters.iter().map(member).collect()
+}
+
+/// What is applied when every cluster is there: what clusters of an inventory say, the namespaces, and then the files.
+fn objects(args: &Args, clusters: &[Cluster], proposed: &[Proposed]) -> Vec<Value> {
+    let mut objects = Vec::new();
+    if args.inventory.is_some() {
+        let plain = ClusterSpec {
+            accepted: true,
+            ..ClusterSpec::default()
+        };
+        for cluster in clusters {
+            let mut spec = cluster.spec.clone();
+            spec.accepted = true;
+            if spec != plain {
+                objects.push(json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster",
+                    "metadata": {"name": cluster.name_any(), "labels": cluster.labels()}, "spec": spec}));
+            }
+        }
+    }
+    let namespaces: BTreeSet<&str> = proposed.iter().map(|one| one.namespace.as_str()).collect();
+    for namespace in namespaces
+        .into_iter()
+        .filter(|name| !["", "default"].contains(name))
+    {
+        objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}));
+    }
+    let mut all: Vec<&Proposed> = proposed.iter().collect();
+    all.sort_by_key(|one| (one.kind, &one.namespace, &one.name));
+    objects.extend(all.into_iter().map(|one| one.object.clone()));
+    objects
+}
+
+fn cues(
+    mut script: Script,
+    args: &Args,
+    clusters: &[Cluster],
+    proposed: &[Proposed],
+) -> Result<Script, Failure> {
+    let mut timed: Vec<(Duration, Act)> = Vec::new();
+    for fail in &args.fail {
+        timed.push((Duration::ZERO, refusal(fail, args.seed, clusters, proposed)?));
+    }
+    for lose in &args.lose {
+        let lost = Act::Begin(Fault::Partition(selected(lose, clusters)?), None);
+        timed.push((lose.at.unwrap_or(LOST), lost));
+    }
+    let mut afterwards = Vec::new();
+    for set in &args.set_label {
+        if !clusters.iter().any(|cluster| cluster.name_any() == set.cluster) {
+            return Err(no_cluster("--set-label", &set.cluster, clusters));
+        }
+        let label = Act::Label {
+            cluster: set.cluster.clone(),
+            key: set.key.clone(),
+            value: set.value.clone(),
+        };
+        match (set.at, args.until) {
+            (Some(at), _) => timed.push((at, label)),
+            // Nothing is waited for but the time.
+            (None, Until::Time(_)) => timed.push((LOST, label)),
+            (None, _) => afterwards.push(label),
+        }
+    }
+    timed.sort_by_key(|(at, _)| *at);
+    for (at, act) in timed {
+        script = script.at(at, act);
+    }
+    if matches!(args.until, Until::Time(_)) {
+        return Ok(script);
+    }
+    let settle = || Act::Settle {
+        idle: args.patience.0,
+        within: args.within.0,
+    };
+    let is_lost = !args.lose.is_empty() || !args.fail.is_empty();
+    let heals = is_lost && !args.forever;
+    if !afterwards.is_empty() {
+        script = script.then(settle());
+        for act in afterwards {
+            script = script.then(act);
+        }
+    }
+    Ok(if heals {
+        script.then(settle()).then(Act::Heal)
+    } else {
+        script
+    })
+}
+
+/// The clusters that are lost, by name.
+fn selected(lose: &Lose, clusters: &[Cluster]) -> Result<Vec<String>, Failure> {
+    if clusters.iter().any(|cluster| cluster.name_any() == lose.which) {
+        return Ok(vec![lose.which.clone()]);
+    }
+    let lost: Vec<String> = clusters
+        .iter()
+        .filter(|cluster| {
+            lose.selector
+                .matches(&cluster.labels().clone().into_iter().collect())
+        })
+        .map(ResourceExt::name_any)
+        .collect();
+    if lost.is_empty() {
+        return Err(no_cluster("--lose", &lose.which, clusters));
+    }
+    Ok(lost)
+}
+
+fn no_cluster(option: &str, which: &str, clusters: &[Cluster]) -> Failure {
+    let names: Vec<String> = clusters.iter().map(ResourceExt::name_any).collect();
+    let labels: BTreeSet<String> = clusters
+        .iter()
+        .flat_map(|cluster| {
+            cluster
+                .labels()
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"))
+        })
+        .collect();
+    let labels: Vec<String> = labels.into_iter().collect();
+    Failure::new("E-CLUSTERS", format!("{option}: no cluster is {which:?}"))
+        .because(format!(
+            "the clusters are {}; their labels are {}",
+            words::listed(&names, 5),
+            words::listed(&labels, 10)
+        ))
+        .advise("one of these names or labels")
+}
+
+/// Some of the clusters that the placement gives to a step refuse what is written in their namespaces; the agent's ledger is in
+/// none.
+fn refusal(fail: &Fail, seed: u64, clusters: &[Cluster], proposed: &[Proposed]) -> Result<Act, Failure> {
+    let seen = plan::offline(clusters);
+    let plans = plan::plan_all(&seen, proposed, plan::last_taint(clusters))?;
+    let mut steps: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for decision in plans.iter().flat_map(|plan| &plan.decisions) {
+        let of_step = steps.entry(&decision.spec.step).or_default();
+        of_step.extend(decision.spec.clusters.iter().cloned());
+    }
+    let Some(placed) = steps.get(fail.step.as_str()) else {
+        let names: Vec<String> = steps.keys().map(|name| (*name).to_owned()).collect();
+        return Err(Failure::new(
+            "E-STEP",
+            format!("--fail: no placing step is named {:?}", fail.step),
+        )
+        .because(format!("the placing steps are {}", words::listed(&names, 10)))
+        .advise("one of these names"));
+    };
+    let placed: Vec<String> = placed.iter().cloned().collect();
+    let many = (placed.len() * usize::from(fail.percent)).div_ceil(100);
+    let chosen = Dice::new(seed, &format!("fail {}", fail.step)).sample(&placed, many);
+    let on = On::all_of(Parties::these(chosen.iter().map(String::as_str)));
+    let on = on.to(Side::Member).that(Asks::Write).at("/namespaces/");
+    let refuse = Effect::Answer {
+        code: 403,
+        retry_after: None,
+    };
+    Ok(Act::Begin(Fault::Network(Rule::always(on, refuse)), None))
+}

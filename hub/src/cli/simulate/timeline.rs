@@ -1,0 +1,129 @@
+//! A run as a timeline.
+
+use super::script::Made;
+use crate::{
+    simulate::run::{Event, Outcome},
+    words,
+};
+use std::{fmt::Write as _, time::Duration};
+
+/// What happens to several clusters within this time is one line.
+const TOGETHER: Duration = Duration::from_secs(10);
+/// Clusters that a line names.
+const NAMED: usize = 3;
+/// Lines, unless all are asked for: the first and the last ones.
+const LINES: usize = 60;
+/// Promises that the monitor checks.
+const PROMISES: &str = "P1 to P14";
+
+/// One line of a timeline: what happened, to whom, from when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) at: Duration,
+    pub(super) who: Vec<String>,
+    pub(super) what: String,
+}
+
+impl Line {
+    fn text(&self) -> String {
+        match &self.who[..] {
+            [] => self.what.clone(),
+            [one] => format!("{one}: {}", self.what),
+            many => {
+                let mut names = many.to_vec();
+                names.sort();
+                let count = words::counted(names.len(), "cluster");
+                format!("{count}: {} ({})", self.what, words::listed(&names, NAMED))
+            }
+        }
+    }
+}
+
+/// What happens to several within a short time is put together where it began.
+pub(super) fn lines(events: &[Event]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for event in events {
+        let Some(who) = &event.who else {
+            lines.push(Line {
+                at: event.at,
+                who: Vec::new(),
+                what: event.what.clone(),
+            });
+            continue;
+        };
+        let recent = lines.iter_mut().rev();
+        let mut recent = recent.take_while(|line| event.at.saturating_sub(line.at) <= TOGETHER);
+        match recent.find(|line| !line.who.is_empty() && line.what == event.what) {
+            Some(line) => line.who.push(who.clone()),
+            None => lines.push(Line {
+                at: event.at,
+                who: vec![who.clone()],
+                what: event.what.clone(),
+            }),
+        }
+    }
+    lines
+}
+
+/// The timeline, and what came of it.
+pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
+    let mut text = format!(
+        "{}, {}, seed {}\n\n",
+        words::counted(made.script.members.len(), "cluster"),
+        words::listed(&made.applications, 5),
+        outcome.seed
+    );
+    let lines = lines(&outcome.timeline);
+    let left_out = if whole {
+        0
+    } else {
+        lines.len().saturating_sub(LINES)
+    };
+    for (n, line) in lines.iter().enumerate() {
+        if left_out > 0 && n == LINES / 2 {
+            let _ = writeln!(text, "{:>12}  {} (-o wide shows them)", "", words::more(left_out));
+        }
+        if left_out > 0 && (LINES / 2..LINES / 2 + left_out).contains(&n) {
+            continue;
+        }
+        let _ = writeln!(text, "{:>10.3} s  {}", line.at.as_secs_f64(), line.text());
+    }
+    text.push('\n');
+    let _ = writeln!(text, "{}", end(outcome));
+    if !outcome.waits.is_empty() {
+        text.push_str("waits:\n");
+        for waits in &outcome.waits {
+            let _ = writeln!(text, "  {waits}");
+        }
+    }
+    let faults: Vec<String> = outcome
+        .seen
+        .iter()
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    if !faults.is_empty() {
+        let _ = writeln!(text, "faults: {}", faults.join(", "));
+    }
+    let _ = match outcome.broken.len() {
+        0 => writeln!(
+            text,
+            "promises: {PROMISES} checked after each of {} writes, none broken",
+            words::thousands(u64::try_from(outcome.writes).unwrap_or(u64::MAX))
+        ),
+        _ => writeln!(text, "promises: {} broken", outcome.broken.len()),
+    };
+    for broken in &outcome.broken {
+        let _ = writeln!(text, "  {broken}");
+    }
+    let _ = writeln!(text, "trace: {}", outcome.trace.digest());
+    text
+}
+
+fn end(outcome: &Outcome) -> String {
+    let took = outcome.took.as_secs_f64();
+    match outcome.converged_after {
+        Some(_) => format!("everything is delivered after {took:.1} virtual s"),
+        None if outcome.waits.is_empty() => format!("ended after {took:.1} virtual s"),
+        None => format!("not everything is delivered after {took:.1} virtual s"),
+    }
+}

@@ -1,0 +1,138 @@
+//! The hub's own process.
+
+use super::scrape::{by, quantile, samples, sum};
+use crate::cli::{columns, format::Format};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Times of something that happens often, in seconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Times {
+    count: f64,
+    p50: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// What the hub says of itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct HubView {
+    standing: String,
+    memory: f64,
+    queued: f64,
+    lag: Times,
+    pass: Times,
+    passes: BTreeMap<String, f64>,
+    clusters: BTreeMap<String, f64>,
+    bundles: BTreeMap<String, f64>,
+    applications: BTreeMap<String, f64>,
+    writes: BTreeMap<String, f64>,
+    refused: f64,
+}
+
+impl HubView {
+    /// Reads its metrics.
+    pub(super) fn of(text: &str, standing: String) -> HubView {
+        let samples = samples(text);
+        let times = |name: &str| Times {
+            count: sum(&samples, &format!("{name}_count")),
+            p50: quantile(&samples, name, 0.5),
+            p99: quantile(&samples, name, 0.99),
+        };
+        let of = |name: &str, label: &str| by(&samples, name, label);
+        let outcomes = of("roundhouse_writes_total", "outcome");
+        let refused = outcomes
+            .iter()
+            .filter(|(outcome, _)| *outcome != "ok")
+            .map(|(_, n)| n);
+        HubView {
+            standing,
+            memory: sum(&samples, "roundhouse_resident_memory_bytes"),
+            queued: sum(&samples, "roundhouse_queue_depth"),
+            lag: times("roundhouse_dispatch_to_ready_seconds"),
+            pass: times("roundhouse_pass_duration_seconds"),
+            passes: of("roundhouse_passes_total", "outcome"),
+            clusters: of("roundhouse_clusters", "state"),
+            bundles: of("roundhouse_bundles", "state"),
+            applications: of("roundhouse_applications", "phase"),
+            writes: of("roundhouse_writes_total", "resource"),
+            refused: refused.sum(),
+        }
+    }
+
+    /// For scripts.
+    pub(super) fn structured(&self) -> Value {
+        let times =
+            |times: &Times| json!({"count": times.count, "p50Seconds": times.p50, "p99Seconds": times.p99});
+        json!({
+            "standing": self.standing,
+            "memoryBytes": self.memory,
+            "queueDepth": self.queued,
+            "dispatchToReady": times(&self.lag),
+            "pass": times(&self.pass),
+            "passes": self.passes,
+            "clusters": self.clusters,
+            "bundles": self.bundles,
+            "applications": self.applications,
+            "writes": self.writes,
+            "writesNotDone": self.refused,
+        })
+    }
+}
+
+/// Seconds as people read them.
+fn seconds(time: Option<f64>) -> String {
+    match time {
+        None => "-".to_owned(),
+        Some(time) if time < 1.0 => format!("{:.1} ms", time * 1000.0),
+        Some(time) => format!("{time:.1} s"),
+    }
+}
+
+fn counts(counts: &BTreeMap<String, f64>) -> String {
+    let counts = counts.iter().filter(|(_, count)| **count > 0.0);
+    let counts: Vec<String> = counts.map(|(name, count)| format!("{count} {name}")).collect();
+    match counts.is_empty() {
+        true => "none".to_owned(),
+        false => counts.join(", "),
+    }
+}
+
+/// For people.
+pub(super) fn draw(view: &HubView, format: Format) -> String {
+    let times = |times: &Times| format!("p50 {}, p99 {}", seconds(times.p50), seconds(times.p99));
+    let mut rows = vec![
+        ["hub", &view.standing].map(str::to_owned),
+        [
+            "memory".to_owned(),
+            format!("{:.1} MiB", view.memory / 1_048_576.0),
+        ],
+        [
+            "queue".to_owned(),
+            format!("{} applications wait for a pass", view.queued),
+        ],
+        [
+            "lag".to_owned(),
+            format!(
+                "{} from dispatch to ready, of {} bundles",
+                times(&view.lag),
+                view.lag.count
+            ),
+        ],
+        [
+            "passes".to_owned(),
+            format!("{}; {}", counts(&view.passes), times(&view.pass)),
+        ],
+        ["clusters".to_owned(), counts(&view.clusters)],
+        ["bundles".to_owned(), counts(&view.bundles)],
+    ];
+    if format == Format::Wide {
+        let refused = match view.refused {
+            0.0 => String::new(),
+            some => format!("; {some} of them were not done"),
+        };
+        rows.push(["applications".to_owned(), counts(&view.applications)]);
+        rows.push(["writes".to_owned(), counts(&view.writes) + &refused]);
+    }
+    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
+    columns::draw(&["WHAT", "NOW"], &rows, &[])
+}

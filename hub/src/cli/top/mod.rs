@@ -1,0 +1,148 @@
+//! `roundhouse top`: what the hub is busy with, and how clusters and their agents fare.
+
+mod agents;
+mod clusters;
+mod hub;
+mod port;
+mod scrape;
+#[cfg(test)]
+mod tests;
+
+use super::{Failure, format::Format, signal, terminal};
+use clap::ValueEnum;
+use port::Port;
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// How often `--watch` looks.
+const EVERY: Duration = Duration::from_secs(2);
+/// Rows of a table that is not `wide`.
+const ROWS: usize = 20;
+
+/// Show what the hub is busy with, and how clusters and agents fare
+///
+/// `hub` shows its queue, its passes, the time from dispatch to ready (p50 and p99, within the buckets of its histograms), its
+/// memory and its requests; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
+/// (`roundhouse serve --metrics-listen A`), which tells names to its own machine only: elsewhere, kubectl port-forward to it.
+/// `agents` shows when each was last heard, those silent for longest first, and asks the API. Agents do not tell the hub what
+/// memory they take.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    roundhouse top hub --watch\n  \
+    roundhouse top clusters -o wide\n  \
+    roundhouse top agents -o json | jq '.heartbeat.p99Seconds'")]
+pub(super) struct Args {
+    /// What to look at
+    #[arg(value_enum)]
+    subject: Subject,
+    /// Address of the hub's metrics port
+    #[arg(long, value_name = "A", default_value = "127.0.0.1:9464")]
+    metrics: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// Look again every two seconds, until Ctrl-C; on a terminal in the same place
+    #[arg(short, long)]
+    watch: bool,
+    /// Kubeconfig of the hub, for agents; $KUBECONFIG or ~/.kube/config if absent
+    #[arg(long, value_name = "F")]
+    kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// The hub's own process
+    Hub,
+    /// What became of the bundles of each cluster
+    Clusters,
+    /// When each agent was last heard
+    Agents,
+}
+
+/// The formats there are: a tree has nothing to show here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Columns; long lists say how many more there are
+    Table,
+    /// Columns, with every row and more of them
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+impl Output {
+    fn format(self) -> Format {
+        match self {
+            Output::Table => Format::Table,
+            Output::Wide => Format::Wide,
+            Output::Json => Format::Json,
+            Output::Yaml => Format::Yaml,
+        }
+    }
+}
+
+pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    let told = signal::termination();
+    tokio::pin!(told);
+    let screen = (args.watch && terminal::stdout_is_live()).then(console::Term::stdout);
+    let mut drawn = 0;
+    loop {
+        let text = look(&args).await?;
+        if let Some(screen) = &screen {
+            // Where lines cannot be taken back, they are written below one another.
+            let _ = screen.clear_last_lines(drawn);
+            drawn = text.lines().count();
+        }
+        terminal::print(&text)?;
+        if !args.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::select! {
+            biased;
+            () = &mut told => return Ok(ExitCode::SUCCESS),
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+/// One look, as it is printed.
+async fn look(args: &Args) -> Result<String, Failure> {
+    let (format, port) = (args.output.format(), Port(&args.metrics));
+    match args.subject {
+        Subject::Hub => {
+            let (text, standing) = (port.metrics().await?, port.standing().await?);
+            let view = hub::HubView::of(&text, standing);
+            Ok(match format.structured(|| view.structured())? {
+                Some(text) => text,
+                None => hub::draw(&view, format),
+            })
+        }
+        Subject::Clusters => {
+            let mut fleet = port.fleet().await?;
+            clusters::by_trouble(&mut fleet.clusters);
+            Ok(match format.structured(|| clusters::structured(&fleet))? {
+                Some(text) => text,
+                None => clusters::draw(&fleet, format),
+            })
+        }
+        Subject::Agents => {
+            let client = super::hub::connect(args.kubeconfig.as_deref()).await?;
+            let view = agents::read(&client).await?;
+            Ok(match format.structured(|| view.structured())? {
+                Some(text) => text,
+                None => agents::draw(&view, format),
+            })
+        }
+    }
+}
+
+/// The rows that a format shows, and what is said of the others.
+fn cut<T>(rows: &[T], format: Format) -> (&[T], String) {
+    match rows.split_at_checked(ROWS) {
+        Some((first, rest)) if format != Format::Wide && !rest.is_empty() => {
+            (first, format!("… and {} more (-o wide shows them)\n", rest.len()))
+        }
+        _ => (rows, String::new()),
+    }
+}

@@ -1,0 +1,88 @@
+//! Metrics in the text format, read: sums of counters and gauges, and quantiles of histograms. Pure.
+
+use std::collections::BTreeMap;
+
+/// One sample: its name, its labels, and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample<'a> {
+    name: &'a str,
+    labels: BTreeMap<&'a str, &'a str>,
+    value: f64,
+}
+
+/// All samples of a text. What is no sample is passed over.
+pub(super) fn samples(text: &str) -> Vec<Sample<'_>> {
+    text.lines().filter_map(sample).collect()
+}
+
+fn sample(line: &str) -> Option<Sample<'_>> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (series, value) = line.rsplit_once(' ')?;
+    let value = value.parse().ok()?;
+    let Some((name, labels)) = series.split_once('{') else {
+        return Some(Sample {
+            name: series,
+            labels: BTreeMap::new(),
+            value,
+        });
+    };
+    // No label of a hub has a quote or a comma in it: they are words of its own, and names of regions.
+    let labels = labels.strip_suffix('}')?.split("\",");
+    let labels = labels.filter_map(|label| {
+        let (key, value) = label.split_once("=\"")?;
+        Some((key, value.trim_end_matches('"')))
+    });
+    Some(Sample {
+        name,
+        labels: labels.collect(),
+        value,
+    })
+}
+
+/// The sum of what is called `name`.
+pub(super) fn sum(samples: &[Sample<'_>], name: &str) -> f64 {
+    samples.iter().filter(|s| s.name == name).map(|s| s.value).sum()
+}
+
+/// The sums of what is called `name`, by the value of a label.
+pub(super) fn by(samples: &[Sample<'_>], name: &str, label: &str) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    for sample in samples.iter().filter(|s| s.name == name) {
+        let value = sample.labels.get(label).copied().unwrap_or_default();
+        *sums.entry(value.to_owned()).or_default() += sample.value;
+    }
+    sums
+}
+
+/// A quantile of a histogram, all of its series together: within its bucket as if all in it were spread evenly, as Prometheus'
+/// `histogram_quantile` has it. `None` where nothing was counted; what is above the last bound is told as that bound.
+pub(super) fn quantile(samples: &[Sample<'_>], name: &str, quantile: f64) -> Option<f64> {
+    let bucket = format!("{name}_bucket");
+    let mut buckets: Vec<(f64, f64)> = Vec::new();
+    for (bound, count) in by(samples, &bucket, "le") {
+        let bound = match bound.as_str() {
+            "+Inf" => f64::INFINITY,
+            bound => bound.parse().ok()?,
+        };
+        buckets.push((bound, count));
+    }
+    buckets.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let all = buckets
+        .last()
+        .map(|(_, count)| *count)
+        .filter(|count| *count > 0.0)?;
+    let rank = all * quantile;
+    let (mut lower, mut below) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if count >= rank && count > below {
+            return Some(match bound.is_finite() {
+                true => lower + (bound - lower) * (rank - below) / (count - below),
+                false => lower,
+            });
+        }
+        (lower, below) = (bound, count);
+    }
+    None
+}

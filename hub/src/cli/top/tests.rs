@@ -1,0 +1,159 @@
+//! What `top` reads and prints.
+
+use super::{
+    agents::{self, AgentRow, AgentsView},
+    clusters,
+    hub::{self, HubView},
+    port::Port,
+    scrape::{by, quantile, samples, sum},
+};
+use crate::{
+    cli::format::Format,
+    fleet::{ClusterRow, Summary, Tally},
+    leader::Leading,
+    metrics::{Metrics, serve},
+};
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+const TEXT: &str = r#"# HELP roundhouse_queue_depth Applications that wait for a pass.
+# TYPE roundhouse_queue_depth gauge
+roundhouse_queue_depth 3
+roundhouse_lag_bucket{le="0.1",region="east"} 50
+roundhouse_lag_bucket{le="0.5",region="east"} 100
+roundhouse_lag_bucket{le="+Inf",region="east"} 100
+roundhouse_lag_bucket{le="0.1",region="west"} 50
+roundhouse_lag_bucket{le="0.5",region="west"} 90
+roundhouse_lag_bucket{le="+Inf",region="west"} 100
+not a sample at all
+# EOF
+"#;
+
+#[test]
+fn quantiles_are_those_of_all_series_within_their_buckets() {
+    let samples = samples(TEXT);
+    assert!((sum(&samples, "roundhouse_queue_depth") - 3.0).abs() < 1e-9);
+    assert_eq!(by(&samples, "roundhouse_lag_bucket", "region").len(), 2);
+    let at = |part| quantile(&samples, "roundhouse_lag", part).unwrap();
+    assert!((at(0.25) - 0.05).abs() < 1e-9, "{}", at(0.25));
+    assert!((at(0.5) - 0.1).abs() < 1e-9, "{}", at(0.5));
+    assert!((at(0.725) - 0.3).abs() < 1e-9, "{}", at(0.725));
+    assert!(
+        (at(0.99) - 0.5).abs() < 1e-9,
+        "above the last bound: {}",
+        at(0.99)
+    );
+    assert_eq!(quantile(&samples, "roundhouse_other", 0.5), None);
+}
+
+#[test]
+fn a_hub_is_read_of_its_own_metrics() {
+    let metrics = Metrics::default();
+    metrics.pass_ended("done", Duration::from_millis(3));
+    metrics.pass_ended("conflict", Duration::from_millis(30));
+    for region in ["east", "west"] {
+        metrics.ready(region, Duration::from_millis(300));
+    }
+    metrics.read_levels(|| crate::metrics::Levels {
+        queued: 7,
+        applications: [("running".to_owned(), 2)].into(),
+        clusters: (9, 1),
+        bundles: tally(20, 17, 2),
+        ..Default::default()
+    });
+    let text = metrics.render();
+    // What a machine has is not the same everywhere.
+    let text: Vec<&str> = text.lines().filter(|line| !line.contains("resident")).collect();
+    let text = text.join("\n") + "\nroundhouse_resident_memory_bytes 104857600\n";
+    let view = HubView::of(&text, "leading: epoch 7".to_owned());
+    insta::assert_snapshot!("hub", hub::draw(&view, Format::Table));
+    insta::assert_snapshot!("hub-wide", hub::draw(&view, Format::Wide));
+    insta::assert_json_snapshot!("hub-json", view.structured());
+}
+
+fn tally(bundles: u64, ready: u64, failed: u64) -> Tally {
+    Tally {
+        bundles,
+        ready,
+        failed,
+        objects: bundles * 5,
+        replicas: bundles * 10,
+    }
+}
+
+#[test]
+fn clusters_with_trouble_stand_first_and_no_list_is_cut_in_silence() {
+    let row = |n: u64| ClusterRow {
+        name: format!("c{n:02}"),
+        region: if n.is_multiple_of(2) { "east" } else { "" }.to_owned(),
+        available: n != 7,
+        tally: tally(10, 10 - n % 3, u64::from(n == 11)),
+    };
+    let mut fleet = Summary {
+        available: 22,
+        bundles: tally(230, 207, 1),
+        clusters: (0..23).map(row).collect(),
+        ..Summary::default()
+    };
+    clusters::by_trouble(&mut fleet.clusters);
+    assert_eq!(fleet.clusters[0].name, "c11");
+    insta::assert_snapshot!("clusters", clusters::draw(&fleet, Format::Table));
+    let wide = clusters::draw(&fleet, Format::Wide);
+    assert_eq!(wide.lines().count(), 25, "{wide}");
+    assert_eq!(clusters::structured(&fleet)["clusters"][0]["waiting"], 1);
+}
+
+#[test]
+fn agents_that_are_silent_for_longest_stand_first() {
+    let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+    let row = |name: &str, available: bool, silent: Option<i64>| AgentRow {
+        name: name.to_owned(),
+        version: available.then(|| "0.1.0".to_owned()),
+        kubernetes: None,
+        available,
+        deaf: false,
+        renewed: silent.map(|seconds| now - SignedDuration::from_secs(seconds)),
+    };
+    let view = AgentsView::of(
+        vec![
+            row("c1", true, Some(3)),
+            row("c2", true, Some(8)),
+            row("c3", false, None),
+            row("c4", false, Some(300)),
+            // Its clock is ahead.
+            row("c5", true, Some(-5)),
+        ],
+        now,
+    );
+    insta::assert_snapshot!("agents", agents::draw(&view, Format::Wide));
+    insta::assert_json_snapshot!("agents-json", view.structured());
+}
+
+#[tokio::test]
+async fn the_port_is_asked_and_a_port_that_is_none_is_told_with_what_to_try() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (metrics, stop) = (Metrics::default(), CancellationToken::new());
+    metrics.read_summary(|| Summary {
+        available: 4,
+        ..Summary::default()
+    });
+    let serving = tokio::spawn(serve(listener, metrics, Leading::default(), stop.clone()));
+    let port = Port(&address);
+    assert!(
+        port.metrics()
+            .await
+            .unwrap()
+            .contains("roundhouse_queue_depth 0\n")
+    );
+    assert!(port.standing().await.unwrap().starts_with("starting"));
+    assert_eq!(port.fleet().await.unwrap().available, 4);
+    stop.cancel();
+    serving.await.unwrap();
+    let failure = port.fleet().await.unwrap_err().to_string();
+    for part in ["[E-METRICS]", "\ncause: ", "\ntry: ", "--metrics-listen"] {
+        assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
+    }
+}

@@ -1,0 +1,101 @@
+//! What the cluster controller sees: its watches, and what they have shown.
+
+use super::Mirror;
+use futures::{Stream, StreamExt, stream::BoxStream};
+use k8s_openapi::api::{
+    certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    runtime::watcher::{self, Event, watcher},
+};
+use roundhouse_api::{
+    cluster::{Cluster, ClusterReport},
+    names::{AGENT_LEASE, CLIENT_SIGNER, label},
+};
+
+/// Something a watch showed.
+pub(super) enum Sighting {
+    Cluster(Event<Cluster>),
+    Lease(Event<Lease>),
+    Report(Event<ClusterReport>),
+    Namespace(Event<Namespace>),
+    Request(Event<CertificateSigningRequest>),
+}
+
+/// What all watches show.
+pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
+    fn watch<K>(
+        api: Api<K>,
+        config: watcher::Config,
+        wrap: fn(Event<K>) -> Sighting,
+    ) -> impl Stream<Item = watcher::Result<Sighting>> + Send + 'static
+    where
+        K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        use kube::runtime::WatchStreamExt;
+        watcher(api, config)
+            .default_backoff()
+            .map(move |event| event.map(wrap))
+    }
+    let all = watcher::Config::default;
+    let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
+    futures::stream::select_all([
+        watch(
+            Api::all(client.clone()),
+            all().labels(label::CLUSTER),
+            Sighting::Namespace,
+        )
+        .boxed(),
+        watch(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
+        watch(Api::all(client.clone()), all(), Sighting::Report).boxed(),
+        watch(
+            Api::all(client.clone()),
+            all().fields(&format!("spec.signerName={CLIENT_SIGNER}")),
+            Sighting::Request,
+        )
+        .boxed(),
+        watch(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
+    ])
+    .boxed()
+}
+
+/// What the watches have shown, as it is now.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) clusters: Mirror<Cluster>,
+    pub(super) leases: Mirror<Lease>,
+    pub(super) reports: Mirror<ClusterReport>,
+    pub(super) namespaces: Mirror<Namespace>,
+    pub(super) requests: Mirror<CertificateSigningRequest>,
+}
+
+impl Seen {
+    /// Whether every list was seen whole.
+    pub(super) fn listed(&self) -> bool {
+        self.clusters.listed()
+            && self.leases.listed()
+            && self.reports.listed()
+            && self.namespaces.listed()
+            && self.requests.listed()
+    }
+}
+
+/// The clusters that these objects are of.
+pub(super) fn names(
+    keys: Vec<super::mirror::Key>,
+    cluster: fn(super::mirror::Key) -> Option<String>,
+) -> Vec<String> {
+    keys.into_iter().filter_map(cluster).collect()
+}
+
+/// Whether a report is the one of its cluster: an agent may make more where nothing else forbids it, and none of them counts.
+pub(super) fn is_own(report: &ClusterReport) -> bool {
+    let cluster = report.namespace().as_deref().and_then(cluster_of);
+    cluster.is_some_and(|cluster| cluster == report.name_any())
+}
+
+/// The cluster whose namespace this is.
+pub(super) fn cluster_of(namespace: &str) -> Option<String> {
+    namespace.strip_prefix("cluster-").map(str::to_owned)
+}

@@ -1,0 +1,190 @@
+//! People who approve, and webhooks that answer as they like: F30, F31.
+
+use crate::{
+    runs::good,
+    seeing::{application as status_of, bundles, deletes_are_held, runs, step_is},
+};
+use futures::future::BoxFuture;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use roundhouse_api::application::{Application, ApplicationStatus, StepPhase, StepReason};
+use roundhouse_hub::{
+    action::{Executor, Job, Outcome},
+    simulate::{
+        HUB,
+        run::{Act, Fault, Look, Script, Target, Until, application},
+    },
+};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn web() -> Value {
+    application("web", 8, &[("east", "50%"), ("west", "50%")])
+}
+
+/// East, two approvals, west.
+fn with_gates() -> Value {
+    let mut web = web();
+    let steps = web
+        .pointer_mut("/spec/workflow/steps")
+        .and_then(Value::as_array_mut)
+        .unwrap();
+    for name in ["gate-2", "gate-1"] {
+        steps.insert(1, json!({"name": name, "type": "suspend"}));
+    }
+    web
+}
+
+fn waits_at(gate: &'static str) -> impl Fn(&ApplicationStatus) -> bool + Copy + Send + Sync + 'static {
+    move |status| step_is(status, gate, StepPhase::Suspending)
+}
+
+/// Two people approve what they have both seen: one is heard, the other one is told that something has changed since.
+fn two_approve() -> Look {
+    Look::new(|fleet| {
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let seen = api.get("web").await.map_err(|error| error.to_string())?;
+            let approval = json!({"metadata": {"resourceVersion": seen.metadata.resource_version},
+                "status": {"workflow": {"suspend": false}}});
+            let params = PatchParams::default();
+            let patch = Patch::Merge(&approval);
+            let both = futures::join!(
+                api.patch_status("web", &params, &patch),
+                api.patch_status("web", &params, &patch)
+            );
+            match both {
+                (Ok(_), Err(kube::Error::Api(status))) | (Err(kube::Error::Api(status)), Ok(_))
+                    if status.code == 409 =>
+                {
+                    Ok(())
+                }
+                other => Err(format!("{:?}", (other.0.map(drop), other.1.map(drop)))),
+            }
+        })
+    })
+}
+
+#[test]
+fn f31_of_two_who_approve_the_same_thing_one_is_heard_and_the_next_gate_stays_shut() {
+    good(|_| {
+        Script::of_regions(2, &["east", "west"])
+            .with(with_gates())
+            .then(Act::wait("the first gate", status_of("web", waits_at("gate-1"))))
+            .then(Act::wait("two approve", two_approve()))
+            .then(Act::wait("the second gate", status_of("web", waits_at("gate-2"))))
+            .at(
+                SECOND * 60,
+                Act::check("which nobody has approved", status_of("web", waits_at("gate-2"))),
+            )
+            .then(Act::wait("two approve that", two_approve()))
+            .until(Until::Delivered {
+                within: SECOND * 60,
+                quiet: SECOND * 30,
+            })
+    });
+}
+
+#[test]
+fn f31_a_confirmation_with_a_stale_hash_confirms_nothing() {
+    good(|_| {
+        let mut script = Script::of_regions(5, &["east"])
+            .with(application("web", 10, &[("east", "100%")]))
+            .then(Act::wait("it is delivered", runs("web")));
+        for n in 1..=3 {
+            script = script.then(Act::Label {
+                cluster: format!("east-{n}"),
+                key: "region".to_owned(),
+                value: None,
+            });
+        }
+        let stale =
+            json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": "0123456789abcdef"}}});
+        script
+            .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
+            .then(Act::Patch(Target::application("web"), stale))
+            .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 5)))
+            .then(Act::check(
+                "it is still asked",
+                status_of("web", deletes_are_held),
+            ))
+            .until(Until::Time(SECOND * 60))
+    });
+}
+
+/// Answers `slow` after a minute, well; `flaky` badly at first; and everything else well and at once.
+struct Gates;
+
+impl Executor for Gates {
+    fn run(&self, job: Job) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move {
+            let output = json!({"statusCode": 200});
+            match (job.step.as_str(), job.attempt) {
+                ("slow", _) => sleep(SECOND * 60).await,
+                ("flaky", 1 | 2) => {
+                    return Outcome::Failed {
+                        message: "https://gate.example answered 503; expected 2xx".to_owned(),
+                        output: None,
+                    };
+                }
+                _ => {}
+            }
+            Outcome::Done { output }
+        })
+    }
+}
+
+#[test]
+fn f30_a_webhook_that_fails_is_tried_again_and_one_that_answers_too_late_is_not_heard() {
+    let gated = || {
+        let mut gated = application("gated", 4, &[("east", "100%")]);
+        let steps = gated
+            .pointer_mut("/spec/workflow/steps")
+            .and_then(Value::as_array_mut)
+            .unwrap();
+        let call = |name: &str| json!({"name": name, "type": "webhook", "if": "always", "properties": {"url": "https://gate.example"}});
+        let mut slow = call("slow");
+        slow["timeout"] = json!("20s");
+        steps.insert(0, slow);
+        steps.insert(0, call("flaky"));
+        gated
+    };
+    let timed_out = |status: &ApplicationStatus| {
+        let step = status.workflow.as_ref().and_then(|run| run.step("slow"));
+        step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
+    };
+    good(|seed| {
+        let mut script = Script::of_regions(2, &["east", "west"]).with(web()).with(gated());
+        script.hub = Some(Arc::new(|options| {
+            options.application.executor = Some(Arc::new(Gates));
+        }));
+        // The hub may be away when the answer would come.
+        if seed % 2 == 1 {
+            script = script.at(
+                SECOND * 10,
+                Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 5),
+            );
+        }
+        let tried_again = |status: &ApplicationStatus| step_is(status, "flaky", StepPhase::Succeeded);
+        script
+            .then(Act::wait("the other one is delivered", runs("web")))
+            .then(Act::wait(
+                "the third try is good",
+                status_of("gated", tried_again),
+            ))
+            .then(Act::wait(
+                "the slow one is given up",
+                status_of("gated", timed_out),
+            ))
+            .at(
+                SECOND * 120,
+                Act::check("and stays so", status_of("gated", timed_out)),
+            )
+            .until(Until::Time(SECOND * 30))
+    });
+}
