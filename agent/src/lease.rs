@@ -139,16 +139,19 @@ fn hub_id(lease: &Lease) -> Option<&str> {
         .filter(|id| !id.is_empty())
 }
 
+/// No version is this one: what is said while no watch has shown any. To say nothing would be what agents do that know no
+/// echo, and an agent whose first watch is dead would never be taken for deaf.
+const NOTHING_SEEN: &str = "0";
+
 fn renewal(config: &Config, seen: Option<&str>, now: Timestamp) -> Value {
-    let mut patch = json!({"spec": {
-        "holderIdentity": config.identity,
-        "leaseDurationSeconds": config.lease_duration.as_secs(),
-        "renewTime": MicroTime(now),
-    }});
-    if let Some(seen) = seen {
-        patch["metadata"] = json!({"annotations": {annotation::SEEN: seen}});
-    }
-    patch
+    json!({
+        "metadata": {"annotations": {annotation::SEEN: seen.unwrap_or(NOTHING_SEEN)}},
+        "spec": {
+            "holderIdentity": config.identity,
+            "leaseDurationSeconds": config.lease_duration.as_secs(),
+            "renewTime": MicroTime(now),
+        }
+    })
 }
 
 /// How long until the next renewal, after so many in a row that failed; `unit` is from 0 to 1.

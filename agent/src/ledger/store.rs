@@ -51,6 +51,8 @@ pub(crate) struct Ledger {
     spec: AppliedBundleSpec,
     /// The stored object's metadata; `None` while none is stored.
     stored: Option<ObjectMeta>,
+    /// What was sent last, until it is answered: it may be what is stored.
+    sent: Option<AppliedBundleSpec>,
 }
 
 impl Ledger {
@@ -71,6 +73,7 @@ impl Ledger {
             name: ledger_name(hub_id, bundle),
             spec,
             stored,
+            sent: None,
         }
     }
 
@@ -117,6 +120,12 @@ impl Ledger {
                     done => return done,
                 }
             };
+            let whole = live.metadata.deletion_timestamp.is_none() && has_finalizer(&live.metadata);
+            if whole && self.sent.as_ref() == Some(&live.spec) {
+                // The write that was not answered was made: to undo it would put the generation back.
+                self.took(live);
+                return Ok(());
+            }
             if known {
                 take_in(&mut spec, &self.spec, &live.spec);
             } else {
@@ -212,6 +221,7 @@ impl Ledger {
     }
 
     async fn create(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
+        self.sent = Some(spec.clone());
         let mut ledger = AppliedBundle::new(&self.name, spec);
         ledger.metadata.finalizers = Some(vec![LEDGER_FINALIZER.to_owned()]);
         let written = within(self.timeout, self.api.create(&write_params(), &ledger)).await?;
@@ -221,6 +231,7 @@ impl Ledger {
 
     /// Replaces the stored object, at the version that is known.
     async fn replace(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
+        self.sent = Some(spec.clone());
         let mut ledger = AppliedBundle::new(&self.name, spec);
         ledger.metadata = self.stored.clone().unwrap_or_default();
         if !has_finalizer(&ledger.metadata) {
@@ -236,6 +247,7 @@ impl Ledger {
     fn took(&mut self, written: AppliedBundle) {
         self.spec = written.spec;
         self.stored = Some(written.metadata);
+        self.sent = None;
     }
 }
 

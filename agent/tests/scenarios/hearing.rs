@@ -65,6 +65,11 @@ async fn an_agent_whose_watches_are_dead_says_the_same_with_each_renewal() {
     pass_time(60).await;
     assert_ne!(renewed().await, time, "it renews");
     assert_eq!(seen(&world).await, said);
+    assert_eq!(
+        said.as_deref(),
+        Some("0"),
+        "that it has seen nothing is said, too"
+    );
     let why = config.health.ready(&config).unwrap_err();
     assert!(why.contains("deaf"), "{why}");
     assert_eq!(config.health.alive(&config), Ok(()));

@@ -48,6 +48,23 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
     });
 }
 
+#[test]
+fn f10_a_ledger_whose_write_was_not_answered_is_not_put_back() {
+    good(|_| {
+        let ledgers = On::all_of(Parties::Agents).to(Side::Member).that(Asks::Write);
+        let unanswered = Rule::sometimes(ledgers.at("/appliedbundles"), Effect::ResetAnswer, 500);
+        let script = Script::of_regions(4, &["east", "west"]).with(web());
+        let names = script.names();
+        script
+            .at(
+                SECOND * 20,
+                Act::for_a_while(Fault::Network(unanswered), SECOND * 20),
+            )
+            .at(SECOND * 21, Act::Apply(with_image(&web(), "web:2")))
+            .finally("it was made once, and changed once", generations("web", 2, names))
+    });
+}
+
 /// Notes what was written at a member, and looks that it is no more than before.
 fn writes(member: &'static str, noted: &Arc<AtomicU64>, first: bool) -> Look {
     let noted = noted.clone();

@@ -56,6 +56,10 @@ impl Life {
         self.dead.store(true, Ordering::Relaxed);
     }
 
+    pub(super) fn is_doomed(&self) -> bool {
+        !self.is_over() && self.doom.lock().is_some()
+    }
+
     pub(super) fn doom(&self, moment: Option<Moment>) {
         *self.doom.lock() = moment;
     }

@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 /// Who is told when a connection that carries nothing is given up.
 pub(super) const TIMES_OUT: Duration = Duration::from_secs(60);
@@ -42,6 +42,8 @@ struct State {
     /// Parties that are held still.
     held: BTreeSet<String>,
     lives: BTreeMap<String, Arc<Life>>,
+    /// When the last request arrives that is late or comes again.
+    last_arrival: Option<Instant>,
     /// Ends of watches that are asked for, in their order.
     endings: Vec<(On, Ending)>,
 }
@@ -68,6 +70,7 @@ impl Network {
             cut_off: BTreeSet::new(),
             held: BTreeSet::new(),
             lives: BTreeMap::new(),
+            last_arrival: None,
             endings: Vec::new(),
         };
         let inner = Inner {
@@ -168,6 +171,23 @@ impl Network {
     /// Lets somebody die at a moment of its life. It is told to the receiver of [`Network::new`].
     pub fn doom(&self, who: &str, moment: Moment) {
         self.life_of(who).doom(Some(moment));
+    }
+
+    /// When the last request arrives that is late or comes again, of those that are on their way.
+    pub fn last_arrival(&self) -> Option<Instant> {
+        self.0.state.lock().last_arrival
+    }
+
+    pub(super) fn arrives_after(&self, after: Duration) {
+        let mut state = self.0.state.lock();
+        state.last_arrival = state.last_arrival.max(Some(Instant::now() + after));
+    }
+
+    /// Whose doom has not come yet, sorted.
+    pub fn doomed(&self) -> Vec<String> {
+        let state = self.0.state.lock();
+        let doomed = state.lives.iter().filter(|(_, life)| life.is_doomed());
+        doomed.map(|(who, _)| who.clone()).collect()
     }
 
     /// Somebody's life is over: whatever they sent that did not arrive yet never does, and what they are sent is not read.

@@ -66,6 +66,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
     }
     if let Some(after) = plan.again {
         network.note(Kind::Duplicated);
+        network.arrives_after(after);
         let (wire, copy) = (wire.clone(), copy(&request));
         tokio::spawn(async move {
             sleep(after).await;
@@ -100,6 +101,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         }
         Some((_, Effect::Late(after))) => {
             network.note(Kind::Late);
+            network.arrives_after(after);
             let wire = wire.clone();
             let arrives = tokio::spawn(async move {
                 sleep(after).await;

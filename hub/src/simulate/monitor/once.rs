@@ -92,6 +92,15 @@ impl Once {
             }
             return;
         }
+        // What is let go loses our marker, by the word of a later generation; nothing of the content changes.
+        let marked = |value: &Value| {
+            let annotations = value.pointer("/metadata/annotations");
+            annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
+        };
+        if marked(commit.before()) && !marked(commit.after()) {
+            self.effects.remove(&place);
+            return;
+        }
         let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
             return;
         };

@@ -178,6 +178,10 @@ impl Driver<'_> {
 
     /// The end of the run: how long it took to converge, and what waits.
     async fn end(&mut self) -> (Option<Duration>, Vec<String>) {
+        for who in self.stage.network.doomed() {
+            let later = self.stage.dies(&who).await;
+            self.due.add(later);
+        }
         // The faults that are on end by themselves first.
         while let Some(next) = self.due.next() {
             self.pass(next + Duration::from_millis(1)).await;
@@ -190,6 +194,10 @@ impl Driver<'_> {
             Until::Delivered { within, quiet } => (within, quiet, None),
             Until::Done { within, idle } => (within, Duration::ZERO, Some(idle)),
         };
+        // What is late is a fault that is still on.
+        if let Some(last) = self.stage.network.last_arrival() {
+            self.pass(last).await;
+        }
         let (took, waits) = self.settle(within, idle).await;
         if took.is_some() {
             self.rests(quiet).await;
