@@ -103,7 +103,8 @@ pub mod annotation {
     /// Hub id, written by the hub on the Lease of each cluster; agents read it there.
     pub const HUB_ID: &str = "roundhouse.dev/hub-id";
     /// On the Lease of a cluster, written by its agent with each renewal: the resourceVersion of the Lease that its watch
-    /// showed last; `0` before it has shown any. One that does not change from renewal to renewal is of an agent that sends and does not receive.
+    /// showed last; `0` before it has shown any. One that does not change from renewal to renewal is of an agent that sends
+    /// and does not receive.
     pub const SEEN: &str = "roundhouse.dev/seen";
     /// On the ServiceAccounts that the hub makes for the agent of a cluster: the serial that they are for.
     pub const SERIAL: &str = "roundhouse.dev/serial";

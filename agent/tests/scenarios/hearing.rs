@@ -26,7 +26,12 @@ async fn each_renewal_says_what_the_watch_showed_last() {
         world.hub_client.clone(),
         world.member_client.clone(),
     );
-    let mut before = eventually_with("the watch shows a renewal", || seen(&world), Option::is_some).await;
+    let mut before = eventually_with(
+        "the watch shows a renewal",
+        || seen(&world),
+        |seen| seen.as_deref().is_some_and(|seen| seen != "0"),
+    )
+    .await;
     for _ in 0..5 {
         pass_time(12).await;
         let now = seen(&world).await;
