@@ -145,9 +145,16 @@ async fn a_restored_hub_writes_nothing_until_it_is_confirmed() -> Result<()> {
         .display()
         .to_string();
     let confirm = ["restore", "--confirm", "--kubeconfig", kubeconfig.as_str()];
-    let said = yard.verb(1, &confirm).await?;
+    // They renew their Leases a little after they have looked at their Bundles.
+    let said = soon("both agents to be counted", async || {
+        let said = yard.verb(1, &confirm).await?;
+        Ok(match said.contains("2 of 2 agents have reported") {
+            true => Ok(said),
+            false => Err(said),
+        })
+    })
+    .await?;
     for part in [
-        "2 of 2 agents have reported",
         "east-1",
         "west-1",
         "default.web",

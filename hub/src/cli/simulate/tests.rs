@@ -116,7 +116,7 @@ fn a_loss_heals_at_the_end_unless_it_is_forever() {
     let words = ["--lose", "region=west", "--until", "5m", "--clusters", "2"];
     assert_eq!(
         acts(&words),
-        ["1 cut off from the hub: c2"],
+        ["0 cut off from the hub: c2"],
         "it ends by the time alone"
     );
 }

@@ -301,7 +301,7 @@ fn every_other_refusal_of_a_placing_step_and_of_policies() {
         (
             json!({"name": "x", "type": "replication"}),
             "spec.policies[1].type: \"replication\" is not supported yet: use one of placement, topology, override, \
-             apply-once",
+             apply-once, executor",
         ),
         (
             json!({"name": "x", "type": "placement"}),
