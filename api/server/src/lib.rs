@@ -59,5 +59,5 @@ pub use service::ApiService;
 pub use store::{
     Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure,
     FaultyDisk, Folder, From, Gauge, JournalError, Key, Listing, MemoryStore, Range, Record, Render,
-    Settling, Store, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
+    Settling, Store, StoreLayer, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
 };

@@ -193,18 +193,7 @@ fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds
         objects.as_array_mut().unwrap().push(widget);
         web
     };
-    let no_kind = |bundle: &Bundle| {
-        let listed = bundle
-            .status
-            .iter()
-            .filter_map(|status| status.resource_status.as_ref());
-        let conditions = listed
-            .flat_map(|listed| &listed.manifests)
-            .flat_map(|m| &m.conditions);
-        conditions
-            .into_iter()
-            .any(|condition| condition.reason == "NoKind")
-    };
+    let no_kind = |bundle: &Bundle| reasons(bundle).contains(&"NoKind");
     good(|_| {
         let mut script = Script::of_regions(2, &["east"]).with(with_widget());
         script = script.then(Act::wait(

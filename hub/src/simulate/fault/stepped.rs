@@ -3,8 +3,7 @@
 use futures::FutureExt;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
-    Change, DurableStore, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, Subscription,
-    TooOld, Unsettled, WriteError,
+    Change, DurableStore, Expect, Key, Record, Store, StoreLayer, Unsettled, WriteError,
 };
 use std::{
     sync::{Arc, Weak},
@@ -87,29 +86,9 @@ async fn write_out(stepped: Weak<Stepped>) {
     }
 }
 
-impl Store for Stepped {
-    fn revision(&self) -> u64 {
-        self.store.revision()
-    }
-
-    fn settled(&self) -> u64 {
-        self.store.settled()
-    }
-
-    fn seen_by_readers_of(&self, table: &str) -> u64 {
-        self.store.seen_by_readers_of(table)
-    }
-
-    fn is_busy(&self) -> bool {
-        self.store.is_busy()
-    }
-
-    fn takes_writes(&self) -> bool {
-        self.store.takes_writes()
-    }
-
-    fn settle(&self, revision: u64) -> Settling {
-        self.store.settle(revision)
+impl StoreLayer for Stepped {
+    fn inner(&self) -> &dyn Store {
+        &self.store
     }
 
     fn settle_here(&self, revision: u64) -> Result<(), Unsettled> {
@@ -117,34 +96,9 @@ impl Store for Stepped {
         self.store.settle_here(revision)
     }
 
-    fn get(&self, key: &Key) -> Option<Record> {
-        self.store.get(key)
-    }
-
-    fn list(&self, range: &Range) -> Result<Listing, TooOld> {
-        self.store.list(range)
-    }
-
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
         let record = self.store.write(key, expect, change)?;
         self.written();
         Ok(record)
-    }
-
-    fn subscribe(
-        &self,
-        table: &Arc<str>,
-        namespace: Option<&str>,
-        from: From,
-    ) -> Result<Subscription, TooOld> {
-        self.store.subscribe(table, namespace, from)
-    }
-
-    fn close_subscriptions(&self) {
-        self.store.close_subscriptions();
-    }
-
-    fn gauges(&self) -> Vec<Gauge> {
-        self.store.gauges()
     }
 }

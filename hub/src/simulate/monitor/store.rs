@@ -3,10 +3,7 @@
 use super::{Monitor, commit::Commit, who};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use roundhouse_apiserver::{
-    Change, Expect, From, Gauge, Key, Listing, Range, Record, Settling, Store, Subscription, TooOld,
-    Unsettled, WriteError,
-};
+use roundhouse_apiserver::{Change, Expect, Key, Record, Store, StoreLayer, WriteError};
 use std::sync::Arc;
 
 /// Forwards to another store; what that one has written the monitor hears before anybody else.
@@ -18,41 +15,9 @@ pub(super) struct Observed {
     pub(super) order: Mutex<()>,
 }
 
-impl Store for Observed {
-    fn revision(&self) -> u64 {
-        self.inner.revision()
-    }
-
-    fn settled(&self) -> u64 {
-        self.inner.settled()
-    }
-
-    fn seen_by_readers_of(&self, table: &str) -> u64 {
-        self.inner.seen_by_readers_of(table)
-    }
-
-    fn is_busy(&self) -> bool {
-        self.inner.is_busy()
-    }
-
-    fn takes_writes(&self) -> bool {
-        self.inner.takes_writes()
-    }
-
-    fn settle(&self, revision: u64) -> Settling {
-        self.inner.settle(revision)
-    }
-
-    fn settle_here(&self, revision: u64) -> Result<(), Unsettled> {
-        self.inner.settle_here(revision)
-    }
-
-    fn get(&self, key: &Key) -> Option<Record> {
-        self.inner.get(key)
-    }
-
-    fn list(&self, range: &Range) -> Result<Listing, TooOld> {
-        self.inner.list(range)
+impl StoreLayer for Observed {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
@@ -71,22 +36,5 @@ impl Store for Observed {
         self.monitor.committed(&commit, expect);
         self.monitor.measured(&self.server, || self.inner.gauges());
         Ok(record)
-    }
-
-    fn subscribe(
-        &self,
-        table: &Arc<str>,
-        namespace: Option<&str>,
-        from: From,
-    ) -> Result<Subscription, TooOld> {
-        self.inner.subscribe(table, namespace, from)
-    }
-
-    fn close_subscriptions(&self) {
-        self.inner.close_subscriptions();
-    }
-
-    fn gauges(&self) -> Vec<Gauge> {
-        self.inner.gauges()
     }
 }
