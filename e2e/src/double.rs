@@ -1,53 +1,10 @@
-//! Doubles of `etcd` and `kube-apiserver`, where no real ones are: what starts those, and what runs on them, is run with these.
-//!
-//! The double of `kube-apiserver` takes its flags and becomes `roundhouse apiserver` with the same certificates: nothing is learned
-//! about Kubernetes by it, only that the tests would run there.
+//! Tests that are run once more on doubles of real API servers.
 
 use crate::binaries::binaries;
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use roundhouse_apiserver::envtest;
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::{Command, Stdio},
-};
 
-const ETCD: &str = "#!/bin/sh
-exec sleep 86400
-";
-
-/// The flags as `server_flags` of envtest has them; the certificates are the ones of the server that this becomes.
-const SERVER: &str = r#"#!/bin/sh
-for flag; do
-  case $flag in
-    --secure-port=*) port=${flag#*=} ;;
-    --bind-address=*) address=${flag#*=} ;;
-    --client-ca-file=*) ca=${flag#*=} ;;
-  esac
-done
-directory=${ca%/*}
-data=$directory/data
-roundhouse=$(dirname "$0")/roundhouse
-# A data directory with an authority and no objects is refused: first there are some.
-"$roundhouse" apiserver --data-dir "$data" --listen 127.0.0.1:0 >&2 &
-until [ -s "$data/admin.kubeconfig" ]; do kill -0 $! || exit 1; sleep 0.1; done
-kill $!; wait $!
-cp "$ca" "$directory/ca.key" "$data" || exit 1
-exec "$roundhouse" apiserver --data-dir "$data" --listen "$address:$port"
-"#;
-
-fn assets(directory: &Path, roundhouse: &Path) -> Result<()> {
-    for (name, script) in [("etcd", ETCD), ("kube-apiserver", SERVER)] {
-        let path = directory.join(name);
-        fs::write(&path, script)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
-    }
-    std::os::unix::fs::symlink(roundhouse, directory.join("roundhouse"))?;
-    Ok(())
-}
-
-/// Runs a test of the running binary once more, in a process of its own, with the doubles in place of real API servers. It says what
+/// Runs a test of the running binary once more with doubles of `etcd` and `kube-apiserver` ([`envtest::told_again`]). It says what
 /// it wrote to standard error. Where real ones are, the test is run on those anyway: then nothing is done.
 ///
 /// # Errors
@@ -56,23 +13,6 @@ pub fn told_again(test: &str, real_members: usize) -> Result<Option<String>> {
     if envtest::assets().is_some() {
         return Ok(None);
     }
-    let directory = tempfile::tempdir()?;
-    assets(directory.path(), &binaries()?.roundhouse)?;
-    let ran = Command::new(std::env::current_exe()?)
-        .args(["--exact", test, "--nocapture"])
-        .env("KUBEBUILDER_ASSETS", directory.path())
-        .env("ROUNDHOUSE_REAL_MEMBERS", real_members.to_string())
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| test.to_owned())?;
-    let (out, err) = (
-        String::from_utf8_lossy(&ran.stdout),
-        String::from_utf8_lossy(&ran.stderr),
-    );
-    ensure!(
-        ran.status.success() && out.contains("test result: ok. 1 passed"),
-        "{test} with doubles of real API servers: {}\n{out}{err}",
-        ran.status
-    );
-    Ok(Some(err.into_owned()))
+    let said = envtest::told_again(&binaries()?.roundhouse, test, real_members)?;
+    Ok(Some(said))
 }

@@ -7,6 +7,7 @@ pub mod double;
 pub mod kubectl;
 pub mod process;
 pub mod real;
-pub mod skipped;
 pub mod transcript;
 pub mod world;
+
+pub use roundhouse_apiserver::envtest::skipped;

@@ -65,7 +65,7 @@ async fn cleans_what_it_can_reach_and_the_rest_when_it_returns() {
 
 #[tokio::test(start_paused = true)]
 async fn of_an_application_that_was_never_accepted_is_immediate() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world
         .apply("app", serde_json::json!({"components": [], "surprise": true}))
         .await;

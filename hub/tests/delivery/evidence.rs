@@ -8,7 +8,7 @@ use roundhouse_api::application::{ApplicationPhase, StepPhase};
 
 #[tokio::test(start_paused = true)]
 async fn an_old_report_never_satisfies_a_new_wait_also_from_a_to_b_to_a() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:a")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let first = world.bundle("c1", "app").await.unwrap();
@@ -45,7 +45,7 @@ async fn an_old_report_never_satisfies_a_new_wait_also_from_a_to_b_to_a() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_names_the_clusters() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.agents.script("c4", Script::Silent).await;
     world.agents.script("c5", Script::Applied).await;
     world.agents.script("c1", Script::Failed).await;
@@ -82,7 +82,7 @@ async fn waiting_names_the_clusters() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unreachable_cluster_makes_the_step_wait_gets_the_revision_and_loses_nothing() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let replicas = world.replicas("app").await;
@@ -152,7 +152,7 @@ async fn a_report_wakes_the_step_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deployment_whose_deadline_is_exceeded_shows_in_the_application_with_its_reason() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.agents.script("c1", Script::Failed).await;
     world.apply("app", regions("nginx:1")).await;
     let says = "Deployment default/web: Failed: ProgressDeadlineExceeded: ReplicaSet web-1 has timed out";

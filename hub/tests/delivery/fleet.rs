@@ -11,7 +11,7 @@ use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_joins_or_changes_its_label_is_placed_on_without_a_new_run() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     let before = world.until_phase("app", ApplicationPhase::Running).await;
     world.join("c6", &[("region", "east")]).await;
@@ -49,7 +49,7 @@ async fn a_cluster_that_joins_or_changes_its_label_is_placed_on_without_a_new_ru
 
 #[tokio::test(start_paused = true)]
 async fn placing_steps_follow_the_fleet_one_after_the_other() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let spec = json!({"components": web("nginx:1"), "workflow": {"steps": [
         region("east", "east", "50%"), region("west", "west", "50%")]}});
     world.apply("app", spec).await;
@@ -75,7 +75,7 @@ async fn placing_steps_follow_the_fleet_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn during_a_run_a_step_already_passed_is_refreshed_after_it() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", crate::world::regions("nginx:1")).await;
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
@@ -94,7 +94,7 @@ async fn during_a_run_a_step_already_passed_is_refreshed_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn removals_beyond_the_budget_wait_for_a_confirmation_of_exactly_them() {
-    let mut world = World::five().await;
+    let mut world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     // Both at once: while the hub is down.

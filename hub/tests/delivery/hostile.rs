@@ -38,9 +38,9 @@ async fn an_agent_that_hashes_otherwise_causes_no_storm() {
         .await
         .unwrap();
     world.rest().await;
-    let before = world.server.counter().write_requests();
+    let before = world.server().counter().write_requests();
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
-    let sent = world.server.counter().write_requests() - before;
+    let sent = world.server().counter().write_requests() - before;
     assert!(sent < 50, "{sent} writes in ten minutes");
 }
 
@@ -66,9 +66,9 @@ async fn a_bundle_that_somebody_else_holds_is_waited_for_and_not_written_again()
     world.rest().await;
     let left = world.bundle("c1", "app").await.unwrap();
     assert_eq!(left.metadata.finalizers.unwrap(), ["example.com/backup"]);
-    let before = world.server.counter().write_requests();
+    let before = world.server().counter().write_requests();
     tokio::time::sleep(std::time::Duration::from_secs(600)).await;
-    let sent = world.server.counter().write_requests() - before;
+    let sent = world.server().counter().write_requests() - before;
     assert!(sent < 5, "{sent} writes in ten minutes");
     bundles(&world, "c1")
         .patch("default.app", &params, &finalizers(&[]))
@@ -84,7 +84,7 @@ async fn a_bundle_that_somebody_else_holds_is_waited_for_and_not_written_again()
 
 #[tokio::test(start_paused = true)]
 async fn a_hand_written_bundle_with_copied_labels_is_nobodys_surplus() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let mut copy = Bundle::new("mine", BundleSpec::default());
@@ -114,7 +114,7 @@ async fn a_hand_written_bundle_with_copied_labels_is_nobodys_surplus() {
 
 #[tokio::test(start_paused = true)]
 async fn a_config_map_in_the_way_of_a_revision_is_named_in_the_status() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let config_maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), "default");
     let mut foreign = ConfigMap::default();
     foreign.metadata.name = Some("app-v1".to_owned());
@@ -139,7 +139,7 @@ async fn a_config_map_in_the_way_of_a_revision_is_named_in_the_status() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_record_of_one_cluster_does_not_hold_up_the_others() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.deliver_approved("app", regions("nginx:1")).await;
     // East gets a new revision, west keeps the former one; what west had vanishes, and its record with it.
     world.apply("app", regions("nginx:2")).await;
@@ -173,7 +173,7 @@ async fn a_lost_record_of_one_cluster_does_not_hold_up_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_confirmation_is_good_for_one_removal() {
-    let mut world = World::five().await;
+    let mut world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let held = async |world: &World| {
@@ -224,7 +224,7 @@ async fn a_confirmation_is_good_for_one_removal() {
 
 #[tokio::test(start_paused = true)]
 async fn a_foreign_bundle_in_the_way_is_named_and_left_alone() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let foreign = Bundle::new("default.app", BundleSpec::default());
     bundles(&world, "c1")
         .create(&PostParams::default(), &foreign)
@@ -246,7 +246,7 @@ async fn a_foreign_bundle_in_the_way_is_named_and_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn secrets_are_recorded_in_secrets() {
     use k8s_openapi::api::core::v1::Secret;
-    let mut world = World::five().await;
+    let mut world = World::five_on_any_server().await;
     let mut spec = seed("nginx:1");
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
         "stringData": {"password": "hunter2"}});
@@ -281,7 +281,7 @@ async fn secrets_are_recorded_in_secrets() {
 
 #[tokio::test(start_paused = true)]
 async fn a_later_part_is_written_before_an_earlier_one() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let mut spec = seed("nginx:1");
     let objects: Vec<_> = (0..3)
         .map(|n| {

@@ -1,4 +1,5 @@
-//! Whole deliveries on the embedded API server, on paused time, with scripted agents that write Bundle statuses.
+//! Whole deliveries with scripted agents that write Bundle statuses, on the embedded API server and on paused time; those that need
+//! neither are on a real API server where `KUBEBUILDER_ASSETS` names one.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,11 +9,13 @@
 
 mod agents;
 mod asked;
+mod real;
 mod world;
 
 mod acting;
 mod commands;
 mod deletion;
+mod doubled;
 mod events;
 mod evidence;
 mod expiring;

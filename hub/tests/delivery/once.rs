@@ -25,7 +25,7 @@ fn kept(affect: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_policy_alone_reaches_every_bundle_and_then_nothing_is_written() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let before = world.bundle("c1", "app").await.unwrap();
@@ -55,8 +55,8 @@ async fn a_change_of_the_policy_alone_reaches_every_bundle_and_then_nothing_is_w
             );
         }
         let settled = world.rest().await;
-        tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-        assert_eq!(world.server.counter().total_stored(), settled, "{properties}");
+        world.long_while(std::time::Duration::from_secs(3600)).await;
+        assert_eq!(world.mark().await, settled, "{properties}");
     }
     // The content is the same all along.
     assert_eq!(
@@ -74,7 +74,7 @@ async fn world_hash(world: &World, cluster: &str) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_about_a_component_that_is_not_there_is_refused_by_name() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let mut properties = kept("always");
     properties["rules"][0]["selector"] = json!({"componentNames": ["wbe"]});
     world.apply("app", with_policy(&properties)).await;
@@ -97,7 +97,7 @@ async fn refused() -> (World, String) {
         .iter()
         .map(|(name, region)| (name.as_str(), *region))
         .collect();
-    let world = World::new(&named).await;
+    let world = World::on_any_server(&named).await;
     for (name, _) in &named {
         world.agents.script(name, Script::Keeps).await;
     }

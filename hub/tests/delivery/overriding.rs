@@ -86,11 +86,11 @@ async fn overrides_reach_their_clusters_and_follow_labels() {
     let now = world.decision("app-all").await.unwrap();
     assert_ne!(now.spec.hash, decision.spec.hash);
     world.rest().await;
-    let writes = world.server.counter().total_stored();
+    let writes = world.server().counter().total_stored();
     world.label_cluster("c3", json!({"mirror": "four"})).await;
     world.rest().await;
     assert_eq!(
-        world.server.counter().total_stored(),
+        world.server().counter().total_stored(),
         writes + 1,
         "c3 has no override that names the label"
     );

@@ -324,7 +324,7 @@ async fn the_status_of_a_placement_is_kept_true_and_written_only_when_it_differs
     // Nothing happens: nothing is written, by a restart of the hub neither.
     let before = world.rest().await;
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-    assert_eq!(world.server.counter().total_stored(), before);
+    assert_eq!(world.server().counter().total_stored(), before);
 
     place(&world, "regions", json!({"placement": []})).await;
     let status = until_status(&world, "it is refused", |s| s.observed_generation == Some(2)).await;

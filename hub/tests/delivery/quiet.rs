@@ -17,7 +17,7 @@ async fn a_hundred_no_op_passes_write_nothing() {
         .until_phase("waits", ApplicationPhase::WorkflowSuspending)
         .await;
     let before = world.rest().await;
-    let by_object = world.server.counter().by_object();
+    let by_object = world.server().counter().by_object();
     // Each makes a pass; the write of the annotation is the only one that it causes.
     for n in 0..100 {
         for app in ["app", "waits"] {
@@ -31,7 +31,7 @@ async fn a_hundred_no_op_passes_write_nothing() {
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     }
     let after = world.rest().await;
-    let mut more = world.server.counter().by_object();
+    let mut more = world.server().counter().by_object();
     more.retain(|object, count| by_object.get(object) != Some(&*count));
     assert_eq!(after - before, 200, "{more:?}");
 }
@@ -82,5 +82,5 @@ async fn waiting_writes_nothing() {
     world.apply("app", seed("nginx:1")).await;
     let before = world.rest().await;
     tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-    assert_eq!(world.server.counter().total_stored(), before);
+    assert_eq!(world.server().counter().total_stored(), before);
 }

@@ -95,7 +95,7 @@ async fn a_cluster_is_relabelled() {
 #[tokio::test(start_paused = true)]
 async fn a_label_that_no_rule_reads_moves_nothing() {
     let (world, recorder) = delivered(seed("nginx:1")).await;
-    let before = world.server.counter().total_stored();
+    let before = world.server().counter().total_stored();
     world.label_cluster("c3", json!({"rack": "12"})).await;
     assert_eq!(world.rest().await - before, 1, "the label and nothing else");
     recorder.check_conserved(10, seen(1, 10));
@@ -163,7 +163,7 @@ async fn a_decision_says_what_is_so_now() {
     world.join("c6", &[("region", "east")]).await;
     world.rest().await;
     assert_eq!(first(&world).await, (before.0, told("4")));
-    let stored = world.server.counter().total_stored();
+    let stored = world.server().counter().total_stored();
     world.label_cluster("c6", json!({"rack": "12"})).await;
     assert_eq!(world.rest().await - stored, 1, "the label and nothing else");
 }
@@ -242,7 +242,7 @@ async fn a_taint_is_tolerated_for_its_time() {
     tokio::time::sleep(left - Duration::from_secs(1)).await;
     assert_eq!(world.replicas("app").await, before, "its time is not over");
     assert_eq!(
-        world.server.counter().total_stored(),
+        world.server().counter().total_stored(),
         writes,
         "waiting writes nothing"
     );

@@ -7,7 +7,7 @@ use roundhouse_api::{application::ApplicationPhase, condition, revision::Applica
 
 #[tokio::test(start_paused = true)]
 async fn seventy_and_twenty_percent_of_ten() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", seed("nginx:1")).await;
     let status = world.until_phase("app", ApplicationPhase::Running).await;
     let replicas = world.replicas("app").await;

@@ -19,7 +19,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 
 #[tokio::test(start_paused = true)]
 async fn east_then_approval_then_west() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", regions("nginx:1")).await;
     let status = world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
@@ -51,7 +51,7 @@ async fn east_then_approval_then_west() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bundle_of_a_step_not_reached_that_vanishes_is_made_again_as_it_was() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", regions("nginx:1")).await;
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)
@@ -83,7 +83,7 @@ async fn a_bundle_of_a_step_not_reached_that_vanishes_is_made_again_as_it_was() 
 
 #[tokio::test(start_paused = true)]
 async fn a_later_step_replaces_what_an_earlier_one_placed_on_a_cluster() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let spec = json!({"components": web("nginx:1"), "workflow": {"steps": [
         {"name": "canary", "type": "deploy", "properties": {"placement": [{"clusters": ["c1"], "replicas": "10%"}]}},
         {"name": "approve", "type": "suspend"},
@@ -110,7 +110,7 @@ async fn a_later_step_replaces_what_an_earlier_one_placed_on_a_cluster() {
 
 #[tokio::test(start_paused = true)]
 async fn steps_that_are_renamed_or_removed_let_go_only_after_the_run() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let one = json!({"components": web("nginx:1"), "workflow": {"steps": [
         {"name": "all", "type": "deploy", "properties": {"placement": [{"replicas": "100%"}]}}]}});
     world.apply("app", one).await;
@@ -135,7 +135,7 @@ async fn steps_that_are_renamed_or_removed_let_go_only_after_the_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_the_new_run_does_not_place_on_is_cleaned_after_it_succeeded() {
-    let world = World::new(&[("c1", "east"), ("c2", "east"), ("c3", "east"), ("c4", "west")]).await;
+    let world = World::on_any_server(&[("c1", "east"), ("c2", "east"), ("c3", "east"), ("c4", "west")]).await;
     world.apply("app", regions("nginx:1")).await;
     world
         .until_phase("app", ApplicationPhase::WorkflowSuspending)

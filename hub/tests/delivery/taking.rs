@@ -51,7 +51,7 @@ async fn force_away(world: &World, cluster: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_goes_from_the_clusters_that_are_named_outside_of_the_delete_budget_and_stays_away() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world
         .apply("app", app(&[in_the_east(), take(&json!(["c1", "c2"])), east()]))
         .await;
@@ -62,7 +62,7 @@ async fn an_object_goes_from_the_clusters_that_are_named_outside_of_the_delete_b
     assert!(condition::get(&status.conditions, "DeletesHeld").is_none_or(|c| c.status == "False"));
     assert_eq!(status.removals, None, "nothing counts against the budget");
     let before = world.rest().await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    world.long_while(Duration::from_secs(600)).await;
     assert_eq!(
         world.rest().await,
         before,
@@ -101,7 +101,7 @@ async fn an_object_goes_from_the_clusters_that_are_named_outside_of_the_delete_b
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_gone_everywhere_leaves_the_application_healthy() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world
         .apply("app", app(&[in_the_east(), take(&json!({})), east()]))
         .await;
@@ -118,7 +118,7 @@ async fn an_object_that_is_gone_everywhere_leaves_the_application_healthy() {
 
 #[tokio::test(start_paused = true)]
 async fn every_cluster_reports_that_it_is_gone_and_what_one_has_said_outlives_the_hub() {
-    let mut world = World::five().await;
+    let mut world = World::five_on_any_server().await;
     let steps = [in_the_east(), ask(), take(&json!({"region": "east"})), east()];
     world.apply("app", app(&steps)).await;
     world.until_step("ask", StepPhase::Suspending).await;
@@ -145,7 +145,7 @@ async fn every_cluster_reports_that_it_is_gone_and_what_one_has_said_outlives_th
 
 #[tokio::test(start_paused = true)]
 async fn absence_is_no_report() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let steps = [in_the_east(), ask(), take(&json!({"region": "east"})), east()];
     world.apply("app", app(&steps)).await;
     world.until_step("ask", StepPhase::Suspending).await;
@@ -185,7 +185,7 @@ async fn absence_is_no_report() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_from_the_step_has_every_cluster_report_anew() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world
         .apply("app", app(&[in_the_east(), take(&json!(["c1"])), east()]))
         .await;
@@ -222,7 +222,7 @@ async fn a_restart_from_the_step_has_every_cluster_report_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn an_earlier_revision_brings_the_object_back() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.apply("app", app(&[in_the_east(), east()])).await;
     world.until_phase("app", ApplicationPhase::Running).await;
     let back = json!({"name": "back", "type": "rollback", "properties": {"to": "app-v1"}});
@@ -242,7 +242,7 @@ async fn an_earlier_revision_brings_the_object_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_that_ends_in_the_middle_takes_no_more_away() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let mut away = take(&json!({"region": "east"}));
     away["properties"]["maxParallel"] = json!(1);
     world
@@ -281,7 +281,7 @@ async fn a_step_that_ends_in_the_middle_takes_no_more_away() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_applied_in_few_clusters_at_a_time_and_where_taints_are_tolerated() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let taint = json!([{"key": "maintenance", "effect": "NoSchedule"}]);
     world.taint_cluster("c3", taint).await;
     world.agents.script("c1", Script::Applied).await;
@@ -325,7 +325,7 @@ async fn counted(world: &World) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn the_status_counts_the_objects_of_steps_apart() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     world.agents.script("c2", Script::Failed).await;
     let steps = [
         flags(&json!({}), "1"),
@@ -366,7 +366,7 @@ fn away_from(name: &str, clusters: &Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn steps_that_take_from_different_clusters_do_not_wait_for_each_other() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let (one, two) = (
         away_from("away1", &json!(["c1"])),
         away_from("away2", &json!(["c2"])),
@@ -394,7 +394,7 @@ async fn steps_that_take_from_different_clusters_do_not_wait_for_each_other() {
 
 #[tokio::test(start_paused = true)]
 async fn clusters_that_are_not_named_do_not_hold_the_step_up() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let steps = [in_the_east(), ask(), take(&json!(["c1"])), east()];
     world.apply("app", app(&steps)).await;
     world.until_step("ask", StepPhase::Suspending).await;
@@ -409,7 +409,7 @@ async fn clusters_that_are_not_named_do_not_hold_the_step_up() {
 
 #[tokio::test(start_paused = true)]
 async fn who_drops_out_of_the_selector_in_the_middle_still_has_to_report() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let steps = [in_the_east(), ask(), take(&json!({"region": "east"})), east()];
     world.apply("app", app(&steps)).await;
     world.until_step("ask", StepPhase::Suspending).await;
@@ -426,7 +426,7 @@ async fn who_drops_out_of_the_selector_in_the_middle_still_has_to_report() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_run_has_applied_stays_where_this_one_has_not_applied_it() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let mut west = flags(&json!({"region": "west"}), "1");
     west["name"] = json!("flags-west");
     let both = [in_the_east(), west.clone(), east()];
@@ -448,7 +448,7 @@ async fn what_an_earlier_run_has_applied_stays_where_this_one_has_not_applied_it
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_there_nothing_is_waited_for_and_a_restart_forgets_who_has_left() {
-    let world = World::five().await;
+    let world = World::five_on_any_server().await;
     let away = take(&json!({"region": "mars"}));
     world.apply("app", app(&[in_the_east(), away, east()])).await;
     world.until_phase("app", ApplicationPhase::Running).await;
@@ -502,7 +502,7 @@ async fn a_bundle_that_somebody_else_keeps_is_released_once() {
     assert_eq!(left.finalizers.unwrap(), ["example.com/backup"]);
     // Leases are renewed meanwhile.
     let asked = || {
-        let all = world.server.counter().requests().into_iter();
+        let all = world.server().counter().requests().into_iter();
         let of_bundles = all.filter(|((verb, table), _)| *verb == "patch" && table.starts_with("bundles."));
         of_bundles.map(|(_, count)| count).sum::<u64>()
     };

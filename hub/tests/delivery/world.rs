@@ -1,6 +1,11 @@
-//! A hub on an embedded API server, and the words that the tests use.
+//! A hub on an API server, and the words that the tests use.
 
-use crate::{agents::Agents, asked::Asked, killed::Death};
+use crate::{
+    agents::Agents,
+    asked::Asked,
+    killed::Death,
+    real::{self, Real},
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::Namespace,
@@ -18,7 +23,7 @@ use roundhouse_api::{
     cluster::{AVAILABLE, Cluster, ClusterSpec, ClusterStatus, JOINED},
     decision::Decision,
 };
-use roundhouse_apiserver::Server;
+use roundhouse_apiserver::{Server, envtest::skipped};
 use roundhouse_hub::{
     action::Executor,
     application::{self, ApplicationOptions},
@@ -65,7 +70,7 @@ async fn next_term(client: &Client) -> Leading {
 }
 
 pub(crate) struct World {
-    pub(crate) server: Server,
+    server: Behind,
     pub(crate) client: Client,
     pub(crate) agents: Agents,
     pub(crate) clock: SharedClock,
@@ -73,6 +78,12 @@ pub(crate) struct World {
     pub(crate) asked: Asked,
     options: ApplicationOptions,
     hub: Option<(CancellationToken, JoinHandle<()>)>,
+}
+
+/// The API server of the hub.
+enum Behind {
+    Embedded(Server),
+    Real(Real),
 }
 
 impl World {
@@ -92,17 +103,36 @@ impl World {
 
     /// A hub over the given clusters, with settings of its application controller.
     pub(crate) async fn with_options(clusters: &[(&str, &str)], options: ApplicationOptions) -> World {
+        // libtest calls the thread of a test by its name.
+        skipped::paused(std::thread::current().name().unwrap_or_default()).unwrap();
+        World::start(clusters, options, None).await
+    }
+
+    /// As [`World::new`], on a real API server where the environment names one: nothing is known then of requests and of counts,
+    /// and time is not paused.
+    pub(crate) async fn on_any_server(clusters: &[(&str, &str)]) -> World {
+        World::start(clusters, ApplicationOptions::default(), real::server().await).await
+    }
+
+    async fn start(clusters: &[(&str, &str)], options: ApplicationOptions, real: Option<Real>) -> World {
         let clock = TestClock::shared();
-        let server = {
-            let clock = clock.clone();
-            Server::builder()
-                .seed(7)
-                .clock(Arc::new(move || clock.now()))
-                .count_per_object(true)
-                .strict()
-                .build()
+        let (server, client) = match real {
+            Some(real) => {
+                let client = real.client.clone();
+                (Behind::Real(real), client)
+            }
+            None => {
+                let clock = clock.clone();
+                let server = Server::builder()
+                    .seed(7)
+                    .clock(Arc::new(move || clock.now()))
+                    .count_per_object(true)
+                    .strict()
+                    .build();
+                let client = Client::new(server.service(), "default");
+                (Behind::Embedded(server), client)
+            }
         };
-        let client = Client::new(server.service(), "default");
         run::install(&client, &run::HubOptions::default()).await.unwrap();
         let mut world = World {
             agents: Agents::start(client.clone()),
@@ -123,6 +153,36 @@ impl World {
     /// East c1, c2, c3 and west c4, c5.
     pub(crate) async fn five() -> World {
         World::new(&FIVE).await
+    }
+
+    /// As [`World::five`], on any server.
+    pub(crate) async fn five_on_any_server() -> World {
+        World::on_any_server(&FIVE).await
+    }
+
+    /// The embedded API server.
+    pub(crate) fn server(&self) -> &Server {
+        match &self.server {
+            Behind::Embedded(server) => server,
+            Behind::Real(_) => {
+                panic!("the server is a real one: World::five is for tests that count its requests")
+            }
+        }
+    }
+
+    /// A mark of what is stored: on the embedded server how many writes it has stored.
+    pub(crate) async fn mark(&self) -> u64 {
+        match &self.server {
+            Behind::Embedded(server) => server.counter().total_stored(),
+            Behind::Real(real) => real.mark().await,
+        }
+    }
+
+    /// Lets a time pass in which nothing should happen; where time is real, a quarter of a minute of it at the most.
+    pub(crate) async fn long_while(&self, time: Duration) {
+        let real = matches!(self.server, Behind::Real(_));
+        let most = if real { Duration::from_secs(15) } else { time };
+        tokio::time::sleep(time.min(most)).await;
     }
 
     pub(crate) fn start_hub(&mut self) {
@@ -426,12 +486,12 @@ impl World {
         .await;
     }
 
-    /// Lets everything come to rest: no stored write for a while.
+    /// Lets everything come to rest: no stored write for a while. Returns the mark of what is there then.
     pub(crate) async fn rest(&self) -> u64 {
-        let mut before = self.server.counter().total_stored();
+        let mut before = self.mark().await;
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let now = self.server.counter().total_stored();
+            let now = self.mark().await;
             if now == before {
                 return now;
             }

@@ -5,16 +5,19 @@
 //! collects garbage, namespaces do not finish terminating and requests for certificates are not signed either; what a test
 //! needs of that, it must do itself, with [`Envtest::sign`] for the last.
 
+mod double;
 mod program;
 mod sign;
+pub mod skipped;
 
+pub use double::told_again;
 pub use sign::signed_status;
 
 use std::{
     io::Write,
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -68,6 +71,18 @@ pub enum EnvtestError {
         /// The last lines of its log.
         log: String,
     },
+    /// A test did not pass on doubles of real API servers.
+    #[error(
+        "{test} with doubles of real API servers: {status}; check that there is a test of that name\n{said}"
+    )]
+    Again {
+        /// The test.
+        test: String,
+        /// How its process ended.
+        status: ExitStatus,
+        /// What it wrote.
+        said: String,
+    },
 }
 
 fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> EnvtestError {
@@ -92,6 +107,15 @@ pub struct Envtest {
 /// A directory that is removed when dropped.
 #[derive(Debug)]
 struct Directory(PathBuf);
+
+impl Directory {
+    /// One of its own below the directory for temporary files.
+    fn create(what: &str) -> Result<Self, EnvtestError> {
+        let path = std::env::temp_dir().join(format!("roundhouse-{what}-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&path).map_err(io(format!("creating {}", path.display())))?;
+        Ok(Directory(path))
+    }
+}
 
 impl Drop for Directory {
     fn drop(&mut self) {
@@ -154,9 +178,7 @@ impl Envtest {
     /// # Errors
     /// [`EnvtestError`] if a program is missing or a file cannot be written.
     pub fn start(assets: &Path, now: Timestamp) -> Result<Self, EnvtestError> {
-        let path = std::env::temp_dir().join(format!("roundhouse-envtest-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir_all(&path).map_err(io(format!("creating {}", path.display())))?;
-        let directory = Directory(path);
+        let directory = Directory::create("envtest")?;
         let (etcd_port, api_port) = (free_port()?, free_port()?);
         let (etcd_url, url) = (
             format!("http://127.0.0.1:{etcd_port}"),

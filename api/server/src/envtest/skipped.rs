@@ -4,11 +4,12 @@
 //! A test cannot print at the end of its binary, and libtest shows what a passing test prints to nobody. A shell that ends
 //! with this process does: its standard input, by which it learns of the tests, is closed then.
 
-use parking_lot::Mutex;
 use std::{
     io::Write,
     process::{Child, Command, Stdio},
 };
+
+use parking_lot::Mutex;
 
 /// What a test may need that is not always there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +31,16 @@ impl Need {
 
 /// Counts, and prints what it has counted when its input ends.
 const COUNT: &str = r#"
-n=0; all=; m=0; tests=0
+n=0; all=; m=0; tests=0; p=0; names=" "
 while read -r what line; do case $what in
   skipped) n=$((n + 1)); all="$all
   $line" ;;
   embedded) m=$((m + line)); tests=$((tests + 1)) ;;
+  paused) case $names in *" $line "*) ;; *) p=$((p + 1)); names="$names$line " ;; esac ;;
 esac; done
 [ $n = 0 ] || echo "skipped with real API servers: $n$all" >&2
 [ $m = 0 ] || echo "members on embedded API servers beside real ones: $m in $tests tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real" >&2
+[ $p = 0 ] || echo "skipped with real API servers, and run on embedded ones as ever: $p that need their clock or their counts" >&2
 "#;
 
 static COUNTED: Mutex<Option<Child>> = Mutex::new(None);
@@ -47,10 +50,10 @@ static COUNTED: Mutex<Option<Child>> = Mutex::new(None);
 /// # Errors
 /// No shell starts to count it.
 pub fn skipped(test: &str, need: Need) -> std::io::Result<bool> {
-    let Some(assets) = roundhouse_apiserver::envtest::assets() else {
+    let Some(assets) = super::assets() else {
         return Ok(false);
     };
-    if need == Need::Controllers && roundhouse_apiserver::envtest::has_controllers(&assets) {
+    if need == Need::Controllers && super::has_controllers(&assets) {
         return Ok(false);
     }
     told(|shell| count(shell, test, need))?;
@@ -65,6 +68,18 @@ pub fn embedded(members: usize) -> std::io::Result<()> {
     match members {
         0 => Ok(()),
         members => told(|shell| line(shell, &format!("embedded {members}"))),
+    }
+}
+
+/// Counts the test of this name, once however often it says so, that runs on embedded API servers although there are real ones:
+/// it needs a clock that it can turn, or counts that only those keep.
+///
+/// # Errors
+/// No shell starts to count it.
+pub fn paused(test: &str) -> std::io::Result<()> {
+    match super::assets() {
+        Some(_) => told(|shell| line(shell, &format!("paused {test}"))),
+        None => Ok(()),
     }
 }
 
@@ -107,6 +122,9 @@ mod tests {
         line(&mut shell, "embedded 3").unwrap();
         count(&mut shell, "two", Need::Embedded).unwrap();
         line(&mut shell, "embedded 1").unwrap();
+        for test in ["three", "four", "three"] {
+            line(&mut shell, &format!("paused {test}")).unwrap();
+        }
         let ended = shell.wait_with_output().unwrap();
         assert!(ended.status.success());
         assert_eq!(
@@ -114,7 +132,8 @@ mod tests {
             "skipped with real API servers: 2\n  \
              one: needs kube-controller-manager in KUBEBUILDER_ASSETS\n  \
              two: is about the embedded API server: without KUBEBUILDER_ASSETS\n\
-             members on embedded API servers beside real ones: 4 in 2 tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real\n"
+             members on embedded API servers beside real ones: 4 in 2 tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real\n\
+             skipped with real API servers, and run on embedded ones as ever: 2 that need their clock or their counts\n"
         );
     }
 }
