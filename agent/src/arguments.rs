@@ -2,11 +2,12 @@
 
 use clap::{ArgGroup, Parser};
 use kube::Client;
-use roundhouse_agent::identity::{Invitation, Keeper, Place, Source};
+use roundhouse_agent::identity::{Keeper, Place, Source};
 use roundhouse_agent::{Config, LabelError, Labels};
 use roundhouse_api::bundle::ApplyOnce;
 use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::ClusterName;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,10 +30,10 @@ pub(crate) struct Arguments {
     #[arg(long, env = "ROUNDHOUSE_CLUSTER", value_name = "NAME", value_parser = cluster_name)]
     cluster: ClusterName,
     /// Invitation that `roundhouse join NAME` printed, in one line; used until there is an identity, and again when its
-    /// serial is higher
-    #[arg(long, env = "ROUNDHOUSE_INVITATION", value_name = "TEXT", value_parser = invitation, hide_env_values = true,
+    /// serial is higher. One that is damaged ends an agent that has no identity, and no other
+    #[arg(long, env = "ROUNDHOUSE_INVITATION", value_name = "TEXT", value_parser = given, hide_env_values = true,
         requires = "place", conflicts_with = "bootstrap_kubeconfig")]
-    invitation: Option<Invitation>,
+    invitation: Option<Source>,
     /// The same as a file; it may come later or change, and is read again
     #[arg(
         long,
@@ -140,7 +141,7 @@ impl Arguments {
             (None, None) => return None,
         };
         let source = match (&self.invitation, &self.bootstrap_kubeconfig) {
-            (Some(invitation), _) => Source::Given(Box::new(invitation.clone())),
+            (Some(given), _) => given.clone(),
             (None, Some(file)) => Source::File(file.clone()),
             (None, None) => Source::None,
         };
@@ -178,8 +179,9 @@ fn secret_name(text: &str) -> Result<SecretName, String> {
     }
 }
 
-fn invitation(text: &str) -> Result<Invitation, String> {
-    Invitation::from_base64(text).map_err(|error| error.to_string())
+/// Never refused here: whether an agent ends of it depends on whether it has an identity.
+fn given(text: &str) -> Result<Source, Infallible> {
+    Ok(Source::given(text))
 }
 
 /// Kubernetes' signer issues nothing shorter.
@@ -276,12 +278,17 @@ mod tests {
             "--identity-dir d",
             "--identity-dir d --bootstrap-kubeconfig f",
             "--identity-secret ns/name --bootstrap-kubeconfig f --certificate-lifetime 600",
+            "--identity-dir d --invitation x",
         ] {
             assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err());
         }
         for (bad, why) in [
             ("--log info", "required"),
             ("--bootstrap-kubeconfig f", "required"),
+            (
+                "--identity-dir d --invitation x --bootstrap-kubeconfig f",
+                "cannot be used with",
+            ),
             ("--hub-kubeconfig f --identity-dir d", "cannot be used with"),
             (
                 "--hub-kubeconfig f --bootstrap-kubeconfig f",
@@ -292,7 +299,6 @@ mod tests {
                 "cannot be used with",
             ),
             ("--identity-secret name", "use NAMESPACE/NAME"),
-            ("--identity-dir d --invitation x", "roundhouse join"),
             ("--identity-dir d --certificate-lifetime 599", "at least 600"),
         ] {
             let error = parse(bad).unwrap_err().to_string();

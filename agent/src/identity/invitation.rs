@@ -141,19 +141,32 @@ pub enum Source {
     None,
     /// One that was given whole.
     Given(Box<Invitation>),
+    /// One that was given and is none, and what is wrong with it.
+    Wrong(String),
     /// A file, which is read again and again: a new invitation may be put there at any time.
     File(PathBuf),
 }
 
 impl Source {
+    /// What was given in one line of base64, as `roundhouse join` prints it. What is wrong with it is said by who reads it: an agent
+    /// that has an identity needs none.
+    pub fn given(text: &str) -> Source {
+        match Invitation::from_base64(text) {
+            Ok(invitation) => Source::Given(Box::new(invitation)),
+            Err(IdentityError::Invitation { why }) => Source::Wrong(why),
+            Err(error) => Source::Wrong(error.to_string()),
+        }
+    }
+
     /// The invitation, if there is one at the moment.
     ///
     /// # Errors
-    /// If there is a file that cannot be read, or is no invitation of `cluster`.
+    /// If what was given, or the file that is there, cannot be read or is no invitation of `cluster`.
     pub(crate) fn read(&self, cluster: &ClusterName) -> Result<Option<Invitation>, IdentityError> {
         let invitation = match self {
             Source::None => return Ok(None),
             Source::Given(invitation) => (**invitation).clone(),
+            Source::Wrong(why) => return Err(wrong(why)),
             Source::File(path) => match text(path)? {
                 Some(text) => Invitation::from_yaml(&text)?,
                 None => return Ok(None),

@@ -310,22 +310,27 @@ async fn a_wrong_invitation_stops_only_an_agent_that_has_nothing_else() {
     let (fake, place) = (Fake::new(), Place::Memory(Arc::default()));
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("invitation");
-    let keeper = || keeper(&fake, &place, Source::File(file.clone()));
-    assert!(keeper().check().await.is_ok(), "it may come later");
+    let of_file = || keeper(&fake, &place, Source::File(file.clone()));
+    assert!(of_file().check().await.is_ok(), "it may come later");
     std::fs::write(&file, kubeconfig("c2", 9, "certificate").to_string()).unwrap();
-    let error = keeper().check().await.unwrap_err().to_string();
-    assert!(error.contains("c2"), "{error}");
+    let cut = || keeper(&fake, &place, Source::given("YXBpVmVyc2lvbjog"));
+    for (keeper, wrong) in [(of_file(), "c2"), (cut(), "roundhouse join")] {
+        let error = keeper.check().await.unwrap_err().to_string();
+        assert!(error.contains(wrong), "{error}");
+    }
     let held = Identity {
         from: fake.clock.now(),
         until: fake.clock.now() + jiff::SignedDuration::from_secs(1000),
         ..crate::identity::tests::identity()
     };
     place.store(&Stored::with(held)).await.unwrap();
-    assert!(keeper().check().await.is_ok());
-    // It works with what it has.
-    let (client, _task) = run(keeper());
-    let seen = until("the hub answers", async || seen_as(&client).await.ok()).await;
-    assert_eq!(seen, "t");
+    for keeper in [of_file(), cut()] {
+        assert!(keeper.check().await.is_ok());
+        // It works with what it has.
+        let (client, _task) = run(keeper);
+        let seen = until("the hub answers", async || seen_as(&client).await.ok()).await;
+        assert_eq!(seen, "t");
+    }
 }
 
 #[tokio::test(start_paused = true)]
