@@ -128,14 +128,15 @@ pub const AGENT_ON_HUB: &[Right] = &[
         verbs: &["get", "list", "patch", "update", "watch"],
         why: "what the agent says of its cluster",
     },
-    // The right to create cannot be confined to a name: a create has none yet.
+    // Neither Kubernetes nor the embedded server can confine the right to create to a name: a create has none yet. A ResourceQuota
+    // beside the Role lets one report be; of several, where nobody counts, only the one of the cluster's name is read.
     Right {
         scope: Scope::OfCluster,
         group: "roundhouse.dev",
         resource: "clusterreports",
         names: &[],
         verbs: &["create"],
-        why: "the same, the first time; of another name it counts for nothing",
+        why: "the same, the first time; a ResourceQuota lets one be, and of another name it counts for nothing",
     },
 ];
 

@@ -1,7 +1,7 @@
 //! The rights of one cluster's agent, made as they should be.
 
 use super::{ClusterError, join::rights::Rights, objects::Kept};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{ResourceQuota, ServiceAccount};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::names::{AGENT_ROLE, JOIN_ACCOUNT};
 
@@ -37,6 +37,13 @@ pub(super) async fn put_rights(client: &Client, rights: Rights) -> Result<Settle
             accounts.delete(there).await?;
         }
     }
+    let quotas = Kept {
+        api: Api::<ResourceQuota>::namespaced(client.clone(), &namespace),
+        cluster,
+        what: "its ResourceQuota",
+        serial,
+    };
+    quotas.put(&rights.quota()).await?;
     let roles = Kept {
         api: Api::namespaced(client.clone(), &namespace),
         cluster,

@@ -210,6 +210,7 @@ impl Leaving<'_> {
     async fn identity(&self) -> Result<(), ClusterError> {
         let rights = Rights {
             cluster: self.name.clone(),
+            owner: None,
             serial: 1,
             method: IdentityMethod::Certificate,
             accepted: false,

@@ -155,7 +155,7 @@ where
     }
 }
 
-/// Whether an object has all that is wanted: labels and annotations among others, everything else exactly.
+/// Whether an object has all that is wanted: labels, annotations and owners among others, everything else exactly.
 fn is_as<K: kube::Resource + Serialize>(found: &K, wanted: &K) -> bool {
     let has = |there: &std::collections::BTreeMap<String, String>,
                asked: &std::collections::BTreeMap<String, String>| {
@@ -171,7 +171,9 @@ fn is_as<K: kube::Resource + Serialize>(found: &K, wanted: &K) -> bool {
     let (Some(there), Some(asked)) = (content(found), content(wanted)) else {
         return false;
     };
+    let mut owners = wanted.owner_references().iter();
     has(found.labels(), wanted.labels())
+        && owners.all(|owner| found.owner_references().contains(owner))
         && has(found.annotations(), wanted.annotations())
         && asked.iter().all(|(key, value)| match there.get(key) {
             // An API server leaves an empty list out.

@@ -275,6 +275,7 @@ impl Pass {
     fn rights(&self, name: &ClusterName, invited: bool) -> Rights {
         Rights {
             cluster: name.clone(),
+            owner: self.cluster.uid(),
             serial: self.cluster.spec.serial,
             method: self.options.identity,
             accepted: self.cluster.spec.accepted,

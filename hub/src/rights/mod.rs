@@ -191,6 +191,12 @@ pub const ON_HUB: &[Right] = &[
         &["create", "delete", "get", "update"],
         "the accounts that invite the agents of clusters, in their namespaces",
     ),
+    everywhere(
+        CORE,
+        "resourcequotas",
+        &["create", "get", "update"],
+        "one ClusterReport in the namespace of each cluster, whatever its agent makes",
+    ),
     Right {
         scope: Scope::Cluster,
         group: CORE,

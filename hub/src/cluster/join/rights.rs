@@ -1,14 +1,22 @@
 //! The objects that say what the agent of a cluster may on the hub, and who it is.
+//!
+//! All of them are owned by the Cluster: when that is gone without the hub having seen to it, the garbage collector takes them
+//! away, and nobody has rights by the name of a cluster that is none. The namespace and its Bundles are not owned: absence is no
+//! evidence for deletion.
 
 use k8s_openapi::{
     api::{
-        core::v1::ServiceAccount,
+        core::v1::{ResourceQuota, ResourceQuotaSpec, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{ObjectMeta, OwnerReference},
+    },
 };
+use kube::Resource;
 use roundhouse_api::{
-    cluster::IdentityMethod,
+    cluster::{Cluster, ClusterReport, IdentityMethod},
     names::{AGENT_ROLE, AgentName, ClusterName, JOIN_ACCOUNT, annotation, label},
     rights::{AGENT_CERTIFICATE, AGENT_ON_HUB, AGENT_TOKEN, Scope, rules_of},
 };
@@ -21,6 +29,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) struct Rights {
     /// The cluster.
     pub(crate) cluster: ClusterName,
+    /// The uid of its Cluster, which owns all that is made.
+    pub(crate) owner: Option<String>,
     /// Its serial, above 0.
     pub(crate) serial: u32,
     /// What the agent proves itself by.
@@ -48,6 +58,23 @@ impl Rights {
         Role {
             metadata: self.metadata(AGENT_ROLE),
             rules: Some(rules_of(AGENT_ON_HUB, Scope::OfCluster, &self.cluster)),
+        }
+    }
+
+    /// How many ClusterReports it may make: the right to create cannot be confined to a name.
+    pub(crate) fn quota(&self) -> ResourceQuota {
+        let counted = format!(
+            "count/{}.{}",
+            ClusterReport::plural(&()),
+            ClusterReport::group(&())
+        );
+        ResourceQuota {
+            metadata: self.metadata(AGENT_ROLE),
+            spec: Some(ResourceQuotaSpec {
+                hard: Some([(counted, Quantity("1".to_owned()))].into()),
+                ..ResourceQuotaSpec::default()
+            }),
+            status: None,
         }
     }
 
@@ -183,7 +210,20 @@ impl Rights {
             labels: Some(labels),
             // A hub that lags behind takes nothing back from a serial that it has not seen.
             annotations: Some([(annotation::SERIAL.to_owned(), self.serial.to_string())].into()),
+            owner_references: self.owner.as_ref().map(|uid| vec![self.owned_by(uid)]),
             ..ObjectMeta::default()
+        }
+    }
+
+    fn owned_by(&self, uid: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: Cluster::api_version(&()).into_owned(),
+            kind: Cluster::kind(&()).into_owned(),
+            name: self.cluster.as_str().to_owned(),
+            uid: uid.to_owned(),
+            // Blocking would need the right to set finalizers of Clusters.
+            block_owner_deletion: None,
+            controller: None,
         }
     }
 }
