@@ -5,23 +5,19 @@
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Bytes, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::{Bytes, Incoming};
 use parking_lot::Mutex;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::port::Port;
 
 /// Connections at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 8;
-/// Time for the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection is closed after this time, however busy.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -115,40 +111,16 @@ impl Health {
 
 /// Answers for the agent of `config` on `listener` until `shutdown`.
 pub async fn serve(listener: TcpListener, config: Config, shutdown: CancellationToken) {
-    let (slots, config) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(config));
-    loop {
-        let accepted = async {
-            let slot = slots.clone().acquire_owned().await.ok()?;
-            Some((listener.accept().await, slot))
-        };
-        let Some(Some((accepted, slot))) = shutdown.run_until_cancelled(accepted).await else {
-            return;
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "a connection to the health port could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let (config, shutdown) = (Arc::clone(&config), shutdown.clone());
-        tokio::spawn(async move {
-            let service = service_fn(move |request: Request<_>| {
-                let answer = answer(request.method(), request.uri().path(), &config);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            let served = tokio::time::timeout(LONGEST, connection);
-            if let Some(Ok(Err(error))) = shutdown.run_until_cancelled(served).await {
-                tracing::debug!(%error, "a connection to the health port ended with an error");
-            }
-            drop(slot);
-        });
-    }
+    let port = Port {
+        listener,
+        what: "health",
+        connections: MAX_CONNECTIONS,
+        longest: LONGEST,
+    };
+    let config = Arc::new(config);
+    let answer =
+        move |request: &Request<Incoming>, _| answer(request.method(), request.uri().path(), &config);
+    port.serve(answer, shutdown).await;
 }
 
 fn answer(method: &Method, path: &str, config: &Config) -> Response<Full<Bytes>> {

@@ -14,6 +14,7 @@
 //! | `ledger` | AppliedBundle: written before the member is touched |
 //! | `observe` | readiness, conditions, feedback and replicas of live objects |
 //! | [`health`] | whether the agent lives and works, for probes |
+//! | [`port`] | answers something small over plain HTTP |
 //! | [`identity`] | who the agent is on its hub: invited, given a certificate, renewed |
 //! | `report` | the one status of a Bundle |
 //! | `restart` | a task that breaks is begun anew |
@@ -50,6 +51,7 @@ mod member;
 mod object;
 mod observe;
 mod path;
+pub mod port;
 mod preflight;
 pub mod preview;
 mod report;

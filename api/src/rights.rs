@@ -128,8 +128,8 @@ pub const AGENT_ON_HUB: &[Right] = &[
         verbs: &["get", "list", "patch", "update", "watch"],
         why: "what the agent says of its cluster",
     },
-    // Neither Kubernetes nor the embedded server can confine the right to create to a name: a create has none yet. A ResourceQuota
-    // beside the Role lets one report be; of several, where nobody counts, only the one of the cluster's name is read.
+    // A Role cannot confine the right to create to a name: a create has none yet. On Kubernetes a ResourceQuota beside it lets one
+    // report be; the embedded server, where nobody counts, refuses any other name itself.
     Right {
         scope: Scope::OfCluster,
         group: "roundhouse.dev",

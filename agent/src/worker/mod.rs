@@ -2,6 +2,8 @@
 //! what a pass found is remembered per manifest, so that an event about one object costs a look at that object.
 
 mod apply;
+mod gone;
+mod next;
 mod permitted;
 mod removal;
 mod telling;
@@ -14,15 +16,15 @@ use crate::apply::{Engine, Observation};
 use crate::bundle::{Content, Held, Presence};
 use crate::delay::{backoff, spread};
 use crate::error::CallError;
-use crate::executor::{Account, ExecutorError, executor_of};
-use crate::ledger::{self, Ledger};
+use crate::executor::{Account, ExecutorError};
+use crate::ledger::Ledger;
 use crate::object::ObjectKey;
 use crate::observe::Rules;
 use crate::report::Leaving;
 use crate::watch::inbox::{Inbox, News, is_newer};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
 use roundhouse_api::condition::Verdict;
-use roundhouse_api::ledger::{AppliedBundle, LedgerState};
+use roundhouse_api::ledger::AppliedBundle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -330,74 +332,10 @@ impl Worker {
         Extent::Some(keys)
     }
 
-    async fn deleted(&mut self, held: &Held) -> Result<Next, CallError> {
-        if self.ledger.spec().state == LedgerState::Orphaned {
-            // Judged before, as no evidence: a namespace that came back meanwhile makes no evidence of it.
-            return self.missing().await;
-        }
-        // What cannot be read is no evidence.
-        let Ok(mut spec) = held.spec() else {
-            return self.missing().await;
-        };
-        if self.engine(&spec).is_err() {
-            spec.executor = self.remembered().executor;
-        }
-        let confirmed = spec.application_ref.is_none() && self.deletion_confirmed(&held.name).await?;
-        self.gone(
-            intent(
-                Sight::Deleted {
-                    spec: &spec,
-                    confirmed,
-                },
-                self.ledger.spec(),
-            ),
-            &spec,
-        )
-        .await
-    }
-
-    async fn missing(&mut self) -> Result<Next, CallError> {
-        self.gone(intent(Sight::Missing, self.ledger.spec()), &self.remembered())
-            .await
-    }
-
-    /// What the ledger still says of a Bundle that cannot be read any more.
-    fn remembered(&self) -> BundleSpec {
-        BundleSpec {
-            executor: self.ledger.spec().executor.clone().map(executor_of),
-            ..BundleSpec::default()
-        }
-    }
-
     /// The member with the rights that a bundle is to be applied with.
     fn engine(&self, spec: &BundleSpec) -> Result<Engine, ExecutorError> {
         let account = spec.executor.as_ref().map(Account::of).transpose()?;
         Ok(self.shared.engine.on_behalf_of(account))
-    }
-
-    async fn gone(&mut self, intent: Intent, spec: &BundleSpec) -> Result<Next, CallError> {
-        self.applied = None;
-        self.reported = None;
-        match intent {
-            Intent::Remove => self.remove(None, spec).await,
-            Intent::Forget => {
-                self.ledger.remove().await?;
-                Ok(Next::End)
-            }
-            Intent::Orphan => {
-                self.observations.clear();
-                self.shared.objects.want(&self.name, BTreeMap::new());
-                let held = ledger::orphan(self.ledger.spec());
-                tracing::warn!(
-                    bundle = self.name,
-                    objects = held.objects.len(),
-                    "the Bundle vanished without spec.deletion: its objects are held"
-                );
-                self.ledger.write(held).await?;
-                Ok(Next::Resync)
-            }
-            Intent::Apply | Intent::Hold { .. } | Intent::Ignore(_) => Ok(Next::Resync),
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use roundhouse_e2e::{
     binaries::binaries,
     process::{Ended, Process, Signal, client, command, soon},
     real::{self, RealServer},
+    skipped,
     world::{SEED, object},
 };
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ const IMAGE: &str = "/spec/components/0/properties/objects/0/spec/template/spec/
 const REPLICAS: &str = "/spec/components/0/properties/objects/0/spec/replicas";
 
 /// A hub, its members and their agents. The servers of hub and members are embedded ones, or real ones where
-/// `KUBEBUILDER_ASSETS` names them; kubeconfigs are in the same places.
+/// `KUBEBUILDER_ASSETS` names them, of the members the first ([`real::members`]); kubeconfigs are in the same places.
 pub(crate) struct Yard {
     pub(crate) home: TempDir,
     pub(crate) hub: Process,
@@ -213,15 +214,21 @@ impl Yard {
 
     /// Starts the API server of a member.
     pub(crate) async fn member(&mut self, name: &str) -> Result<()> {
-        let member = match (&self.server, envtest::assets()) {
-            (Some(_), Some(assets)) => {
+        let is_real = |member: &&Member| matches!(member, Member::Real(_));
+        let room = self.members.iter().filter(is_real).count() < real::members()?;
+        let assets = envtest::assets().filter(|_| self.server.is_some());
+        if assets.is_some() && !room {
+            skipped::embedded(1)?;
+        }
+        let member = match assets.filter(|_| room) {
+            Some(assets) => {
                 let (mut member, client) = RealServer::start(&assets).await?;
                 member.simulate_workloads(client);
                 let admin = format!("{name}/admin.kubeconfig");
                 write(self.home.path(), &admin, &member.kubeconfig)?;
                 Member::Real(member)
             }
-            _ => {
+            None => {
                 let verb = ["apiserver", "--simulate-workloads"];
                 Member::Embedded(serve(self.home.path(), name, &verb).await?.0)
             }

@@ -7,56 +7,35 @@ use super::Metrics;
 use crate::leader::{Leading, Standing};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::{body::Bytes, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, sync::Arc, time::Duration};
-use tokio::{net::TcpListener, sync::Semaphore};
+use hyper::body::{Bytes, Incoming};
+use roundhouse_agent::port::Port;
+use std::{net::SocketAddr, time::Duration};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Connections at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 32;
-/// Time for the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// A connection is closed after this time, however busy.
 const LONGEST: Duration = Duration::from_secs(300);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers on `listener` until `shutdown`: with the metrics, and with how the hub stands.
 pub async fn serve(listener: TcpListener, metrics: Metrics, leading: Leading, shutdown: CancellationToken) {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        let accepted = async {
-            let slot = slots.clone().acquire_owned().await.ok()?;
-            Some((listener.accept().await, slot))
-        };
-        let Some(Some((accepted, slot))) = shutdown.run_until_cancelled(accepted).await else {
-            return;
-        };
-        let (stream, is_near) = match accepted {
-            Ok((stream, peer)) => (stream, peer.ip().to_canonical().is_loopback()),
-            Err(error) => {
-                tracing::warn!(%error, "a connection to the metrics port could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let (metrics, leading, shutdown) = (metrics.clone(), leading.clone(), shutdown.clone());
-        tokio::spawn(async move {
-            let service = service_fn(move |request: Request<_>| {
-                let answer = answer(&request, &metrics, &leading, is_near);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .serve_connection(TokioIo::new(stream), service);
-            let served = tokio::time::timeout(LONGEST, connection);
-            if let Some(Ok(Err(error))) = shutdown.run_until_cancelled(served).await {
-                tracing::debug!(%error, "a connection to the metrics port ended with an error");
-            }
-            drop(slot);
-        });
-    }
+    let port = Port {
+        listener,
+        what: "metrics",
+        connections: MAX_CONNECTIONS,
+        longest: LONGEST,
+    };
+    let answer = move |request: &Request<Incoming>, peer: SocketAddr| {
+        answer(
+            request,
+            &metrics,
+            &leading,
+            peer.ip().to_canonical().is_loopback(),
+        )
+    };
+    port.serve(answer, shutdown).await;
 }
 
 /// Whether a hub is ready, and why: one that follows is, as it knows everything.

@@ -103,8 +103,7 @@ impl World {
 
     /// A hub over the given clusters, with settings of its application controller.
     pub(crate) async fn with_options(clusters: &[(&str, &str)], options: ApplicationOptions) -> World {
-        // libtest calls the thread of a test by its name.
-        skipped::paused(std::thread::current().name().unwrap_or_default()).unwrap();
+        skipped::paused().unwrap();
         World::start(clusters, options, None).await
     }
 

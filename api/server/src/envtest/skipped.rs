@@ -31,15 +31,15 @@ impl Need {
 
 /// Counts, and prints what it has counted when its input ends.
 const COUNT: &str = r#"
-n=0; all=; m=0; tests=0; p=0; names=" "
-while read -r what line; do case $what in
+n=0; all=; m=0; t=0; tests=" "; p=0; paused=" "
+while read -r what first rest; do case $what in
   skipped) n=$((n + 1)); all="$all
-  $line" ;;
-  embedded) m=$((m + line)); tests=$((tests + 1)) ;;
-  paused) case $names in *" $line "*) ;; *) p=$((p + 1)); names="$names$line " ;; esac ;;
+  $first $rest" ;;
+  embedded) m=$((m + first)); case $tests in *" $rest "*) ;; *) t=$((t + 1)); tests="$tests$rest " ;; esac ;;
+  paused) case $paused in *" $first "*) ;; *) p=$((p + 1)); paused="$paused$first " ;; esac ;;
 esac; done
 [ $n = 0 ] || echo "skipped with real API servers: $n$all" >&2
-[ $m = 0 ] || echo "members on embedded API servers beside real ones: $m in $tests tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real" >&2
+[ $m = 0 ] || echo "members on embedded API servers beside real ones: $m in $t tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real" >&2
 [ $p = 0 ] || echo "skipped with real API servers, and run on embedded ones as ever: $p that need their clock or their counts" >&2
 "#;
 
@@ -60,27 +60,32 @@ pub fn skipped(test: &str, need: Need) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Counts members of a test that are on embedded API servers although others are on real ones.
+/// Counts members of the test that runs on this thread that are on embedded API servers although others are on real ones.
 ///
 /// # Errors
 /// No shell starts to count them.
 pub fn embedded(members: usize) -> std::io::Result<()> {
     match members {
         0 => Ok(()),
-        members => told(|shell| line(shell, &format!("embedded {members}"))),
+        members => told(|shell| line(shell, &format!("embedded {members} {}", here()))),
     }
 }
 
-/// Counts the test of this name, once however often it says so, that runs on embedded API servers although there are real ones:
-/// it needs a clock that it can turn, or counts that only those keep.
+/// Counts the test that runs on this thread, once however often it says so, as one that is on embedded API servers although there
+/// are real ones: it needs a clock that it can turn, or counts that only those keep.
 ///
 /// # Errors
 /// No shell starts to count it.
-pub fn paused(test: &str) -> std::io::Result<()> {
+pub fn paused() -> std::io::Result<()> {
     match super::assets() {
-        Some(_) => told(|shell| line(shell, &format!("paused {test}"))),
+        Some(_) => told(|shell| line(shell, &format!("paused {}", here()))),
         None => Ok(()),
     }
+}
+
+/// The test that runs on this thread: libtest calls its threads by them.
+fn here() -> String {
+    std::thread::current().name().unwrap_or("unknown").to_owned()
 }
 
 fn told(tell: impl FnOnce(&mut Child) -> std::io::Result<()>) -> std::io::Result<()> {
@@ -119,9 +124,11 @@ mod tests {
     fn what_is_skipped_is_told_once_at_the_end() {
         let mut shell = counting(Stdio::piped()).unwrap();
         count(&mut shell, "one", Need::Controllers).unwrap();
-        line(&mut shell, "embedded 3").unwrap();
+        line(&mut shell, "embedded 3 one").unwrap();
         count(&mut shell, "two", Need::Embedded).unwrap();
-        line(&mut shell, "embedded 1").unwrap();
+        for _ in 0..2 {
+            line(&mut shell, "embedded 1 two").unwrap();
+        }
         for test in ["three", "four", "three"] {
             line(&mut shell, &format!("paused {test}")).unwrap();
         }
@@ -132,7 +139,7 @@ mod tests {
             "skipped with real API servers: 2\n  \
              one: needs kube-controller-manager in KUBEBUILDER_ASSETS\n  \
              two: is about the embedded API server: without KUBEBUILDER_ASSETS\n\
-             members on embedded API servers beside real ones: 4 in 2 tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real\n\
+             members on embedded API servers beside real ones: 5 in 2 tests; ROUNDHOUSE_REAL_MEMBERS raises how many are real\n\
              skipped with real API servers, and run on embedded ones as ever: 2 that need their clock or their counts\n"
         );
     }
