@@ -25,7 +25,7 @@ use roundhouse_e2e::{
     process::{Signal, client, soon},
     skipped::{Need, skipped},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const NAME: &str = "east-1";
 
@@ -98,6 +98,24 @@ async fn a_cluster_joins_is_accepted_by_its_key_renews_is_revoked_and_joins_agai
     // Delivered to, as every other cluster is.
     yard.deliver_seed().await?;
     assert!(yard.web(NAME).await?.0 > 0);
+
+    // Renewed: as if it had been away for most of the life of its certificate.
+    agent.end(Signal::Terminate).await?;
+    let path = yard.identity(NAME);
+    let stored = || -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(&path)?)?) };
+    let mut aged = stored()?;
+    let certificate = |stored: &Value| stored["identity"]["credential"]["certificate"]["certificate"].clone();
+    let before = certificate(&aged);
+    aged["identity"]["from"] = json!("2020-01-01T00:00:00Z");
+    std::fs::write(&path, aged.to_string())?;
+    let agent = yard.start_agent(NAME)?;
+    soon("another certificate", async || {
+        let now = stored()?;
+        Ok((certificate(&now) != before).then_some(()).ok_or(agent.stderr()))
+    })
+    .await?;
+    assert_eq!(stored()?["identity"]["serial"], serial);
+    yard.until_available(NAME).await?;
 
     // Revoked: what it has is worth nothing any more, and what it applied stays.
     let old = client(&yard.agent_kubeconfig(NAME)?).await?;

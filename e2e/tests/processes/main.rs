@@ -2,6 +2,7 @@
 //! kubeconfigs that they write.
 
 mod acting;
+mod audit;
 mod conserved;
 mod delivery;
 mod diff;
@@ -14,6 +15,7 @@ mod leader;
 mod memory;
 mod metrics;
 mod moves;
+mod neighbours;
 mod refused;
 mod restored;
 mod simulating;

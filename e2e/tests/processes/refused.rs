@@ -1,10 +1,12 @@
 //! Who asks for what they may not have: every refusal is in the audit log, and nobody else notices.
 
 use crate::{
+    audit::Audit,
     joining::{cluster, may_list, may_not},
+    neighbours::Neighbour,
     yard::{Yard, invitation},
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::{certificates::v1::CertificateSigningRequest, core::v1::ServiceAccount};
 use kube::{
@@ -22,13 +24,13 @@ use roundhouse_e2e::{
     process::{Signal, client, config, soon},
     skipped::{Need, skipped},
 };
-use serde_json::{Value, json};
-use std::{path::PathBuf, time::Duration};
+use serde_json::json;
+use std::time::Duration;
 
-const AGENTS: &str = "roundhouse:agents";
+pub(crate) const AGENTS: &str = "roundhouse:agents";
 /// The user of the hub's own controllers.
 const HUB: &str = "roundhouse:hub";
-type Requests = Api<CertificateSigningRequest>;
+pub(crate) type Requests = Api<CertificateSigningRequest>;
 
 /// A request for a certificate by a new key.
 pub(crate) fn request(name: &str, user: &str, groups: &[&str]) -> Result<CertificateSigningRequest> {
@@ -52,81 +54,8 @@ fn request_by(key: &KeyPair, name: &str, user: &str, groups: &[&str]) -> Result<
     )?)
 }
 
-/// What the audit log of an embedded server has of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Audited {
-    /// Empty of who is nobody to the server.
-    user: String,
-    verb: String,
-    /// With its subresource. The path of a create that was refused has none: then all that was said.
-    name: String,
-    code: u64,
-}
-
-impl Audited {
-    fn of(event: &Value) -> Audited {
-        let text = |pointer: &str| {
-            let text = event.pointer(pointer).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        let name = match text("/objectRef/name") {
-            none if none.is_empty() => text("/responseStatus/message"),
-            name => match text("/objectRef/subresource") {
-                none if none.is_empty() => name,
-                part => format!("{name}/{part}"),
-            },
-        };
-        let code = event.pointer("/responseStatus/code").and_then(Value::as_u64);
-        Audited {
-            user: text("/user/username"),
-            verb: text("/verb"),
-            name,
-            code: code.unwrap_or(0),
-        }
-    }
-}
-
-/// The audit log of the hub, from now on.
-struct Audit {
-    path: PathBuf,
-    before: usize,
-}
-
-impl Audit {
-    fn of(yard: &Yard) -> Result<Audit> {
-        let mut audit = Audit {
-            path: yard.home.path().join("hub/audit.log"),
-            before: 0,
-        };
-        audit.before = audit.all()?.len();
-        Ok(audit)
-    }
-
-    fn all(&self) -> Result<Vec<Audited>> {
-        let text = std::fs::read_to_string(&self.path)?;
-        // The last line may be on its way to the disk.
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let events = whole.lines().map(serde_json::from_str::<Value>);
-        events.map(|event| Ok(Audited::of(&event?))).collect()
-    }
-
-    /// Waits until it has so many requests like this one, and checks that it has no more.
-    async fn has(&self, count: usize, user: &str, verb: &str, name: &str, code: u64) -> Result<()> {
-        let is_it = |a: &Audited| a.user == user && a.verb == verb && a.code == code && a.name.contains(name);
-        let what = format!("{count} times {verb} {name:?} by {user:?} with {code} in the audit log");
-        let found = soon(&what, async || {
-            let new = self.all()?.split_off(self.before);
-            let found = new.iter().filter(|event| is_it(event)).count();
-            Ok(if found < count { Err(new) } else { Ok(found) })
-        })
-        .await?;
-        ensure!(found == count, "{found}, not {what}");
-        Ok(())
-    }
-}
-
 /// The HTTP status of a refusal.
-fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<u16> {
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: kube::Result<T>) -> Result<u16> {
     match answer {
         Err(Error::Api(status)) => Ok(status.code),
         other => anyhow::bail!("no refusal: {other:?}"),
@@ -157,7 +86,7 @@ async fn until_ended(yard: &Yard, name: &str) -> Result<()> {
 }
 
 /// The user that a cluster's agent is, or may become.
-async fn agent_of(yard: &Yard, name: &str) -> Result<String> {
+pub(crate) async fn agent_of(yard: &Yard, name: &str) -> Result<String> {
     let serial = cluster(yard, name).await?.spec.serial;
     Ok(format!("roundhouse:agent:{name}:{serial}"))
 }
@@ -180,8 +109,10 @@ fn certified(config: &Config, certificate: &str, key: &str) -> Result<Client> {
 
 #[tokio::test]
 async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Result<()> {
-    let yard = Yard::start().await?;
-    let (mine, theirs) = ("east-1", "west-1");
+    // One begins like the other.
+    let yard = Yard::of(&[("c1", "east"), ("c10", "west")]).await?;
+    let (mine, theirs) = ("c1", "c10");
+    let neighbour = Neighbour::of(&yard, theirs).await?;
     let me = client(&yard.agent_kubeconfig(mine)?).await?;
     let serial = async |name: &str| Ok::<u32, anyhow::Error>(cluster(&yard, name).await?.spec.serial);
     let own_name = format!("roundhouse-agent-{mine}");
@@ -189,7 +120,7 @@ async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Res
     let other = format!("roundhouse:agent:{theirs}:{}", serial(theirs).await?);
     let later = format!("roundhouse:agent:{mine}:{}", serial(mine).await? + 1);
     let earlier = format!("roundhouse:agent:{mine}:{}", serial(mine).await? - 1);
-    let longer = format!("roundhouse:agent:{mine}0:{}", serial(mine).await?);
+    let longer = format!("roundhouse:agent:{mine}-x:{}", serial(mine).await?);
     let agents = AGENTS;
     let mut bodies = Vec::new();
     for (why, name, user, groups) in [
@@ -282,8 +213,7 @@ async fn what_is_asked_for_in_somebody_elses_name_is_denied_and_audited() -> Res
             .has(denied, HUB, "patch", &format!("{own_name}/approval"), 200)
             .await?;
     }
-    assert!(may_list(&client(&yard.agent_kubeconfig(theirs)?).await?, theirs).await?);
-    Ok(())
+    neighbour.has_noticed_nothing(&yard).await
 }
 
 #[tokio::test]
@@ -294,7 +224,7 @@ async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Re
         return Ok(());
     }
     let mut yard = Yard::of(&[("west-1", "west")]).await?;
-    let neighbour = agent_of(&yard, "west-1").await?;
+    let neighbour = Neighbour::of(&yard, "west-1").await?;
     let all: Requests = Api::all(yard.client.clone());
     let audit = Audit::of(&yard)?;
     let post = Default::default();
@@ -354,7 +284,7 @@ async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Re
     let renewing: Requests = Api::all(me.clone());
     renewing.delete(east, &Default::default()).await?;
     let signed_anew = request_by(&key, east, &user, &[AGENTS])?;
-    let renamed = request_by(&key, east, &neighbour, &[AGENTS])?;
+    let renamed = request_by(&key, east, &neighbour.user, &[AGENTS])?;
     let invitee = format!("system:serviceaccount:cluster-east-1:{JOIN_ACCOUNT}");
     for (by, who) in [(&guest, &invitee), (&renewing, &user)] {
         for asked in [&asked, &signed_anew, &renamed] {
@@ -380,9 +310,5 @@ async fn an_invitation_a_key_and_a_certificate_are_good_once_and_in_time() -> Re
     }
     audit.has(1, "", "connect", "", 401).await?;
 
-    // The neighbour has noticed nothing.
-    yard.until_available("west-1").await?;
-    assert!(may_list(&client(&yard.agent_kubeconfig("west-1")?).await?, "west-1").await?);
-    assert_eq!(agent_of(&yard, "west-1").await?, neighbour);
-    Ok(())
+    neighbour.has_noticed_nothing(&yard).await
 }

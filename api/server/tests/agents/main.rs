@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod own;
-mod reach;
-mod sees;
 #[path = "../raw/mod.rs"]
 mod raw;
+mod reach;
+mod sees;
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -7,9 +7,9 @@
 )]
 
 mod asked;
-mod signed;
 #[path = "../raw/mod.rs"]
 mod raw;
+mod signed;
 
 use std::{sync::Arc, time::Duration};
 
