@@ -1,10 +1,7 @@
 //! `roundhouse accept` and `revoke`: who is let in as the agent of a cluster, and who no longer.
 
 use super::{Failure, hub};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Client, ResourceExt};
 use roundhouse_api::{
     cluster::{AgentIdentity, Cluster},
     names::ClusterName,
@@ -179,12 +176,7 @@ async fn read(client: &Client, name: &ClusterName) -> Result<Cluster, Failure> {
 }
 
 async fn write(client: &Client, name: &ClusterName, patch: &Value) -> Result<Cluster, Failure> {
-    let clusters: Api<Cluster> = Api::all(client.clone());
-    let params = PatchParams {
-        field_manager: Some(hub::MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let written = clusters.patch(name.as_str(), &params, &Patch::Merge(patch)).await;
+    let written = hub::patch_cluster(client, name.as_str(), patch).await;
     let what = format!("cluster {name} was not changed");
     written.map_err(|error| hub::unwritten(what, hub::AGAIN, "patch", error))
 }

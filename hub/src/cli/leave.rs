@@ -6,7 +6,7 @@ use super::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Preconditions},
 };
 use roundhouse_api::{
     clock::{Clock, SystemClock},
@@ -95,12 +95,7 @@ async fn write(client: &Client, cluster: &Cluster, how: Leave) -> Result<(), Fai
     let mut version = cluster.resource_version();
     if cluster.spec.leave != Some(how) {
         let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"leave": how}});
-        let params = PatchParams {
-            field_manager: Some(hub::MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let patched = clusters.patch(&name, &params, &Patch::Merge(patch)).await;
-        patched.map_err(refused)?;
+        hub::patch_cluster(client, &name, &patch).await.map_err(refused)?;
         version = None;
     }
     if cluster.metadata.deletion_timestamp.is_some() {

@@ -107,7 +107,8 @@ impl Hub {
     }
 }
 
-fn controller(client: &Client, clock: &SharedClock) -> DropGuard {
+/// Starts the cluster controller; it ends with what is returned.
+pub(super) fn controller(client: &Client, clock: &SharedClock) -> DropGuard {
     let stop = CancellationToken::new();
     tokio::spawn(run(
         client.clone(),

@@ -6,8 +6,12 @@ pub(super) use reader::Reader;
 
 use super::{Failure, kubeconfig};
 use crate::{application::Snapshot, words};
-use kube::{Api, Client, Error, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, Error, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
 use roundhouse_api::{cluster::Cluster, names::label};
+use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
 
 /// Field manager of what the verbs write.
@@ -166,6 +170,19 @@ pub(super) fn unreadable(what: &str, error: Error) -> Failure {
     refused(failure, error).advise(
         "kubectl get clusters,applications,bundles -A with the same kubeconfig; --kubeconfig F if it is the wrong one",
     )
+}
+
+/// Merges a patch into a Cluster, as the verbs write.
+///
+/// # Errors
+/// The hub refuses it: [`unwritten`] tells people.
+pub(super) async fn patch_cluster(client: &Client, name: &str, patch: &Value) -> Result<Cluster, Error> {
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let clusters: Api<Cluster> = Api::all(client.clone());
+    clusters.patch(name, &params, &Patch::Merge(patch)).await
 }
 
 /// A failure with what the hub says.

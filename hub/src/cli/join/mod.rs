@@ -10,10 +10,7 @@ use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
 };
-use kube::{
-    Api, Client, Error, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, Client, Error, ResourceExt, api::PostParams};
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::{Cluster, ClusterSpec},
@@ -196,13 +193,7 @@ async fn invited(
         "metadata": {"resourceVersion": found.resource_version(), "labels": labels},
         "spec": {"accepted": accepted, "autoAccept": args.auto_accept, "serial": serial, "joinUntil": until,
             "acceptedKey": null}});
-    let params = PatchParams {
-        field_manager: Some(hub::MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let patched = clusters
-        .patch(cluster.as_str(), &params, &Patch::Merge(patch))
-        .await;
+    let patched = hub::patch_cluster(client, cluster.as_str(), &patch).await;
     patched.map_err(refused)
 }
 

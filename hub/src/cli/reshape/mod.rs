@@ -8,10 +8,7 @@ mod tests;
 use super::{Failure, format::Format, hub, terminal};
 use crate::fleet::{Impact, impact};
 use jiff::Timestamp;
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
+use kube::{Client, ResourceExt};
 use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::Cluster,
@@ -193,12 +190,7 @@ fn ask(name: &ClusterName) -> Result<(), Failure> {
 }
 
 async fn write(client: &Client, name: &ClusterName, patch: &Value) -> Result<(), Failure> {
-    let clusters: Api<Cluster> = Api::all(client.clone());
-    let params = PatchParams {
-        field_manager: Some(hub::MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    let written = clusters.patch(name.as_str(), &params, &Patch::Merge(patch)).await;
+    let written = hub::patch_cluster(client, name.as_str(), patch).await;
     let what = format!("cluster {name} was not changed");
     written
         .map(drop)

@@ -1,9 +1,5 @@
 use super::*;
-use crate::{
-    cluster::{ClusterOptions, run},
-    leader::Leading,
-    simulate::TokioClock,
-};
+use crate::{cluster::tests::controller, simulate::TokioClock};
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::PatchParams;
@@ -17,7 +13,7 @@ use roundhouse_api::{
 };
 use roundhouse_apiserver::Server;
 use std::sync::Arc;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 fn told(by: &str, policy: Option<PropagationPolicy>) -> Bundle {
     let mut bundle = Bundle::default();
@@ -153,17 +149,9 @@ impl Hub {
         crate::run::install(&client, &crate::run::HubOptions::default())
             .await
             .unwrap();
-        let stop = CancellationToken::new();
-        tokio::spawn(run(
-            client.clone(),
-            ClusterOptions::default(),
-            Leading::always(1),
-            clock,
-            stop.clone(),
-        ));
         Hub {
+            _stop: controller(&client, &clock),
             client,
-            _stop: stop.drop_guard(),
         }
     }
 

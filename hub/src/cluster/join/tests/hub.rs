@@ -1,11 +1,7 @@
 //! A hub with its cluster controller, and who asks it for certificates.
 
 use super::*;
-use crate::{
-    cluster::{ClusterOptions, run},
-    leader::Leading,
-    simulate::TokioClock,
-};
+use crate::{cluster::tests::controller, simulate::TokioClock};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount};
 use kube::{
     Api, Client, ResourceExt,
@@ -15,7 +11,7 @@ use roundhouse_api::{clock::SharedClock, names::AGENT_LEASE};
 use roundhouse_apiserver::{Authority, Identity, Server};
 use serde_json::json;
 use std::sync::Arc;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
 pub(super) struct Hub {
     pub(super) client: Client,
@@ -50,16 +46,7 @@ impl Hub {
     }
 
     pub(super) fn restart(&mut self) {
-        let stop = CancellationToken::new();
-        let (client, clock) = (self.client.clone(), self.clock.clone());
-        tokio::spawn(run(
-            client,
-            ClusterOptions::default(),
-            Leading::always(1),
-            clock,
-            stop.clone(),
-        ));
-        self.stop = Some(stop.drop_guard());
+        self.stop = Some(controller(&self.client, &self.clock));
     }
 
     pub(super) fn kill(&mut self) {
