@@ -23,3 +23,7 @@ pub mod simulate;
 pub mod tenancy;
 pub mod words;
 pub mod workflow;
+
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
