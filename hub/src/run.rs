@@ -156,7 +156,7 @@ async fn lead(
         options.leading.set(None);
         options.gate.close();
         match ended {
-            Ok(Ended::Lost) => continue,
+            Ok(Ended::Lost) => candidate.lost(),
             Ok(Ended::Stopped) => held.release().await,
             Err(error) => {
                 held.release().await;

@@ -107,8 +107,8 @@ fn f11_an_agent_that_was_down_for_an_hour_finds_everything_there_and_writes_noth
 }
 
 #[test]
-fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf() {
-    good(|_| {
+fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_after_it_can() {
+    let outcomes = good(|_| {
         let on = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
         let lost = Rule::always(on.clone().that(Asks::Read), Effect::LoseRequest);
         Script::of_regions(2, &["east", "west"])
@@ -128,6 +128,10 @@ fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf() {
                 Act::check("others are", cluster("east-2", "Available", "True")),
             )
     });
+    for outcome in outcomes {
+        // What it asked for last is given up after a minute.
+        assert!(outcome.converged_after.unwrap() < SECOND * 100, "{outcome}");
+    }
 }
 
 /// An agent asks for so much at once as it can.
