@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
 use roundhouse_hub::simulate::{
     HUB,
-    fault::{Asks, DiskFault, Effect, Kind, Moment, On, Parties, Rule, Side, When},
+    fault::{Asks, DiskFault, Effect, Moment, On, Parties, Rule, Side, When},
     monitor::Promise,
-    run::{Act, Fault, Look, Script, application, with_image},
+    run::{Act, Fault, Look, Script, application, run, with_image},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -163,26 +163,47 @@ fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
 }
 
 /// What a hub has sent is long on its way, and comes when another one leads that has not touched some of the objects.
+fn sent_before(seed: u64) -> Script {
+    let script = fleet().with_two_hubs();
+    let names = script.names();
+    let sent = On::all_of(Parties::these([HUB]))
+        .to(Side::Hub)
+        .that(Asks::Write);
+    let late = Rule::sometimes(sent, Effect::Late(SECOND * 90), 400);
+    let at = Duration::from_millis(20 + 25 * (seed % 20));
+    script
+        .at(Duration::ZERO, Act::for_a_while(Fault::Network(late), SECOND * 2))
+        .at(at, Act::for_a_while(Fault::Pause(HUB.to_owned()), SECOND * 45))
+        .at(SECOND * 40, Act::check("the other one leads", leads("b", true)))
+        .at(SECOND * 40, Act::Apply(with_image(&web(), "web:2")))
+        .finally("the newest runs everywhere", images("web", "web:2", names))
+        .finally("the new one is obeyed", one_epoch())
+}
+
 #[test]
 fn f07_what_a_former_leader_sent_is_rejected_whenever_it_arrives() {
-    let outcomes = good(|seed| {
-        let script = fleet().with_two_hubs();
-        let names = script.names();
-        let sent = On::all_of(Parties::these([HUB]))
-            .to(Side::Hub)
-            .that(Asks::Write);
-        let late = Rule::sometimes(sent, Effect::Late(SECOND * 90), 400);
-        let at = Duration::from_millis(20 + 25 * (seed % 20));
+    good(sent_before);
+}
+
+#[test]
+fn f07_an_api_server_that_knows_no_terms_takes_what_comes_late_and_the_new_leader_puts_it_right() {
+    let foreign = |seed| {
+        let mut script = sent_before(seed);
+        script.foreign_server = true;
         script
-            .at(Duration::ZERO, Act::for_a_while(Fault::Network(late), SECOND * 2))
-            .at(at, Act::for_a_while(Fault::Pause(HUB.to_owned()), SECOND * 45))
-            .at(SECOND * 40, Act::check("the other one leads", leads("b", true)))
-            .at(SECOND * 40, Act::Apply(with_image(&web(), "web:2")))
-            .finally("the newest runs everywhere", images("web", "web:2", names))
-            .finally("the new one is obeyed", one_epoch())
+    };
+    let taken = |seed| {
+        let outcome = run(&foreign(seed), seed);
+        let broken = outcome.broken.iter();
+        broken.filter(|broken| broken.promise == Promise::P4).count()
+    };
+    // So the test above has something to reject.
+    assert!((0..3).map(taken).sum::<usize>() > 0, "nothing came late");
+    good(|seed| {
+        let mut script = foreign(seed);
+        script.not_made.push(Promise::P4);
+        script
     });
-    let late = outcomes.iter().map(|outcome| outcome.seen.get(&Kind::Late));
-    assert!(late.flatten().sum::<u64>() > 0, "nothing was late");
 }
 
 /// Two hubs that do not stand for election, which is a mistake: the one that was started last has the Lease.

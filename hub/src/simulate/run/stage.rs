@@ -75,6 +75,7 @@ impl Stage {
             ..script.model.clone()
         };
         options.hub.application.seed = seed;
+        options.hub.application.witness = Some(monitor.witness());
         options.hub.outside = Some(Outside::agreeing());
         options.hub.election = Election {
             timing: script.election,
