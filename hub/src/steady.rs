@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_clock_that_is_put_right_little_by_little_is_followed() {
         // Half a second in a thousand, looked at once an hour, and once a second.
-        let rarely: Vec<(u64, i64)> = (0..48).map(|h| (3600 * h, (3602 * h).cast_signed())).collect();
+        let rarely: Vec<(u64, i64)> = (0..48_u64).map(|h| (3600 * h, (3602 * h).cast_signed())).collect();
         let hours = told(&rarely);
         assert_eq!(hours[47], 3602 * 47);
-        let often: Vec<(u64, i64)> = (0..4000).map(|s| (s, (s + s / 1000).cast_signed())).collect();
+        let often: Vec<(u64, i64)> = (0..4000_u64).map(|s| (s, (s + s / 1000).cast_signed())).collect();
         assert_eq!(told(&often)[3999], 4002);
     }
 }

@@ -11,10 +11,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-/// How long a renewal may take from its acknowledgement to the watch. A hub under load sends late, by seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a renewal may take from its acknowledgement to the watch. A hub under load sends late, by seconds. With the jitter
+/// and two renewals it is less than the Lease holds (40 s): the hub does not take the agent for deaf meanwhile.
+const PATIENCE: Duration = Duration::from_secs(12);
 /// The part of it by which it is jittered: a thousand agents whose network heals do not open their watches at once.
-const JITTER: f64 = 0.5;
+const JITTER: f64 = 1.0 / 3.0;
 /// Between two times that a watch is given up for what it does not show.
 const PAUSE: Duration = Duration::from_secs(60);
 /// How long the watch of Bundles may be quiet once it has shown a bookmark: API servers send one about every minute.
@@ -273,12 +274,12 @@ mod tests {
             times.push(due - start);
         }
         times.sort();
-        assert!(times[0] >= SECOND * 10 && times[999] <= SECOND * 30);
+        assert!(times[0] >= SECOND * 8 && times[999] <= SECOND * 16);
         let busiest = times.iter().map(|from| {
             let within = times.iter().filter(|time| (*from..*from + SECOND).contains(*time));
             within.count()
         });
-        assert!(busiest.max().unwrap() < 100);
+        assert!(busiest.max().unwrap() < 180);
     }
 
     #[tokio::test(start_paused = true)]
@@ -303,7 +304,7 @@ mod tests {
         ear.renewed(Some("100"));
         ear.shown(None);
         ear.gives_up().await;
-        assert!((SECOND * 10..=SECOND * 30).contains(&since.elapsed()));
+        assert!((SECOND * 8..=SECOND * 16).contains(&since.elapsed()));
         assert_eq!(*told.borrow_and_update(), 1);
         ear.renewed(Some("no number"));
         assert_eq!(ear.echo.lock().dead_at(), None);

@@ -9,8 +9,8 @@ use roundhouse_hub::simulate::{
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// An agent finds its watches dead by the next renewal of its Lease that does not come back within half a minute.
-const HEALS: Duration = Duration::from_secs(60);
+/// An agent finds its watches dead by the next renewal of its Lease that does not come back within 16 s.
+const HEALS: Duration = Duration::from_secs(35);
 /// One that hears its Lease finds a dead watch of Bundles by the bookmarks that stay away for two and a half minutes.
 const HEALS_ALONE: Duration = Duration::from_secs(180);
 /// A connection on which nothing comes is given up after 330 s; what is late then follows at once.
