@@ -92,7 +92,8 @@ pub async fn run(
         kill,
         tracker: TaskTracker::new(),
     };
-    let work = Box::pin(serve(&config, &hub, &member, &clock, origin, &workers));
+    let dead = heartbeat.given_up();
+    let work = Box::pin(serve(&config, &hub, &member, &clock, origin, dead, &workers));
     let listen = Box::pin(heartbeat.listen());
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
@@ -220,13 +221,15 @@ where
     }
 }
 
-/// Reads the ledgers, then watches the Bundles and keeps a worker for each. Never ends by itself.
+/// Reads the ledgers, then watches the Bundles and keeps a worker for each. Never ends by itself. `dead` tells that watches of
+/// the hub turned out to be dead.
 async fn serve(
     config: &Config,
     hub: &Client,
     member: &Client,
     clock: &SharedClock,
     origin: Origin,
+    dead: tokio::sync::watch::Receiver<u64>,
     workers: &Workers,
 ) {
     let hub_id = &origin.hub_id;
@@ -254,7 +257,7 @@ async fn serve(
         workers.start(&shared, name, inbox, stored);
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
-    let begin = || resuming(delivered.clone(), || known.lock().known());
+    let begin = || resuming(delivered.clone(), || known.lock().known(), dead.clone());
     // Nothing of a hub is looked at before it has said that it is the one.
     let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
     let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));

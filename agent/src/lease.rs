@@ -7,7 +7,9 @@ use crate::config::Config;
 use crate::delay::{HUB_WATCH_MAX, backoff, spread};
 use crate::error::{AgentError, CallError};
 use crate::member::{found, within};
+use crate::watch::ear::Ear;
 use crate::watch::{Steady, steady};
+use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -20,6 +22,7 @@ use roundhouse_api::clock::SharedClock;
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, AGENT_LEASE, annotation};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
@@ -35,6 +38,8 @@ pub(crate) struct Heartbeat<'a> {
     clock: SharedClock,
     /// The resourceVersion that the watch showed last.
     seen: Mutex<Option<String>>,
+    /// Whether what is renewed comes back there.
+    ear: Ear,
     /// Done when the hub has said who it is.
     confirmed: CancellationToken,
 }
@@ -44,6 +49,7 @@ impl<'a> Heartbeat<'a> {
         Heartbeat {
             api: Api::namespaced(hub.clone(), &config.cluster.namespace()),
             client: hub,
+            ear: Ear::new(config.jitter.clone()),
             config,
             clock,
             seen: Mutex::default(),
@@ -66,6 +72,11 @@ impl<'a> Heartbeat<'a> {
         self.confirmed.clone()
     }
 
+    /// Told whenever watches of the hub turned out to be dead.
+    pub(crate) fn given_up(&self) -> watch::Receiver<u64> {
+        self.ear.told()
+    }
+
     /// Watches the Lease for ever, and nothing but it.
     pub(crate) async fn listen(&self) {
         let namespace = self.config.cluster.namespace();
@@ -77,13 +88,16 @@ impl<'a> Heartbeat<'a> {
             max: self.config.retry_max.min(HUB_WATCH_MAX),
             jitter: self.config.jitter.clone(),
         };
-        let begin = || watcher(api.clone(), only.clone());
-        steady(policy, begin, |event| {
-            // What a list shows proves nothing about watches.
-            if let watcher::Event::Apply(lease) = event {
+        let begin = || watcher(api.clone(), only.clone()).take_until(self.ear.gives_up());
+        steady(policy, begin, |event| match event {
+            watcher::Event::Apply(lease) => {
                 self.config.health.heard();
+                self.ear.shown(lease.metadata.resource_version.as_deref());
                 *self.seen.lock() = lease.metadata.resource_version;
             }
+            // What a list shows proves nothing about watches; what follows it begins after that.
+            watcher::Event::InitApply(lease) => self.ear.shown(lease.metadata.resource_version.as_deref()),
+            watcher::Event::Delete(_) | watcher::Event::Init | watcher::Event::InitDone => {}
         })
         .await;
     }
@@ -109,6 +123,7 @@ impl<'a> Heartbeat<'a> {
                 Ok(lease) => {
                     failures = 0;
                     self.config.health.renewed();
+                    self.ear.renewed(lease.metadata.resource_version.as_deref());
                     let found = hub_id(&lease);
                     if found == Some(expected) {
                         self.confirmed.cancel();

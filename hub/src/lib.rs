@@ -20,6 +20,7 @@ pub mod restored;
 pub mod rights;
 pub mod run;
 pub mod simulate;
+pub mod steady;
 pub mod tenancy;
 pub mod words;
 pub mod workflow;

@@ -6,6 +6,7 @@ use crate::{
     cluster::{self, ClusterOptions},
     leader::{Candidate, Election, Ended, Gate, Guarded, Held, Leading, Term},
     restored,
+    steady::Steady,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -120,18 +121,20 @@ pub async fn run(
         }) as Arc<dyn Executor>);
     }
     let controllers = CancellationToken::new();
+    // What they decide is by times that both store; a machine whose clock is put wrong decides nothing else for it.
+    let steady = Steady::of(clock.clone());
     let applications = application::run(
         gated.clone(),
         application,
         leading.clone(),
-        clock.clone(),
+        steady.clone(),
         controllers.clone(),
     );
     let clusters = cluster::run(
         gated.clone(),
         options.cluster.clone(),
         leading.clone(),
-        clock.clone(),
+        steady,
         controllers.clone(),
     );
     let candidate = Candidate::new(client, options.election.clone(), clock, gate.clone());
@@ -156,7 +159,7 @@ async fn lead(
         options.leading.set(None);
         options.gate.close();
         match ended {
-            Ok(Ended::Lost) => continue,
+            Ok(Ended::Lost) => candidate.lost(),
             Ok(Ended::Stopped) => held.release().await,
             Err(error) => {
                 held.release().await;

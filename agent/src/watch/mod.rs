@@ -2,6 +2,7 @@
 
 pub(crate) mod bundles;
 pub(crate) mod delivered;
+pub(crate) mod ear;
 pub(crate) mod inbox;
 pub(crate) mod kept;
 pub(crate) mod ledgers;

@@ -1,8 +1,10 @@
 //! A watch of Bundles that is not told twice what it knows: it resumes where it was, and where the hub cannot go on from
-//! there, it lists the Bundles without their manifests, and reads those that are not as they were.
+//! there, it lists the Bundles without their manifests, and reads those that are not as they were. One that is dead in silence
+//! is given up, and resumes.
 
 use crate::watch::bundles::PAGE;
 use crate::watch::delivered::Delivered;
+use crate::watch::ear::Quiet;
 use futures::{Stream, StreamExt, stream};
 use kube::api::{ListParams, ObjectMeta, WatchEvent, WatchParams};
 use kube::runtime::watcher::{self, Error, Event};
@@ -10,11 +12,16 @@ use kube::{Api, ResourceExt};
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// Bundles of one page of a list without their manifests.
 const NAMES: u32 = 500;
 /// How long a watch lasts, in seconds: less than the client waits for a byte.
 const WATCH: u32 = 290;
+/// How long a page, or the beginning of a watch, may take: the slowest line brings a page in that time.
+const PATIENCE: Duration = Duration::from_secs(90);
 /// What was asked for is too far back.
 const GONE: u16 = 410;
 
@@ -38,14 +45,18 @@ pub(crate) fn fingerprint(metadata: &ObjectMeta) -> u64 {
     hasher.finish()
 }
 
-/// The events of the Bundles. `known` says what is known when a list begins; it is asked again for each.
+/// The events of the Bundles. `known` says what is known when a list begins; it is asked again for each. `dead` tells that a
+/// watch which is open is dead.
 pub(crate) fn resuming(
     api: Api<Delivered>,
     known: impl Fn() -> Known,
+    dead: watch::Receiver<u64>,
 ) -> impl Stream<Item = watcher::Result<Event<Seen>>> {
     let feed = Feed {
         api,
         known,
+        dead,
+        quiet: Quiet::new(Instant::now()),
         state: State::Begin,
         ready: VecDeque::new(),
     };
@@ -73,6 +84,8 @@ enum State {
 struct Feed<F> {
     api: Api<Delivered>,
     known: F,
+    dead: watch::Receiver<u64>,
+    quiet: Quiet,
     state: State,
     ready: VecDeque<Event<Seen>>,
 }
@@ -96,8 +109,13 @@ impl<F: Fn() -> Known> Feed<F> {
                 State::List { known, token } => self.list(known, token).await?,
                 State::Resume(version) => {
                     let params = WatchParams::default().timeout(WATCH);
-                    match self.api.watch(&params, &version).await {
-                        Ok(events) => State::Watch(version, Box::pin(events)),
+                    // What is told from here on is about this one.
+                    self.dead.borrow_and_update();
+                    match soon(self.api.watch(&params, &version)).await {
+                        Ok(events) => {
+                            self.quiet.opened(Instant::now());
+                            State::Watch(version, Box::pin(events))
+                        }
                         Err(error) => {
                             if !matches!(&error, kube::Error::Api(status) if status.code == GONE) {
                                 self.state = State::Resume(version);
@@ -122,11 +140,8 @@ impl<F: Fn() -> Known> Feed<F> {
         };
         let list = match &known {
             None => {
-                let list = self
-                    .api
-                    .list(&page(PAGE))
-                    .await
-                    .map_err(Error::InitialListFailed)?;
+                let list = soon(self.api.list(&page(PAGE))).await;
+                let list = list.map_err(Error::InitialListFailed)?;
                 let seen = list
                     .items
                     .into_iter()
@@ -135,7 +150,7 @@ impl<F: Fn() -> Known> Feed<F> {
                 list.metadata
             }
             Some(known) => {
-                let list = self.api.list_metadata(&page(NAMES)).await;
+                let list = soon(self.api.list_metadata(&page(NAMES))).await;
                 let list = list.map_err(Error::InitialListFailed)?;
                 for found in list.items {
                     let name = found.name_any();
@@ -144,7 +159,8 @@ impl<F: Fn() -> Known> Feed<F> {
                         continue;
                     }
                     // One that has gone meanwhile is told of by the watch that follows.
-                    let bundle = self.api.get_opt(&name).await.map_err(Error::InitialListFailed)?;
+                    let bundle = soon(self.api.get_opt(&name)).await;
+                    let bundle = bundle.map_err(Error::InitialListFailed)?;
                     self.ready
                         .extend(bundle.map(|bundle| Event::InitApply(Seen::Whole(Box::new(bundle)))));
                 }
@@ -166,7 +182,17 @@ impl<F: Fn() -> Known> Feed<F> {
     /// The next event of a watch.
     async fn watch(&mut self, version: String, mut events: Events) -> watcher::Result<State> {
         let at = |bundle: &Delivered| bundle.resource_version().unwrap_or_default();
-        let (version, event) = match events.next().await {
+        let next = tokio::select! {
+            biased;
+            next = events.next() => next,
+            () = dies(&mut self.dead, self.quiet.dead_at()) => {
+                self.quiet.given_up();
+                return Ok(State::Resume(version));
+            }
+        };
+        let bookmark = matches!(next, Some(Ok(WatchEvent::Bookmark(_))));
+        self.quiet.heard(bookmark, Instant::now());
+        let (version, event) = match next {
             None => return Ok(State::Resume(version)),
             Some(Ok(WatchEvent::Added(bundle) | WatchEvent::Modified(bundle))) => {
                 (at(&bundle), Some(Event::Apply(Seen::Whole(Box::new(bundle)))))
@@ -190,4 +216,32 @@ impl<F: Fn() -> Known> Feed<F> {
         self.ready.extend(event);
         Ok(State::Watch(version, events))
     }
+}
+
+/// Done when a watch that is open is proved dead, or was quiet until then.
+async fn dies(told: &mut watch::Receiver<u64>, quiet: Option<Instant>) {
+    let proved = async {
+        if told.changed().await.is_err() {
+            // Whoever tells is gone, and so is the agent.
+            std::future::pending::<()>().await;
+        }
+    };
+    match quiet {
+        Some(at) => {
+            tokio::select! {
+                biased;
+                () = proved => {}
+                () = sleep_until(at) => {
+                    tracing::debug!("the watch of Bundles was quiet for long, without a bookmark, and is opened anew");
+                }
+            }
+        }
+        None => proved.await,
+    }
+}
+
+/// An answer that may take its time, but not for ever: a connection can be dead in silence.
+async fn soon<T>(answer: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+    let answer = timeout(PATIENCE, answer).await;
+    answer.unwrap_or_else(|elapsed| Err(kube::Error::Service(Box::new(elapsed))))
 }

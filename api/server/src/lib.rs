@@ -20,6 +20,7 @@ mod discovery;
 #[cfg(feature = "envtest")]
 pub mod envtest;
 mod error;
+mod fence;
 mod flow;
 mod health;
 mod kinds;
@@ -52,6 +53,7 @@ pub use clock::{Clock, system_clock};
 pub use count::WriteCounter;
 pub use csr::CertificateRequest;
 pub use error::{ApiError, Cause, Details};
+pub use fence::{NoTerm, TERM, Term};
 pub use selector::{LabelSelector, Labels, SelectorError};
 pub use serve::{ServeOptions, serve, serve_with};
 pub use server::{Server, ServerBuilder};

@@ -14,6 +14,7 @@ use crate::{
     clock::{Clock, Dice, system_clock},
     collect::{Notes, Owners},
     count::WriteCounter,
+    fence::Fence,
     flow::Flow,
     health::Health,
     kinds::{Registry, Resource},
@@ -53,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) owners: Owners,
     pub(crate) notes: Notes,
     pub(crate) flow: Flow,
+    /// Keeps the writes of terms that are over out.
+    pub(crate) fence: Fence,
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
 }
@@ -216,6 +219,7 @@ impl ServerBuilder {
             owners: Owners::default(),
             notes: Notes::default(),
             flow: Flow::default(),
+            fence: Fence::default(),
             health: Health::default(),
             metrics: Metrics::default(),
         });

@@ -378,7 +378,8 @@ fn answer(
             if !reads && call.resource.kind != "Lease" && busy() {
                 return Err(ApiError::too_many_requests());
             }
-            let mut reply = verbs::dispatch(core, &call, body);
+            let passed = core.fence.pass(core, &call, &parts.headers);
+            let mut reply = passed.and_then(|_held| verbs::dispatch(core, &call, body));
             if let Ok(reply) = &mut reply {
                 reply.warnings.extend(call.resource.deprecation());
             }

@@ -10,6 +10,7 @@ use super::{
     pass::{Hub, Outcome},
     placements::follow,
     queue::Queue,
+    witness::Witness,
 };
 use crate::{
     action::{Executor, Jobs, NoExecutor, Watches},
@@ -64,6 +65,8 @@ pub struct ApplicationOptions {
     pub executor: Option<Arc<dyn Executor>>,
     /// What Applications may contain.
     pub tenancy: Tenancy,
+    /// Who is told what decisions follow from.
+    pub witness: Option<Witness>,
 }
 
 impl std::fmt::Debug for ApplicationOptions {
@@ -90,6 +93,7 @@ impl Default for ApplicationOptions {
             seed: 0,
             executor: None,
             tenancy: Tenancy::default(),
+            witness: None,
         }
     }
 }
@@ -203,6 +207,7 @@ async fn work(
         jobs: Jobs::new(executor.clone()),
         watches: Watches::new(executor),
         tenancy: options.tenancy,
+        witness: options.witness.clone(),
         queue: queue.clone(),
         earlier: Mutex::default(),
         fenced: Mutex::default(),

@@ -257,6 +257,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         epoch: cache.highest_epoch(),
         now,
         cache,
+        witness: None,
     });
     let going: BTreeSet<&(String, String)> = bundles_of_steps.surplus.iter().collect();
     let left = bundles_of_steps

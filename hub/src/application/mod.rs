@@ -54,11 +54,13 @@ mod revisions;
 mod status;
 mod storing;
 mod view;
+mod witness;
 
 pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, WRITES_AT_ONCE_IN_PROCESS, run};
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 pub use objects::ForeseenObject;
+pub use witness::{Decided, Witness};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

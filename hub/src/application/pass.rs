@@ -16,6 +16,7 @@ use super::{
     queue::Queue,
     removing, revisions, status,
     view::{Delivery, Known, View, foreign, names, view},
+    witness::Witness,
 };
 use crate::{
     action::{Jobs, Watches},
@@ -79,6 +80,7 @@ pub(super) struct Hub {
     pub(super) queue: Arc<Queue>,
     /// What applications may contain.
     pub(super) tenancy: Tenancy,
+    pub(super) witness: Option<Witness>,
     /// Fencing epoch of this hub.
     pub(super) epoch: i64,
     /// What earlier hubs made of the specs that are delivered, where this one would make something else: by the uid of the
@@ -479,6 +481,7 @@ impl Hub {
             epoch: self.epoch,
             now: self.clock.now(),
             cache: &self.cache,
+            witness: self.witness.as_ref(),
         });
         view.evidence.actions = self.outcomes(delivery, engine.workflow.as_ref());
         view.evidence.changed = self.changed(delivery, engine.workflow.as_ref());

@@ -8,6 +8,7 @@ use super::{
     objects::{self, Objects},
     placing::{self, Placed},
     status,
+    witness::Witness,
 };
 use crate::{
     dispatch::{self, Content, Layer, Observed, Plan, Refusal, Share, Target, Wave, hold_back},
@@ -79,6 +80,8 @@ pub(super) struct Known<'a> {
     pub(super) epoch: i64,
     pub(super) now: Timestamp,
     pub(super) cache: &'a Cache,
+    /// Who is told what decisions follow from.
+    pub(super) witness: Option<&'a Witness>,
 }
 
 /// What is known in one round.
@@ -177,16 +180,17 @@ pub(super) fn view(known: &Known<'_>) -> View {
         workflow::until_holds(&delivery.spec, &status, step, clusters, known.now)
     };
     let decided = succeeded && delivery.unresolved.is_none() && placed.iter().all(|p| !p.write);
+    let mut narrowed = None;
     if succeeded && let Some(first) = placed.iter().position(|p| p.write) {
         // Steps follow the fleet one after the other: the first that differs is refreshed when those before it have
         // come to rest, those behind it are kept.
         let ready = placed.iter().take(first).all(|p| at_rest(p, &clusters, &until));
-        let narrowed = keep_behind(&reach, if ready { first + 1 } else { first });
-        let request = placing::Request {
-            reach: &narrowed,
-            ..request
-        };
+        let reach = narrowed.insert(keep_behind(&reach, if ready { first + 1 } else { first }));
+        let request = placing::Request { reach, ..request };
         (placed, shares, plan, clusters) = look(placing::decide(&request, &fresh));
+    }
+    if let Some(witness) = known.witness {
+        witness.tell(&request, narrowed.as_ref().unwrap_or(&reach), &placed);
     }
     let restless: Vec<&Placed> = match decided {
         true => placed.iter().filter(|p| !at_rest(p, &clusters, &until)).collect(),

@@ -120,7 +120,7 @@ fn judge(wanted: &Wanted, observed: Option<&Observed>) -> (ClusterState, String)
     }
 }
 
-fn report(observed: &Observed) -> (ClusterState, String) {
+pub(super) fn report(observed: &Observed) -> (ClusterState, String) {
     let Some(status) = observed.own_report() else {
         let unknown = || "the agent has not reported on this content".to_owned();
         return (ClusterState::Waiting, held_back(observed).unwrap_or_else(unknown));

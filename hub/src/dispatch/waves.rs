@@ -5,6 +5,7 @@
 
 use super::{
     Observed, Plan, Target, Wanted,
+    evidence::report,
     plan::{Todo, shrinks},
 };
 use crate::workflow::{ClusterEvidence, ClusterState};
@@ -23,7 +24,8 @@ pub struct Wave<'a> {
 }
 
 /// Holds back what is beyond the waves: those Bundles wait for their turn. `shown` is what each cluster shows of what is
-/// wanted. A cluster that cannot be reached takes no place, and gets its Bundle at once: nobody knows when it comes back.
+/// wanted. A cluster that cannot be reached takes no place, and gets its Bundle at once: nobody knows when it comes back. One
+/// that is under way keeps its place when something else is wanted of it, and gets that at once.
 pub fn hold_back(
     plan: &mut Plan,
     waves: &[Wave<'_>],
@@ -43,7 +45,10 @@ pub fn hold_back(
                 // What is written in part is finished first; then what gives replicas up, which others wait for.
                 let whole = wanted.iter().all(|wanted| wanted.todo.is_write());
                 let away = unreachable(cluster);
-                due.push((away, whole, !shrinks(wanted, held), cluster.as_str()));
+                // It has its place, and is not to keep it for what is no longer wanted.
+                let has_place = !away && is_begun(wanted, held, wave.wait);
+                under_way += usize::from(has_place);
+                due.push((away || has_place, whole, !shrinks(wanted, held), cluster.as_str()));
             } else if is_under_way(shown.get(cluster), wave.wait) {
                 under_way += 1;
             }
@@ -51,8 +56,8 @@ pub fn hold_back(
         due.sort_unstable();
         let mut free = wave.most.saturating_sub(under_way);
         let mut late = Vec::new();
-        for (away, _, _, cluster) in due {
-            match (away, free) {
+        for (goes, _, _, cluster) in due {
+            match (goes, free) {
                 (true, _) => {}
                 (false, 0) => late.push(cluster),
                 (false, _) => free -= 1,
@@ -70,6 +75,17 @@ fn wait_for_turn(wanted: &mut Wanted) {
     if wanted.todo.is_write() {
         wanted.todo = Todo::AwaitTurn;
     }
+}
+
+/// Whether a cluster was given something of this revision and has not shown it, where other content is to follow: a label or
+/// another cluster changed its share meanwhile.
+fn is_begun(wanted: &[Wanted], held: &[Observed], wait: WaitFor) -> bool {
+    let given = |held: &&Observed| {
+        let same = |wanted: &Wanted| wanted.name == held.name && wanted.spec.revision == held.spec.revision;
+        !held.deleting && wanted.iter().any(same)
+    };
+    let mut given = held.iter().filter(given);
+    given.any(|held| !report(held).0.passes(wait))
 }
 
 fn is_under_way(shown: Option<&Result<ClusterEvidence, String>>, wait: WaitFor) -> bool {

@@ -19,8 +19,14 @@ use roundhouse_api::{
     clock::SharedClock,
     names::{HUB_FIELD_MANAGER, label},
 };
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Longer than any process runs.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// One hub that may lead. Its own requests pass no gate: they are what opens it.
 pub(crate) struct Candidate {
@@ -28,6 +34,8 @@ pub(crate) struct Candidate {
     pub(super) election: Election,
     pub(super) clock: SharedClock,
     pub(super) gate: Gate,
+    /// Whether another one took the Lease from this hub, which had it without asking.
+    superseded: AtomicBool,
 }
 
 impl Candidate {
@@ -38,7 +46,25 @@ impl Candidate {
             election,
             clock,
             gate,
+            superseded: AtomicBool::new(false),
         }
+    }
+
+    /// This hub has lost the Lease.
+    pub(crate) fn lost(&self) {
+        let asked = self.election.timing.is_some();
+        if !asked && !self.superseded.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                namespace = self.election.namespace,
+                "another hub has taken the Lease {LEASE}: this one writes nothing more until that one gives it up. Two hubs at \
+                 a time have to be started with --leader-elect"
+            );
+        }
+    }
+
+    /// Whether this hub takes the Lease whoever has it.
+    fn takes(&self) -> bool {
+        self.election.timing.is_none() && !self.superseded.load(Ordering::Relaxed)
     }
 
     /// The client of its own requests.
@@ -57,7 +83,10 @@ impl Candidate {
 
     /// Waits until the Lease is ours, as long as that takes. What fails is told and tried again.
     pub(crate) async fn acquire(&self) -> Held<'_> {
-        let mut told = self.watch();
+        let mut told = match self.takes() {
+            true => futures::stream::pending().boxed(),
+            false => self.watch(),
+        };
         let mut unseen = true;
         let mut present: Option<Lease> = None;
         let mut observed = Observed::next(None, None, Instant::now());
@@ -96,24 +125,21 @@ impl Candidate {
     }
 
     fn decide(&self, observed: &Observed) -> Decision {
-        match self.election.timing {
-            None => Decision::Take,
-            Some(timing) => {
-                let me = Me {
-                    identity: &self.election.identity,
-                    lease_duration: timing.lease_duration(),
-                    holds: false,
-                };
-                decide(observed, me, Instant::now())
-            }
+        if self.takes() {
+            return Decision::Take;
         }
+        // One that does not stand for election does not renew: that it is not heard of says nothing.
+        let patience = self.election.timing.map_or(NEVER, |timing| timing.lease_duration());
+        let me = Me {
+            identity: &self.election.identity,
+            lease_duration: patience,
+            holds: false,
+        };
+        decide(observed, me, Instant::now())
     }
 
     /// The Lease as it is told, `None` when it is gone. A watch that breaks is made again.
-    fn watch(&self) -> BoxStream<'static, Option<Lease>> {
-        if self.election.timing.is_none() {
-            return futures::stream::pending().boxed();
-        }
+    pub(super) fn watch(&self) -> BoxStream<'static, Option<Lease>> {
         let config = watcher::Config::default().fields(&format!("metadata.name={LEASE}"));
         let events = watcher(self.leases(), config).default_backoff();
         let leases = events.filter_map(|event| {

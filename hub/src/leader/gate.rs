@@ -1,14 +1,17 @@
 //! Lets nothing be written but by the leader. The gate closes by itself when the Lease was not renewed in time, by the
 //! monotonic clock: a process that was stopped for a while finds it closed before it writes, and before it knows why.
 //!
-//! The monotonic clock of a machine that sleeps, or of a virtual one that is paused, may stand still meanwhile. What such a
-//! leader writes is refused by the API server, by the epoch or by the resourceVersion.
+//! The monotonic clock of a machine that sleeps, or of a virtual one that is paused, may stand still meanwhile, and a request
+//! may be long on its way. So every write says of which term it is: the embedded API server refuses it once a later one has
+//! begun ([`roundhouse_apiserver::TERM`]). Another API server passes over that, and refuses what it can tell by the epoch in
+//! the object or by the resourceVersion.
 
 use crate::action::{Executor, Job, Outcome};
 use futures::{future::BoxFuture, stream::BoxStream};
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
+use roundhouse_apiserver::{TERM, Term};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -32,6 +35,8 @@ enum Until {
 #[derive(Debug, Default)]
 struct Inner {
     until: Mutex<Until>,
+    /// What writes say of the term that they are of.
+    term: Mutex<Option<HeaderValue>>,
     /// Writes that were sent and not answered.
     under_way: watch::Sender<usize>,
     refused: AtomicU64,
@@ -54,6 +59,12 @@ impl Drop for Passed {
 }
 
 impl Gate {
+    /// From now on what passes is of this term.
+    pub(crate) fn begin(&self, term: &Term) {
+        // A name of Kubernetes is a header's value; without one nothing is fenced but by the gate.
+        *self.0.term.lock() = HeaderValue::from_str(&term.to_string()).ok();
+    }
+
     /// Opens it until then, or for good.
     pub(crate) fn open(&self, until: Option<Instant>) {
         *self.0.until.lock() = until.map_or(Until::Always, Until::Then);
@@ -100,7 +111,7 @@ impl Gate {
     pub fn client(&self, client: Client) -> Client {
         let gate = self.clone();
         let namespace = client.default_namespace().to_owned();
-        let service = service_fn(move |request: Request<Body>| {
+        let service = service_fn(move |mut request: Request<Body>| {
             let (client, gate) = (client.clone(), gate.clone());
             async move {
                 if matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -109,6 +120,9 @@ impl Gate {
                 let Some(passed) = gate.pass() else {
                     return Err(BoxError::from(NotLeading));
                 };
+                if let Some(term) = gate.0.term.lock().clone() {
+                    request.headers_mut().insert(TERM, term);
+                }
                 let sent = tokio::spawn(async move {
                     let answer = client.send(request).await;
                     drop(passed);
@@ -146,8 +160,9 @@ impl<E: Executor> Executor for Guarded<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{Api, api::PostParams};
+    use k8s_openapi::api::{coordination::v1::Lease, core::v1::ConfigMap};
+    use kube::{Api, ResourceExt, api::PostParams};
+    use roundhouse_api::names::annotation;
     use roundhouse_apiserver::Server;
     use std::time::Duration;
 
@@ -187,6 +202,34 @@ mod tests {
         let mut names: Vec<_> = all.iter().filter_map(|map| map.metadata.name.clone()).collect();
         names.retain(|name| name != "kube-root-ca.crt");
         assert_eq!(names, ["alone", "in-time"], "and reading is free");
+    }
+
+    #[tokio::test]
+    async fn what_passed_in_a_term_that_is_over_is_refused_by_the_server() {
+        let server = Server::builder().build();
+        let inner = Client::new(server.service(), "default");
+        let gate = Gate::default();
+        let maps: Api<ConfigMap> = Api::default_namespaced(gate.client(inner.clone()));
+        let term = |epoch| Term {
+            namespace: "default".to_owned(),
+            lease: super::super::LEASE.to_owned(),
+            epoch,
+        };
+        gate.begin(&term(3));
+        gate.open(None);
+        maps.create(&PostParams::default(), &map("a")).await.unwrap();
+        let leases: Api<Lease> = Api::default_namespaced(inner);
+        let mut lease = Lease::default();
+        lease.metadata.name = Some(super::super::LEASE.to_owned());
+        lease
+            .annotations_mut()
+            .insert(annotation::EPOCH.to_owned(), "4".to_owned());
+        leases.create(&PostParams::default(), &lease).await.unwrap();
+        // This hub has not heard of it.
+        let error = maps.create(&PostParams::default(), &map("b")).await.unwrap_err();
+        assert!(matches!(&error, kube::Error::Api(answer) if answer.code == 409), "{error}");
+        gate.begin(&term(5));
+        maps.create(&PostParams::default(), &map("b")).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

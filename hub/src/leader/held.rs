@@ -7,7 +7,10 @@ use super::{
     epoch::stored,
     lease::{self, LEASE, Record},
 };
+use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::coordination::v1::Lease;
+use parking_lot::Mutex;
+use roundhouse_apiserver::Term;
 use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +30,9 @@ pub(crate) enum Ended {
     Stopped,
 }
 
+/// The Lease as it is told, `None` when it is gone. The lock is never taken: it lets others have a reference to who listens.
+type Told = Mutex<BoxStream<'static, Option<Lease>>>;
+
 /// A Lease that this hub holds.
 pub(crate) struct Held<'a> {
     of: &'a Candidate,
@@ -37,6 +43,8 @@ pub(crate) struct Held<'a> {
     next: Option<Instant>,
     /// Whether the term has begun.
     begun: bool,
+    /// What becomes of the Lease, for a hub that is alone: it renews nothing, and would not learn that another one was started.
+    told: Option<Told>,
 }
 
 impl<'a> Held<'a> {
@@ -48,6 +56,7 @@ impl<'a> Held<'a> {
             deadline: None,
             next: None,
             begun: false,
+            told: None,
         };
         held.renewed(asked);
         held
@@ -79,6 +88,7 @@ impl<'a> Held<'a> {
                 biased;
                 () = stop.cancelled() => return Err(Ended::Stopped),
                 () = at(self.next) => self.write(stop, |_| {}).await?,
+                Some(lease) = next(&mut self.told) => self.lease = self.still_ours(lease)?,
                 done = &mut work => return Ok(done),
             }
         }
@@ -110,6 +120,14 @@ impl<'a> Held<'a> {
         let epoch = claims.next();
         self.write(stop, |lease| lease::mark(lease, epoch)).await?;
         self.begun = true;
+        if self.deadline.is_none() {
+            self.told = Some(Mutex::new(self.of.watch()));
+        }
+        self.of.gate.begin(&Term {
+            namespace: self.of.election.namespace.clone(),
+            lease: LEASE.to_owned(),
+            epoch,
+        });
         self.of.gate.open(self.deadline);
         tracing::info!(epoch, identity = self.of.election.identity, "this hub leads");
         Ok(epoch)
@@ -249,6 +267,13 @@ impl Candidate {
                 }
             }
         }
+    }
+}
+
+async fn next(told: &mut Option<Told>) -> Option<Option<Lease>> {
+    match told {
+        Some(told) => told.get_mut().next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -12,8 +12,11 @@
 //! | `leading` | what the controllers know of it |
 //!
 //! Architecture Invariant: the epoch of a term is stored on the Lease, with the resourceVersion of this hub's own
-//! acquisition, before anything else is written; so of two hubs that both think that they lead, one has the higher epoch,
-//! and what the other one still writes is refused, by the transition rule of the epoch or by the resourceVersion.
+//! acquisition, before anything else is written; so of two hubs that both think that they lead, one has the higher epoch. What
+//! the other one still writes the embedded API server refuses, whatever it is: every write names its term. On a kube-apiserver
+//! it is refused by the transition rule of the epoch or by the resourceVersion where the new leader has written the object,
+//! and stopped by the gate else: what passed the gate before and arrives late there is put right by the new leader, as
+//! anything that somebody else wrote.
 
 mod candidate;
 mod decide;
@@ -41,7 +44,8 @@ pub struct Election {
     pub namespace: String,
     /// What tells this hub from the others.
     pub identity: String,
-    /// `None` for a hub that is alone: it leads without asking, and whoever held the Lease does not any more.
+    /// `None` for a hub that is alone: it leads without asking, and whoever held the Lease does not any more. Another one that
+    /// is started so takes the Lease from it, and has it until it gives it up.
     pub timing: Option<Timing>,
 }
 

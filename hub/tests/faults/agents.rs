@@ -1,10 +1,11 @@
 //! Faults of agents: F10, F11, F13, F36.
 
 use crate::{
-    looks::{because, cluster, deployment, generations, images},
+    looks::{all_available, because, cluster, deployment, generations, images},
     runs::{SECOND, good},
 };
-use http::Request;
+use bytes::Bytes;
+use http::{Method, Request};
 use http_body_util::Full;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
@@ -107,8 +108,8 @@ fn f11_an_agent_that_was_down_for_an_hour_finds_everything_there_and_writes_noth
 }
 
 #[test]
-fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf() {
-    good(|_| {
+fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_after_it_can() {
+    let outcomes = good(|_| {
         let on = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
         let lost = Rule::always(on.clone().that(Asks::Read), Effect::LoseRequest);
         Script::of_regions(2, &["east", "west"])
@@ -128,26 +129,58 @@ fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf() {
                 Act::check("others are", cluster("east-2", "Available", "True")),
             )
     });
+    for outcome in outcomes {
+        // What it asked for last is given up after a minute.
+        assert!(outcome.converged_after.unwrap() < SECOND * 100, "{outcome}");
+    }
 }
 
-/// An agent asks for so much at once as it can.
-fn flood(cluster: &'static str) -> Look {
+/// Somebody asks for so much at once as they can.
+fn flood(
+    who: Identity,
+    request: impl Fn(usize) -> Request<Full<Bytes>> + Send + Sync + 'static,
+) -> Look {
+    let request = Arc::new(request);
     Look::new(move |fleet| {
+        let (who, request) = (who.clone(), request.clone());
         Box::pin(async move {
             let server = fleet.hub_server().map_err(|error| error.to_string())?;
-            let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-{cluster}/bundles");
             for n in 0..300 {
-                let mut service = server.service_as(Some(Identity::agent(cluster)));
-                let body = json!({"metadata": {"annotations": {"n": n.to_string()}}}).to_string();
-                let request = Request::get(&path).body(Full::from(body)).unwrap();
-                let service = ServiceExt::<Request<Full<bytes::Bytes>>>::ready(&mut service)
+                let mut service = server.service_as(Some(who.clone()));
+                let service = ServiceExt::<Request<Full<Bytes>>>::ready(&mut service)
                     .await
                     .unwrap();
-                tokio::spawn(service.call(request));
+                tokio::spawn(service.call(request(n)));
             }
             Ok(())
         })
     })
+}
+
+fn json_to(method: Method, path: &str, media: &str, body: &Value) -> Request<Full<Bytes>> {
+    let request = Request::builder().method(method).uri(path).header("content-type", media);
+    request.body(Full::from(body.to_string())).unwrap()
+}
+
+/// An agent reads all its Bundles again and again.
+fn reads(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
+    let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-{cluster}/bundles");
+    move |_| json_to(Method::GET, &path, "application/json", &Value::Null)
+}
+
+/// An agent renews its Lease again and again.
+fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
+    let path = format!("/apis/coordination.k8s.io/v1/namespaces/cluster-{cluster}/leases/agent");
+    move |n| {
+        let body = json!({"metadata": {"annotations": {"n": n.to_string()}}});
+        json_to(Method::PATCH, &path, "application/merge-patch+json", &body)
+    }
+}
+
+/// A tenant creates one object after the other.
+fn creates(n: usize) -> Request<Full<Bytes>> {
+    let map = json!({"metadata": {"name": format!("flood-{n}")}, "data": {"text": "x".repeat(20_000)}});
+    json_to(Method::POST, "/api/v1/namespaces/default/configmaps", "application/json", &map)
 }
 
 #[test]
@@ -160,7 +193,7 @@ fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
         let others = vec!["east-2".to_owned(), "east-3".to_owned(), "east-4".to_owned()];
         script
             .at(SECOND * 20, Act::for_a_while(slow, SECOND * 100))
-            .at(SECOND * 21, Act::check("one floods", flood("east-2")))
+            .at(SECOND * 21, Act::check("one floods", flood(Identity::agent("east-2"), reads("east-2"))))
             .at(
                 SECOND * 21,
                 Act::Apply(with_image(&application("web", 8, &[("east", "100%")]), "web:2")),
@@ -177,4 +210,29 @@ fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
                 ),
             )
     });
+}
+
+#[test]
+fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
+    let outcomes = good(|_| {
+        let web = application("web", 8, &[("east", "100%")]);
+        let script = Script::of_regions(4, &["east"]).with(web.clone());
+        let (names, agent) = (script.names(), Identity::agent("east-2"));
+        let tenant = Identity::new("somebody", ["tenants"]);
+        let mut script = script;
+        for n in 0..20 {
+            let at = SECOND * 20 + SECOND / 10 * n;
+            let (agent, tenant) = (agent.clone(), tenant.clone());
+            script = script
+                .at(at, Act::check("an agent floods", flood(agent, renews("east-2"))))
+                .at(at, Act::check("a tenant floods", flood(tenant, creates)));
+        }
+        script
+            .at(SECOND * 21, Act::Apply(with_image(&web, "web:2")))
+            .at(SECOND * 25, Act::check("everybody has it", images("web", "web:2", names)))
+            .at(SECOND * 80, Act::check("everybody is heard of", all_available()))
+    });
+    for outcome in outcomes {
+        assert!(outcome.converged_after.unwrap() < SECOND * 30, "{outcome}");
+    }
 }

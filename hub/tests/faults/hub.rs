@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
 use roundhouse_hub::simulate::{
     HUB,
-    fault::{DiskFault, Moment, When},
+    fault::{Asks, DiskFault, Effect, Moment, On, Parties, Rule, Side, When},
     monitor::Promise,
-    run::{Act, Fault, Look, Script, application, with_image},
+    run::{Act, Fault, Look, Script, application, run, with_image},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -162,19 +162,97 @@ fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
     });
 }
 
-/// Hubs that do not stand for election do not ask the Lease who leads: what is told apart by no epoch, both write.
+/// What a hub has sent is long on its way, and comes when another one leads that has not touched some of the objects.
+fn sent_before(seed: u64) -> Script {
+    let script = fleet().with_two_hubs();
+    let names = script.names();
+    let sent = On::all_of(Parties::these([HUB]))
+        .to(Side::Hub)
+        .that(Asks::Write);
+    let late = Rule::sometimes(sent, Effect::Late(SECOND * 90), 400);
+    let at = Duration::from_millis(20 + 25 * (seed % 20));
+    script
+        .at(Duration::ZERO, Act::for_a_while(Fault::Network(late), SECOND * 2))
+        .at(at, Act::for_a_while(Fault::Pause(HUB.to_owned()), SECOND * 45))
+        .at(SECOND * 40, Act::check("the other one leads", leads("b", true)))
+        .at(SECOND * 40, Act::Apply(with_image(&web(), "web:2")))
+        .finally("the newest runs everywhere", images("web", "web:2", names))
+        .finally("the new one is obeyed", one_epoch())
+}
+
+#[test]
+fn f07_what_a_former_leader_sent_is_rejected_whenever_it_arrives() {
+    good(sent_before);
+}
+
+#[test]
+fn f07_an_api_server_that_knows_no_terms_takes_what_comes_late_and_the_new_leader_puts_it_right() {
+    let foreign = |seed| {
+        let mut script = sent_before(seed);
+        script.foreign_server = true;
+        script
+    };
+    let taken = |seed| {
+        let outcome = run(&foreign(seed), seed);
+        let broken = outcome.broken.iter();
+        broken.filter(|broken| broken.promise == Promise::P4).count()
+    };
+    // So the test above has something to reject.
+    assert!((0..3).map(taken).sum::<usize>() > 0, "nothing came late");
+    good(|seed| {
+        let mut script = foreign(seed);
+        script.not_made.push(Promise::P4);
+        script
+    });
+}
+
+/// Two hubs that do not stand for election, which is a mistake: the one that was started last has the Lease.
+fn two_that_do_not_ask(seed: u64) -> Script {
+    let mut script = fleet();
+    script.hubs.push("b".to_owned());
+    script.server_apart = true;
+    let later = SECOND * 5 + Duration::from_millis(100 * (seed % 10));
+    let names = script.names();
+    script
+        .at(later, Act::Apply(with_image(&web(), "web:2")))
+        .finally("the newest runs everywhere", images("web", "web:2", names))
+        .finally("one of them is obeyed", one_epoch())
+        .finally("the last one leads", leads("b", true))
+        .finally("the first one has learned it", leads(HUB, false))
+        .finally("it changed hands once", transitions(1))
+}
+
 #[test]
 fn f08_of_two_that_lead_the_one_with_the_higher_epoch_is_obeyed() {
+    good(two_that_do_not_ask);
+}
+
+/// A kube-apiserver does not know of terms: until the first one is told that the Lease is another's, both write. All else is
+/// as promised.
+#[test]
+fn f08_the_same_with_an_api_server_that_takes_what_both_write_ends_well() {
     good(|seed| {
+        let mut script = two_that_do_not_ask(seed);
+        script.foreign_server = true;
+        script.not_made.push(Promise::P4);
+        script
+    });
+}
+
+#[test]
+fn f08_one_that_had_to_give_way_leads_again_when_the_other_one_ends() {
+    good(|seed| {
+        let gone = Act::Begin(Fault::Stopped("b".to_owned()), None);
         let mut script = fleet();
         script.hubs.push("b".to_owned());
         script.server_apart = true;
-        script.not_made.push(Promise::P4);
-        let later = SECOND * 5 + Duration::from_millis(100 * (seed % 10));
         let names = script.names();
+        let later = SECOND * 20 + Duration::from_millis(70 * (seed % 10));
         script
-            .at(later, Act::Apply(with_image(&web(), "web:2")))
+            .at(SECOND * 10, Act::check("the last one leads", leads("b", true)))
+            .at(later, gone)
+            .at(SECOND * 25, Act::Apply(with_image(&web(), "web:2")))
             .finally("the newest runs everywhere", images("web", "web:2", names))
-            .finally("one of them is obeyed", one_epoch())
+            .finally("the first one leads", leads(HUB, true))
     });
 }

@@ -11,8 +11,8 @@ use roundhouse_api::{
 };
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
-    fault::{Asks, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, Until, application, with_image},
+    fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
+    run::{Act, Fault, Look, Script, Until, application, in_turns, with_image},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -99,6 +99,34 @@ fn f20_a_label_that_most_clusters_lose_waits_for_a_confirmation() {
             .then(Act::wait("somebody confirms it", confirm("web")))
             .then(Act::wait("then it goes", bundles("web", 2)))
             .until(within(SECOND * 120))
+    });
+}
+
+#[test]
+fn f20_labels_that_come_and_go_while_steps_take_turns_keep_every_promise() {
+    good(|seed| {
+        let mut dice = Dice::new(seed, "labels");
+        let turns = in_turns(&web(), 2);
+        let mut script = Script::of_regions(5, &["east", "west"]).with(turns.clone());
+        let names = script.names();
+        let cut_off = vec!["west-1".to_owned(), "west-2".to_owned()];
+        script = script.at(SECOND, Act::for_a_while(Fault::Partition(cut_off), SECOND * 20));
+        for n in 0..40 {
+            let cluster = dice.pick(&names).unwrap().clone();
+            let values = [None, Some("east"), Some("west")];
+            let value = dice.pick(&values).unwrap().map(str::to_owned);
+            let key = "region".to_owned();
+            let at = Duration::from_millis(200 * n + dice.below(200));
+            script = script.at(at, Act::Label { cluster, key, value });
+        }
+        script = script.at(SECOND * 9, Act::Apply(with_image(&turns, "web:2")));
+        // As at the start: what would go meanwhile waits, or was the one that may.
+        for name in &names {
+            let region = name.split('-').next().map(str::to_owned);
+            let (cluster, key) = (name.clone(), "region".to_owned());
+            script = script.at(SECOND * 10, Act::Label { cluster, key, value: region });
+        }
+        script.until(within(SECOND * 200))
     });
 }
 

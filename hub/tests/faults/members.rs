@@ -126,7 +126,9 @@ fn is_refused(bundle: &Bundle) -> bool {
     counted(bundle) == (1, 1) && phase == Some(BundlePhase::Failed) && reasons(bundle).contains(&"Forbidden")
 }
 
-/// What only takes too long may pass by itself: it is no failure, and told by its name.
+/// What only takes too long may pass by itself: it is no failure, and told by its name. A time-out says nothing of the object,
+/// which may even be written; as a failure it would count against `maxFailedClusters` and stop a delivery for one slow API
+/// server. Who has had enough says so with the `timeout` of the step, and reads `Timeout` beside the object.
 fn is_late(bundle: &Bundle) -> bool {
     let phase = bundle.status.as_ref().and_then(|status| status.phase);
     counted(bundle) == (1, 0)

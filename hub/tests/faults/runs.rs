@@ -12,13 +12,13 @@ pub(crate) fn is_long() -> bool {
 
 /// The seeds of a test.
 pub(crate) fn seeds() -> Vec<u64> {
-    let one = std::env::var("ROUNDHOUSE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    match one {
-        Some(seed) => vec![seed],
-        None if is_long() => (0..100).collect(),
-        None => (0..3).collect(),
+    match std::env::var("ROUNDHOUSE_SEED") {
+        Ok(seed) => {
+            let seed = seed.parse();
+            vec![seed.unwrap_or_else(|error| panic!("ROUNDHOUSE_SEED has to be a number: {error}"))]
+        }
+        Err(_) if is_long() => (0..100).collect(),
+        Err(_) => (0..3).collect(),
     }
 }
 

@@ -9,7 +9,6 @@ use kube::{
 use roundhouse_api::{
     application::{Application, ApplicationPhase, ApplicationStatus, DELETES_HELD, StepPhase},
     bundle::Bundle,
-    cluster::Cluster,
     condition,
     names::{ClusterName, annotation},
 };
@@ -108,25 +107,6 @@ pub(crate) fn bundles(application: &'static str, count: usize) -> Look {
             (living == count)
                 .then_some(())
                 .ok_or_else(|| format!("{living} Bundles of {application}, not {count}"))
-        })
-    })
-}
-
-/// A condition of a Cluster has this status.
-pub(crate) fn cluster(name: &'static str, type_: &'static str, status: &'static str) -> Look {
-    Look::new(move |fleet| {
-        Box::pin(async move {
-            let api = Api::<Cluster>::all(fleet.hub_client());
-            let found = api
-                .get(name)
-                .await
-                .map_err(|error| error.to_string())?
-                .status
-                .unwrap_or_default();
-            let is = condition::get(&found.conditions, type_).map(|c| c.status.as_str());
-            (is == Some(status))
-                .then_some(())
-                .ok_or_else(|| format!("{type_} of {name} is {is:?}"))
         })
     })
 }

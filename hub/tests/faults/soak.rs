@@ -11,12 +11,30 @@ use roundhouse_hub::simulate::{
 use std::{collections::BTreeMap, thread};
 
 fn range() -> Vec<u64> {
-    let asked = std::env::var("ROUNDHOUSE_SEEDS").ok();
-    let range = asked.as_deref().and_then(|range| {
-        let (from, to) = range.split_once("..")?;
-        Some((from.parse::<u64>().ok()?..to.parse().ok()?).collect())
-    });
-    range.unwrap_or_else(seeds)
+    let Ok(asked) = std::env::var("ROUNDHOUSE_SEEDS") else {
+        return seeds();
+    };
+    let range = || {
+        let (from, to) = asked.split_once("..")?;
+        Some(from.parse::<u64>().ok()?..to.parse().ok()?)
+    };
+    let range = range().unwrap_or_else(|| panic!("ROUNDHOUSE_SEEDS is {asked:?}: give a range such as 0..100"));
+    assert!(!range.is_empty(), "ROUNDHOUSE_SEEDS is {asked:?}: there is no seed in it");
+    range.collect()
+}
+
+/// A soak is one of at least so many faults …
+const FAULTS: u64 = 10;
+/// … with an end of the hub among them.
+const ENDS: [Kind; 3] = [Kind::HubKilled, Kind::HubStopped, Kind::PowerCut];
+
+/// What a run did not do that makes it a soak.
+fn lacks(outcome: &Outcome) -> Option<&'static str> {
+    match outcome.seen.values().sum::<u64>() {
+        _ if !ENDS.iter().any(|end| outcome.seen.contains_key(end)) => Some("no hub ended"),
+        ..FAULTS => Some("fewer than ten faults happened"),
+        _ => None,
+    }
 }
 
 #[expect(
@@ -77,10 +95,11 @@ fn note(outcome: &Outcome, took: f64, seen: &Mutex<BTreeMap<Kind, u64>>, bad: &M
         outcome.writes,
         outcome.converged_after
     );
-    if !outcome.is_good() {
+    let lacks = lacks(outcome).map(|lacks| format!("seed {} is no soak: {lacks}\n", outcome.seed));
+    if !outcome.is_good() || lacks.is_some() {
         let mut bad = bad.lock();
         if bad.len() < 20 {
-            bad.push(outcome.to_string());
+            bad.push(lacks.unwrap_or_default() + &outcome.to_string());
         }
     }
 }

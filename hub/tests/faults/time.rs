@@ -1,7 +1,7 @@
 //! Clocks: F15.
 
 use crate::{
-    looks::{generations, images, step},
+    looks::{all_available, generations, images, step},
     runs::{SECOND, good},
 };
 use jiff::SignedDuration;
@@ -10,6 +10,7 @@ use roundhouse_hub::simulate::{
     HUB,
     run::{Act, Fault, Script, application, with_image},
 };
+use serde_json::{Value, json};
 
 #[test]
 fn f15_clocks_that_jump_by_an_hour_make_no_loop_and_let_nothing_pass_early() {
@@ -46,4 +47,50 @@ fn f15_clocks_that_jump_by_an_hour_make_no_loop_and_let_nothing_pass_early() {
     for outcome in outcomes {
         assert!(outcome.writes < 900, "{} writes: {outcome}", outcome.writes);
     }
+}
+
+/// The east, a pause of 100 seconds, and the west.
+fn with_a_pause() -> Value {
+    let mut web = application("web", 12, &[("east", "50%"), ("west", "50%")]);
+    let steps = web.pointer_mut("/spec/workflow/steps").unwrap();
+    let pause = json!({"name": "pause", "type": "suspend", "properties": {"duration": "100s"}});
+    steps.as_array_mut().unwrap().insert(1, pause);
+    web
+}
+
+#[test]
+fn f15_a_pause_lasts_as_long_as_it_is_to_whatever_the_clock_of_the_hub_says() {
+    let outcomes = good(|seed| {
+        let fast = SignedDuration::from_hours(if seed % 2 == 0 { 1 } else { -1 });
+        let jump = Act::for_a_while(Fault::Clock(HUB.to_owned(), fast), SECOND * 40);
+        let pauses = |what: &str| Act::check(what, step("web", "pause", &[StepPhase::Suspending]));
+        let over = step("web", "pause", &[StepPhase::Succeeded]);
+        Script::of_regions(3, &["east", "west"])
+            .with(with_a_pause())
+            .then(Act::wait("the pause begins", step("web", "pause", &[StepPhase::Suspending])))
+            .at(SECOND * 20, jump)
+            .at(SECOND * 55, pauses("it goes on while the clock is wrong"))
+            .at(SECOND * 95, pauses("and when it is right again"))
+            .at(SECOND * 110, Act::check("it is over in time", over))
+    });
+    for outcome in outcomes {
+        assert!(outcome.converged_after.unwrap() < SECOND * 30, "{outcome}");
+    }
+}
+
+#[test]
+fn f15_agents_that_renew_are_heard_of_whatever_the_clock_of_the_hub_says() {
+    good(|seed| {
+        let fast = SignedDuration::from_hours(if seed % 2 == 0 { 1 } else { -1 });
+        let mut script = Script::of_regions(3, &["east"]);
+        for n in 0..20 {
+            let jump = Act::for_a_while(Fault::Clock(HUB.to_owned(), fast), SECOND * 3);
+            script = script.at(SECOND * 5 * n, jump);
+        }
+        for n in 0..50 {
+            let there = Act::check("everybody is heard of", all_available());
+            script = script.at(SECOND * 2 * n, there);
+        }
+        script
+    });
 }

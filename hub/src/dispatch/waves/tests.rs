@@ -87,6 +87,59 @@ fn written(letters: &str, most: usize, wait: WaitFor) -> (String, Vec<ClusterEvi
     (written, shown.into_values().map(Result::unwrap).collect())
 }
 
+/// What a cluster holds of a revision at its second generation, and has reported at this one.
+fn given(cluster: &str, revision: &str, reported: Option<i64>) -> Observed {
+    let status = reported.map(|generation| {
+        let status = json!({"hash": "h", "observedGeneration": generation, "phase": "Ready"});
+        Arc::new(serde_json::from_value(status).unwrap())
+    });
+    Observed {
+        name: "default.app.1".to_owned(),
+        cluster: cluster.to_owned(),
+        generation: 2,
+        spec: Arc::new(BundleSpec {
+            revision: Some(revision.to_owned()),
+            hash: Some("h".to_owned()),
+            ..BundleSpec::default()
+        }),
+        status,
+        ..Observed::default()
+    }
+}
+
+#[test]
+fn a_cluster_whose_share_changes_before_it_has_shown_the_last_one_keeps_its_place() {
+    for (held, most, expected) in [
+        // Not shown: the place is its own, and others wait for it.
+        (given("3", "v2", None), 1, "3"),
+        (given("3", "v2", Some(1)), 1, "3"),
+        (given("3", "v2", None), 2, "13"),
+        // Shown, or of the revision before: it waits for a turn as the others do.
+        (given("3", "v2", Some(2)), 1, "1"),
+        (given("3", "v1", None), 1, "1"),
+        (given("3", "v1", None), 2, "12"),
+    ] {
+        let names: Vec<String> = ["1", "2", "3"].map(str::to_owned).into();
+        let mut plan = Plan::default();
+        for name in &names {
+            let todo = if name == "3" { Todo::Replace } else { Todo::Create };
+            let mut wanted = wanted(name, 1, 0, todo);
+            wanted.spec.revision = Some("v2".to_owned());
+            plan.targets.insert(name.clone(), Target::Bundles(vec![wanted]));
+        }
+        let wave = Wave {
+            clusters: &names,
+            most,
+            wait: WaitFor::Ready,
+        };
+        let what = format!("{held:?} at {most}");
+        let observed = BTreeMap::from([("3".to_owned(), vec![held])]);
+        hold_back(&mut plan, &[wave], &observed, &BTreeMap::new(), |_| false);
+        let written: String = names.into_iter().filter(|name| !plan.awaits_turn(name)).collect();
+        assert_eq!(written, expected, "{what}");
+    }
+}
+
 /// Whether a step with these clusters goes on dispatching.
 fn dispatches(clusters: Vec<ClusterEvidence>, max_failed_clusters: Option<u32>) -> bool {
     let deploy = Deploy {

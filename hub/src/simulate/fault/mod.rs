@@ -15,6 +15,8 @@ mod rule;
 mod seen;
 mod stepped;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use clock::Skews;

@@ -42,7 +42,7 @@ struct State {
     /// Parties that are held still.
     held: BTreeSet<String>,
     lives: BTreeMap<String, Arc<Life>>,
-    /// When the last request arrives that is late or comes again.
+    /// When the last request arrives that is late or comes again, or who asked hears that it is lost.
     last_arrival: Option<Instant>,
     /// Ends of watches that are asked for, in their order.
     endings: Vec<(On, Ending)>,
@@ -173,12 +173,13 @@ impl Network {
         self.life_of(who).doom(Some(moment));
     }
 
-    /// When the last request arrives that is late or comes again, of those that are on their way.
+    /// When the last request arrives that is late or comes again, of those that are on their way; one that is lost is on its way
+    /// until who asked gives it up.
     pub fn last_arrival(&self) -> Option<Instant> {
         self.0.state.lock().last_arrival
     }
 
-    pub(super) fn arrives_after(&self, after: Duration) {
+    pub(super) fn over_after(&self, after: Duration) {
         let mut state = self.0.state.lock();
         state.last_arrival = state.last_arrival.max(Some(Instant::now() + after));
     }

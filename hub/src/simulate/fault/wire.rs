@@ -66,7 +66,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
     }
     if let Some(after) = plan.again {
         network.note(Kind::Duplicated);
-        network.arrives_after(after);
+        network.over_after(after);
         let (wire, copy) = (wire.clone(), copy(&request));
         tokio::spawn(async move {
             sleep(after).await;
@@ -80,11 +80,13 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         }
         Some((_, Effect::LoseRequest)) => {
             network.note(Kind::RequestLost);
+            network.over_after(TIMES_OUT);
             sleep(TIMES_OUT).await;
             times_out().await
         }
         Some((_, Effect::LoseAnswer)) => {
             network.note(Kind::AnswerLost);
+            network.over_after(TIMES_OUT);
             // What it was does not arrive.
             let _ = wire.send(request).await;
             sleep(TIMES_OUT).await;
@@ -101,7 +103,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         }
         Some((_, Effect::Late(after))) => {
             network.note(Kind::Late);
-            network.arrives_after(after);
+            network.over_after(after);
             let wire = wire.clone();
             let arrives = tokio::spawn(async move {
                 sleep(after).await;

@@ -3,7 +3,7 @@
 use super::{
     Configure, FleetOptions, MemberSpec, WORKLOADS, backend::Backend, options::seed_of, worker::Worker,
 };
-use crate::simulate::workloads;
+use crate::{simulate::workloads, steady::Steady};
 
 pub(super) struct Member {
     pub(super) spec: MemberSpec,
@@ -21,7 +21,8 @@ impl Member {
             seed,
             ..options.model.clone()
         };
-        let clock = options.clock_of(spec.name.as_str());
+        // Kubelets and controllers let time pass, whatever the clock of their machine says.
+        let clock = Steady::of(options.clock_of(spec.name.as_str()));
         let simulator = Worker::start(|stop| workloads::run(client, model, clock, stop));
         let mut member = Member {
             spec,

@@ -12,11 +12,10 @@ pub(super) struct Fence;
 
 impl Check for Fence {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        // Whoever stands for election writes the Lease, and makes the namespace that it is in; an Event that is told late is
-        // told all the same.
+        // Whoever stands for election writes the Lease, and makes the namespace that it is in.
         let table = &*commit.key.table;
         if &*commit.server != HUB
-            || [LEASES, "events", "events.events.k8s.io"].contains(&table)
+            || table == LEASES
             || (table, &*commit.key.name) == ("namespaces", leader::NAMESPACE)
         {
             return;

@@ -1,7 +1,8 @@
 //! The invariant monitor: the promises P1–P14 (reliability of the design), checked while a fleet runs.
 //!
 //! It is told of every write of every server in the order in which they are made ([`Monitor::stores`]), of every request and
-//! answer next to the servers ([`Monitor::wires`]), and by the script of what is done to the parties ([`Note`]). Each promise
+//! answer next to the servers ([`Monitor::wires`]), by the hubs of what their decisions follow from ([`Monitor::witness`]), and
+//! by the script of what is done to the parties ([`Note`]). Each promise
 //! is a pure check over that and over a small `Model` of what is stored; what a check finds is [`Broken`].
 //!
 //! Architecture Invariant: it only looks. Nothing that it is told takes another course for it.
@@ -40,6 +41,7 @@ use super::{
     Stores,
     trace::{self, Happened, Object, Trace},
 };
+use crate::application::Witness;
 use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
@@ -171,6 +173,16 @@ impl Monitor {
             name: name.into(),
             start: *start,
         }
+    }
+
+    /// Who hears what the decisions of the hubs follow from.
+    pub fn witness(&self) -> Witness {
+        let monitor = self.clone();
+        Witness::new(move |decided| {
+            let at = monitor.now();
+            let inner = &mut *monitor.inner.lock();
+            inner.check(at, |check, _, found| check.decided(&decided, found));
+        })
     }
 
     /// Tells what the script does.

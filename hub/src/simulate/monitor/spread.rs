@@ -8,19 +8,19 @@ use super::{
     promise::{Check, Found, Promise},
 };
 use crate::simulate::HUB;
+use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::{
-    application::{DeployStep, StepPhase},
-    bundle::{Bundle, Deletion},
+    application::{DeployStep, Removed, StepPhase},
+    bundle::{ApplicationRef, Bundle, Deletion},
     names::{decision_name, label, step_of_bundle},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 
-/// Removals count so long …
-const WINDOW: Duration = Duration::from_secs(3600);
+/// Removals count so long, by the clock of the hub …
+const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// … up to this part of the clusters, in percent …
 const MAX_PERCENT: usize = 10;
 /// … of which one is always free.
@@ -34,7 +34,8 @@ pub(super) struct Spread {
 
 #[derive(Debug)]
 struct Lost {
-    at: Duration,
+    /// When, as the hub has stored it before.
+    at: Timestamp,
     cluster: String,
     /// How many clusters had the application then.
     of: usize,
@@ -81,8 +82,8 @@ fn dispatches(commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found
         return;
     };
     let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
-    if !model.is_available(this) {
-        // It takes no place: nobody knows when it comes back.
+    if !model.is_available(this) || !decision.clusters.iter().any(|of| of == this) {
+        // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
         return;
     }
     let under_way = |held: &Held| {
@@ -162,9 +163,14 @@ impl Spread {
         if holding.contains(this) {
             return;
         }
-        lost.retain(|lost| lost.at + WINDOW > commit.at);
+        let Some((at, newest)) = counted(model, of, this) else {
+            let expected = "the removal to be counted in the status of its application before".to_owned();
+            found.broke(Promise::P8, commit.object(), expected, "it is not");
+            return;
+        };
+        lost.retain(|lost| newest.duration_since(lost.at) < WINDOW);
         lost.push(Lost {
-            at: commit.at,
+            at,
             cluster: this.to_owned(),
             of: holding.len() + 1,
         });
@@ -176,4 +182,19 @@ impl Spread {
             found.broke(Promise::P8, commit.object(), expected, format!("{clusters:?}"));
         }
     }
+}
+
+/// When the hub has counted the removal from a cluster, and the last one of all: what an hour is its clock says. Of many
+/// clusters not all are named; those count with the last ones.
+fn counted(model: &Model, of: &ApplicationRef, cluster: &str) -> Option<(Timestamp, Timestamp)> {
+    let key = (Arc::from(of.namespace.as_str()), Arc::from(of.name.as_str()));
+    let moments = &model.applications.get(&key)?.status.removals.as_ref()?.moments;
+    let at = |moment: &Removed| moment.at.as_ref().map(|at| at.0);
+    let newest = moments.iter().filter_map(at).max()?;
+    let named = moments
+        .iter()
+        .rev()
+        .find(|moment| moment.clusters.iter().any(|named| named == cluster));
+    let unnamed = || moments.iter().rev().find(|m| m.clusters.len() < m.count as usize);
+    Some((at(named.or_else(unnamed)?)?, newest))
 }

@@ -22,7 +22,7 @@ mod stage;
 pub use act::{Act, Check, Fault, Look, Target};
 pub use outcome::{Event, Failure, Outcome};
 pub use random::random;
-pub use sample::{application, with_image};
+pub use sample::{application, in_turns, with_image};
 pub use script::{Cue, Script, Until};
 
 use crate::simulate::{fault::Seen, monitor::Monitor};

@@ -112,14 +112,17 @@ pub(super) async fn patch(
         field_manager: Some(SOMEBODY.to_owned()),
         ..PatchParams::default()
     };
-    match status {
-        true => {
-            api.patch_status(&target.name, &params, &Patch::Merge(patch))
-                .await?
-        }
-        false => api.patch(&target.name, &params, &Patch::Merge(patch)).await?,
+    let patched = match status {
+        true => api.patch_status(&target.name, &params, &Patch::Merge(patch)).await,
+        false => api.patch(&target.name, &params, &Patch::Merge(patch)).await,
     };
-    Ok(())
+    match patched {
+        // What is to be delivered there is not there yet.
+        Err(kube::Error::Api(status)) if status.code == 404 && target.member.is_some() => {
+            Err(ActError::Later(status.message))
+        }
+        patched => Ok(patched.map(drop)?),
+    }
 }
 
 /// Deletes an object; one that is gone already is deleted.

@@ -1,11 +1,13 @@
 //! Scripts with random faults.
 
-use super::{Act, Fault, Script, Until, application, with_image};
+use super::{Act, Fault, Script, Target, Until, application, in_turns, with_image};
 use crate::simulate::{
-    HUB,
+    HUB, MemberSpec,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
 };
 use jiff::SignedDuration;
+use roundhouse_api::cluster::Leave;
+use serde_json::json;
 use std::time::Duration;
 
 /// Members of a random run in each of its two regions.
@@ -15,26 +17,39 @@ const FAULTS: u64 = 12;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
+/// A cluster that nothing else is done to: it may leave.
+const LEAVES: &str = "west-10";
+
 /// A run of 20 clusters and 3 applications with at least 12 random faults, changes of users among them, and one restart of the
-/// hub. After the last of it everything has to be delivered within 15 minutes.
+/// hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
+/// backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered within 15
+/// minutes.
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
     let mut script = Script::of_regions(EACH, &["east", "west"]);
+    let two = dice.happens(250);
+    if two {
+        script = script.with_two_hubs();
+    }
     let shares = [("50%", "50%"), ("70%", "20%"), ("60%", "40%")];
-    let applications: Vec<_> = ["one", "two", "three"]
+    let mut applications: Vec<_> = ["one", "two", "three"]
         .iter()
         .zip(shares)
         .map(|(name, (east, west))| application(name, 20, &[("east", east), ("west", west)]))
         .collect();
+    if let Some(second) = applications.get_mut(1) {
+        *second = in_turns(second, 3);
+    }
     script.applications.clone_from(&applications);
-    let names = script.names();
+    let mut names = script.names();
+    names.retain(|name| name != LEAVES);
     let mut cues: Vec<(Duration, Act)> = Vec::new();
     let mut at = |dice: &mut Dice, act| {
         let when = dice.between(&(Duration::ZERO..=BUSY));
         cues.push((when, act));
     };
     for _ in 0..FAULTS {
-        let act = fault(&mut dice, &names);
+        let act = fault(&mut dice, &names, two);
         at(&mut dice, act);
     }
     let restart = restart(&mut dice);
@@ -42,16 +57,13 @@ pub fn random(seed: u64) -> Script {
     for (n, app) in applications.iter().enumerate() {
         at(&mut dice, Act::Apply(with_image(app, &format!("web:{}", n + 2))));
     }
-    if let Some(cluster) = dice.pick(&names).cloned() {
-        let key = "tier".to_owned();
-        at(
-            &mut dice,
-            Act::Label {
-                cluster,
-                key,
-                value: Some("gold".to_owned()),
-            },
-        );
+    for act in changes(&mut dice, &names) {
+        at(&mut dice, act);
+    }
+    for (first, then) in pairs(&mut dice, &names) {
+        let when = dice.between(&(Duration::ZERO..=BUSY));
+        let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
+        cues.extend([(when, first), (when + lasting, then)]);
     }
     cues.sort_by_key(|(at, _)| *at);
     for (at, act) in cues {
@@ -61,6 +73,56 @@ pub fn random(seed: u64) -> Script {
         within: Duration::from_secs(900),
         quiet: Duration::from_secs(30),
     })
+}
+
+/// What users and others do once.
+fn changes(dice: &mut Dice, names: &[String]) -> Vec<Act> {
+    let mut acts = Vec::new();
+    // Everybody has the first application: one of its fields is the agent's, the other is not.
+    for n in 0..=dice.below(3) {
+        if let Some(cluster) = dice.pick(names) {
+            let target = Target {
+                member: Some(cluster.clone()),
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: "default".to_owned(),
+                name: "one".to_owned(),
+            };
+            acts.push(Act::Patch(target, json!({"data": {"image": "mine", "theirs": n.to_string()}})));
+        }
+    }
+    if dice.happens(500) {
+        acts.extend(MemberSpec::labelled("east-11", &[("region", "east")]).map(Act::Join));
+    }
+    if dice.happens(500) {
+        let how = [Leave::Orphan, Leave::DeleteResources];
+        let how = dice.pick(&how).copied().unwrap_or_default();
+        acts.push(Act::Leave(LEAVES.to_owned(), how));
+    }
+    if dice.happens(300) {
+        acts.push(Act::Delete(Target::application("three")));
+    }
+    acts
+}
+
+/// What is done and undone.
+fn pairs(dice: &mut Dice, names: &[String]) -> Vec<(Act, Act)> {
+    let mut pairs = Vec::new();
+    if let Some(cluster) = dice.pick(names).cloned() {
+        let label = |value: Option<&str>| Act::Label {
+            cluster: cluster.clone(),
+            key: "region".to_owned(),
+            value: value.map(str::to_owned),
+        };
+        let region = cluster.split('-').next();
+        pairs.push((label(None), label(region)));
+    }
+    if dice.happens(300)
+        && let Some(cluster) = dice.pick(names)
+    {
+        pairs.push((Act::Backup(cluster.clone()), Act::Restore(cluster.clone())));
+    }
+    pairs
 }
 
 /// The end of the hub, in some way, and its start.
@@ -105,14 +167,14 @@ fn on(dice: &mut Dice, names: &[String]) -> On {
     On::all_of(who).to(dice.pick(&side).copied().unwrap_or(Side::Both))
 }
 
-/// One random fault.
-fn fault(dice: &mut Dice, names: &[String]) -> Act {
+/// One random fault. The API server that is a process of its own, beside `two` hubs, is not restarted when its disk fails.
+fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
     let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
     let one = dice.pick(names).cloned().unwrap_or_default();
     let often = u16::try_from(50 + dice.below(300)).unwrap_or(100);
     let network =
         |on: On, effect| Act::for_a_while(Fault::Network(Rule::sometimes(on, effect, often)), lasting);
-    match dice.below(18) {
+    match dice.below(19) {
         0 => network(on(dice, names), Effect::LoseRequest),
         1 => network(on(dice, names), Effect::LoseAnswer),
         2 => network(on(dice, names), Effect::Reset),
@@ -145,7 +207,7 @@ fn fault(dice: &mut Dice, names: &[String]) -> Act {
         ),
         10 => network(on(dice, names), Effect::Stall),
         11 => {
-            let how = [Ending::Ended, Ending::Broken, Ending::Gone];
+            let how = [Ending::Ended, Ending::Broken, Ending::Gone, Ending::Silent];
             let how = dice.pick(&how).copied().unwrap_or(Ending::Ended);
             Act::EndWatches(on(dice, names), how)
         }
@@ -157,12 +219,14 @@ fn fault(dice: &mut Dice, names: &[String]) -> Act {
         }
         14 => {
             let slow = DiskFault::Slow(Duration::from_millis(500));
-            let faults = [DiskFault::Full, DiskFault::FailedSync, slow];
-            let fault = dice.pick(&faults).copied().unwrap_or(slow);
+            let faults = [DiskFault::Full, slow, DiskFault::FailedSync];
+            let faults = if two { &faults[..2] } else { &faults[..] };
+            let fault = dice.pick(faults).copied().unwrap_or(slow);
             Act::for_a_while(Fault::Disk(fault), lasting)
         }
         15 => Act::for_a_while(Fault::Killed(one), lasting),
         16 => Act::for_a_while(Fault::Stopped(one), lasting),
+        17 => Act::for_a_while(Fault::Pause(HUB.to_owned()), lasting),
         _ => Act::KillAt {
             moment: moment(dice, 10),
             who: one,

@@ -41,3 +41,13 @@ pub fn with_image(application: &Value, image: &str) -> Value {
     }
     application
 }
+
+/// The same application, each step of which has at most so many clusters under way.
+pub fn in_turns(application: &Value, at_a_time: u32) -> Value {
+    let mut application = application.clone();
+    let steps = application.pointer_mut("/spec/workflow/steps");
+    for step in steps.and_then(Value::as_array_mut).into_iter().flatten() {
+        step["properties"]["maxParallel"] = json!(at_a_time);
+    }
+    application
+}

@@ -57,6 +57,8 @@ pub struct Script {
     pub hubs: Vec<String>,
     /// The API server of the hub is a process of its own: the end of a hub is not its end.
     pub server_apart: bool,
+    /// The API server of the hub knows nothing of terms ([`roundhouse_apiserver::TERM`]), as a kube-apiserver.
+    pub foreign_server: bool,
     /// Whether the hubs stand for election, and how.
     pub election: Option<Timing>,
     /// Objects that are created on the hub when every cluster is available: Applications and what they need.
@@ -100,6 +102,7 @@ impl Script {
             members,
             hubs: vec![HUB.to_owned()],
             server_apart: false,
+            foreign_server: false,
             election: None,
             applications: Vec::new(),
             cues: Vec::new(),

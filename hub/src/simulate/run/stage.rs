@@ -5,7 +5,7 @@ use crate::{
     action::Outside,
     leader::Election,
     simulate::{
-        Configure, Fleet, FleetOptions, HarnessError, TokioClock,
+        Configure, Fleet, FleetOptions, HarnessError, TokioClock, Wire, Wires,
         fault::{Network, Seen, Shelves, Skews, StoreFailure},
         monitor::{Monitor, Note},
         workloads::Model,
@@ -13,7 +13,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use roundhouse_agent::SeededJitter;
-use roundhouse_apiserver::{Key, Record};
+use roundhouse_apiserver::{Key, Record, TERM};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -75,6 +75,7 @@ impl Stage {
             ..script.model.clone()
         };
         options.hub.application.seed = seed;
+        options.hub.application.witness = Some(monitor.witness());
         options.hub.outside = Some(Outside::agreeing());
         options.hub.election = Election {
             timing: script.election,
@@ -82,7 +83,11 @@ impl Stage {
         };
         options.clocks = Some(skews.clocks());
         options.stores = Some(monitor.stores(shelves.stores()));
-        options.wires = Some(monitor.wires().then(network.wires()));
+        let wires = match script.foreign_server {
+            true => monitor.wires().then(without_terms()),
+            false => monitor.wires(),
+        };
+        options.wires = Some(wires.then(network.wires()));
         options.configure = Some(configure(script, seed));
         if let Some(configure) = &script.hub {
             configure(&mut options.hub);
@@ -159,6 +164,16 @@ impl Stage {
             .all(|member| member.name.as_str() != who)
             && self.fleet.member_client(who).is_err()
     }
+}
+
+/// What comes to an API server that knows nothing of terms.
+fn without_terms() -> Wires {
+    Wires::new(|_, wire| {
+        Wire::new(move |mut request| {
+            request.headers_mut().remove(TERM);
+            wire.send(request)
+        })
+    })
 }
 
 fn configure(script: &Script, seed: u64) -> Configure {

@@ -4,7 +4,7 @@ use super::{
     super::{Note, promise::Promise, who::Who},
     world::*,
 };
-use crate::simulate::HUB;
+use crate::{application::Decided, simulate::HUB};
 use http::Method;
 use roundhouse_api::names::annotation;
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
@@ -237,6 +237,10 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
         ("0123456789abcdef", "nobody has confirmed that"),
     ] {
         let world = World::delivered();
+        let mut counted = application(&passed());
+        counted["status"]["removals"] = json!({"moments": [
+            {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
+        world.put(None, APPLICATION, &counted);
         world.put(Some(&world.hub), BUNDLE, &with_deletion(bundle(2), by));
         world.breaks(Promise::P5, BUNDLE, why);
     }
@@ -391,46 +395,67 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn p8_removals_beyond_the_budget_are_told() {
-    let removed = |world: &World, cluster: &str| {
+#[test]
+fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
+    let world = World::delivered();
+    let put = |clusters: Value| {
+        let decided = with(decision(&[C1], 2), "/spec/clusters", clusters);
+        world.put(Some(&world.hub), DECISION, &decided);
+    };
+    world.put(Some(&world.hub), APPLICATION, &application(&running()));
+    let send = |cluster: &str| {
         let (namespace, bundle) = bundle_of(cluster);
-        let bundle = with_deletion(
-            with(bundle, "/metadata/generation", json!(2)),
-            "garbage-collection",
-        );
-        world.put(
-            Some(&world.hub),
-            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
-            &bundle,
-        );
+        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
     };
-    let world = || {
-        let world = World::delivered();
-        for cluster in ["c2", "c3"] {
-            let (namespace, bundle) = bundle_of(cluster);
-            world.put(
-                Some(&world.hub),
-                (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
-                &bundle,
-            );
-        }
-        world
-    };
-    let slow = world();
-    removed(&slow, "c2");
-    advance(Duration::from_secs(3601)).await;
-    removed(&slow, "c3");
-    slow.holds();
-    let quick = world();
-    removed(&quick, "c2");
-    removed(&quick, "c3");
+    // The label of c3 goes while its Bundle is on its way, and its turn goes to c2.
+    put(json!([C1, "c2"]));
+    send("c2");
+    send("c3");
+    world.holds();
+}
+
+/// Three clusters of which `c2` and then `c3` go, as far as the hub has counted them, at these times by its clock.
+fn removing(moments: &[(&str, &str)]) -> World {
+    let world = World::delivered();
+    for cluster in ["c2", "c3"] {
+        let (namespace, bundle) = bundle_of(cluster);
+        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+    }
+    let mut counted = Vec::new();
+    for cluster in ["c2", "c3"] {
+        let own = moments.iter().filter(|(of, _)| *of == cluster);
+        counted.extend(own.map(|(of, at)| json!({"at": at, "of": 3, "count": 1, "clusters": [of]})));
+        let mut app = application(&passed());
+        app["status"]["removals"] = json!({"moments": counted});
+        world.put(Some(&world.hub), APPLICATION, &app);
+        let (namespace, bundle) = bundle_of(cluster);
+        let bundle = with(bundle, "/metadata/generation", json!(2));
+        let bundle = with_deletion(bundle, "garbage-collection");
+        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+    }
+    world
+}
+
+#[test]
+fn p8_removals_beyond_the_budget_are_told() {
     let at = (BUNDLE.0, BUNDLE.1, "cluster-c3", BUNDLE.3);
+    let quick = removing(&[("c2", "2026-01-01T00:00:00Z"), ("c3", "2026-01-01T00:59:59Z")]);
     quick.breaks(
         Promise::P8,
         at,
         "at most 10 % of 3 clusters in an hour without confirmation; found {\"c2\", \"c3\"}",
     );
+    // The clock of the hub is put back: what it has counted it counts on.
+    let back = removing(&[("c2", "2026-01-01T05:00:00Z"), ("c3", "2026-01-01T04:00:00Z")]);
+    back.breaks(Promise::P8, at, "at most 10 % of 3 clusters");
+    let uncounted = removing(&[("c2", "2026-01-01T00:00:00Z")]);
+    uncounted.breaks(Promise::P8, at, "the removal to be counted in the status of its application");
+}
+
+#[test]
+fn p8_an_hour_is_what_the_clock_of_the_hub_says() {
+    // In this test no time passes at all: the clock jumps.
+    removing(&[("c2", "2026-01-01T00:00:00Z"), ("c3", "2026-01-01T01:00:00Z")]).holds();
 }
 
 #[tokio::test(start_paused = true)]
@@ -643,25 +668,45 @@ fn p13_an_agent_that_asks_for_or_is_told_of_another_cluster_is_told() {
     }
 }
 
+fn decided(inputs: &str, decision: &str) -> Decided {
+    Decided {
+        namespace: DECISION.2.to_owned(),
+        name: DECISION.3.to_owned(),
+        inputs: inputs.to_owned(),
+        decision: decision.to_owned(),
+    }
+}
+
 #[test]
 fn p14_the_same_inputs_that_give_another_decision_are_told() {
     let world = World::delivered();
-    // Back to what was before the decision, so that the same is asked again.
-    world.remove(None, DECISION);
-    world.put(Some(&world.hub), DECISION, &decision(&[C1], 2));
+    let witness = world.monitor.witness();
+    witness.hears(decided("gold", "a"));
+    witness.hears(decided("bronze", "b"));
+    witness.hears(decided("gold", "a"));
     world.holds();
-    world.remove(None, DECISION);
-    let other = with(
-        decision(&[C1], 2),
-        "/spec/workloads/0/clusters/0/name",
-        json!("c2"),
-    );
-    world.put(
-        Some(&world.hub),
-        DECISION,
-        &with(other, "/spec/clusters", json!(["c2"])),
-    );
-    world.breaks(Promise::P14, DECISION, "that the same inputs gave before");
+    witness.hears(decided("gold", "b"));
+    let at = (DECISION.0, DECISION.1, DECISION.2, DECISION.3);
+    world.breaks(Promise::P14, at, "the decision a that the same inputs gave before; found b");
+}
+
+#[test]
+fn p14_what_changed_while_a_decision_was_on_its_way_is_not_what_it_followed_from() {
+    let world = World::delivered();
+    let witness = world.monitor.witness();
+    // Two decisions arrive with the same clusters, Placements and decisions in the store; a label was set and taken away.
+    for (inputs, clusters) in [("with the label", [C1]), ("without it", ["c2"])] {
+        world.remove(None, DECISION);
+        witness.hears(decided(inputs, clusters[0]));
+        let other = with(
+            decision(&[C1], 2),
+            "/spec/workloads/0/clusters/0/name",
+            json!(clusters[0]),
+        );
+        let other = with(other, "/spec/clusters", json!(clusters));
+        world.put(Some(&world.hub), DECISION, &other);
+    }
+    world.holds();
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Who wants to know what each decision followed from. That a decision is a function of its inputs can only be seen where both
+//! are known: when it arrives in the store, what is stored beside it may be newer than what the hub decided on.
+
+use super::placing::{Placed, Request, steps};
+use crate::workflow::Reach;
+use roundhouse_api::{decision::DecisionSpec, hash, names::decision_name};
+use serde_json::json;
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// A decision that is to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Namespace of the Decision.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Hash of all that it follows from.
+    pub inputs: String,
+    /// Hash of what was decided, without who wrote it and who waits for a turn with it.
+    pub decision: String,
+}
+
+type Hears = dyn Fn(Decided) + Send + Sync;
+
+/// Is told of every decision before it is stored.
+#[derive(Clone)]
+pub struct Witness(Arc<Hears>);
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Witness").finish_non_exhaustive()
+    }
+}
+
+impl Witness {
+    /// From a function.
+    pub fn new(hears: impl Fn(Decided) + Send + Sync + 'static) -> Witness {
+        Witness(Arc::new(hears))
+    }
+
+    /// Tells of one.
+    pub fn hears(&self, decided: Decided) {
+        (self.0)(decided);
+    }
+
+    /// Tells of those that are to be stored. `reach` is what was decided with.
+    pub(super) fn tell(&self, request: &Request<'_>, reach: &[Option<Reach>], placed: &[Placed]) {
+        let written: Vec<&Placed> = placed.iter().filter(|placed| placed.write).collect();
+        if written.is_empty() {
+            return;
+        }
+        let inputs = inputs(request, reach);
+        for placed in written {
+            self.hears(Decided {
+                namespace: request.key.0.to_string(),
+                name: decision_name(&request.application.name, &placed.step),
+                inputs: hash::sha256(format!("{} {inputs}", placed.step).as_bytes()),
+                decision: hash::of_value(&json!(content(&placed.decision))),
+            });
+        }
+    }
+}
+
+/// What was decided, without who wrote it and who waits for a turn with it.
+fn content(decision: &DecisionSpec) -> DecisionSpec {
+    DecisionSpec {
+        epoch: 0,
+        waiting: Vec::new(),
+        ..decision.clone()
+    }
+}
+
+/// All that decisions follow from, as text. What the application renders to follows from its revision.
+fn inputs(request: &Request<'_>, reach: &[Option<Reach>]) -> String {
+    let stored: BTreeMap<_, _> = request.stored.iter().map(|(step, d)| (step, content(&d.spec))).collect();
+    let timed = |placement: &crate::placement::PlacingStep<'_>| {
+        let mut tolerations = placement.spec.tolerations.iter();
+        tolerations.any(|toleration| toleration.toleration_seconds.is_some())
+    };
+    let now = steps(request.valid).iter().any(timed).then_some(request.now);
+    format!(
+        "{:?}",
+        (
+            (request.application, request.revision, request.valid, reach),
+            (request.workloads, request.fleet.inventory.clusters(), stored, now),
+            (request.faults, request.patches),
+        )
+    )
+}
