@@ -33,6 +33,7 @@ use roundhouse_api::{
     cluster::Cluster,
 };
 use screen::Screen;
+pub(super) use structured::of_workload;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,

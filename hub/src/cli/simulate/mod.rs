@@ -59,7 +59,7 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// When it ends: done (everything is delivered, or nothing further can happen: then what waits is printed), delivered
-    /// (it is a failure if it is not), or after some time
+    /// (it is a failure if it is not), or at a time, whatever is left then. Delivered is what stays so for a minute, with no fault on
     #[arg(long, default_value = "done", value_name = "done|delivered|TIME")]
     until: Until,
     /// Nothing further happens when nothing has been written for so long

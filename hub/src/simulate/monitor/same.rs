@@ -32,6 +32,9 @@ impl Check for Same {
                 };
                 let inputs = self.inputs(commit, &decision.spec, model);
                 let decided = hash::of_value(&answer(&decision.spec));
+                if self.decided.contains_key(&inputs) {
+                    found.judges(Promise::P14);
+                }
                 let before = self.decided.entry(inputs).or_insert_with(|| decided.clone());
                 if *before != decided {
                     let expected = format!("the decision {before} that the same inputs gave before");

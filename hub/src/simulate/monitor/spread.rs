@@ -85,6 +85,7 @@ fn dispatches(commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found
         // It takes no place: nobody knows when it comes back.
         return;
     }
+    found.judges(Promise::P8);
     let under_way = |held: &Held| {
         let present = held.present().filter(|_| !held.deleting);
         present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))
@@ -162,6 +163,7 @@ impl Spread {
         if holding.contains(this) {
             return;
         }
+        found.judges(Promise::P8);
         lost.retain(|lost| lost.at + WINDOW > commit.at);
         lost.push(Lost {
             at: commit.at,
