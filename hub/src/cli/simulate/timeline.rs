@@ -129,7 +129,7 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
 }
 
 /// `P1, P3 to P5`
-fn named<'a>(promises: impl Iterator<Item = &'a Promise>) -> String {
+pub(super) fn named<'a>(promises: impl Iterator<Item = &'a Promise>) -> String {
     let all: Vec<Promise> = promises.copied().collect();
     let place = |promise: &Promise| Promise::ALL.iter().position(|one| one == promise);
     let runs = all.chunk_by(|one, next| place(one).map(|place| place + 1) == place(next));

@@ -91,6 +91,7 @@ impl Stage {
             configure(&mut options.hub);
         }
         network.set_latency(script.latency.clone());
+        network.set_hubs(&script.hubs);
         let fleet = Fleet::start(options).await?;
         Ok(Stage {
             seed,
