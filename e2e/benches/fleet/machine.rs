@@ -149,8 +149,15 @@ impl Used {
     /// Whether the processor bounds what was measured, as a sentence.
     pub(crate) fn bound(&self) -> String {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let how = if self.all >= BUSY * cores as f64 { "bounds" } else { "does not bound" };
-        format!("the processor {how} it: {:.2} of {cores} cores were busy", self.all)
+        let how = if self.all >= BUSY * cores as f64 {
+            "bounds"
+        } else {
+            "does not bound"
+        };
+        format!(
+            "the processor {how} it: {:.2} of {cores} cores were busy",
+            self.all
+        )
     }
 }
 

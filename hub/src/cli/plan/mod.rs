@@ -33,11 +33,11 @@ use roundhouse_api::{
     cluster::Cluster,
 };
 use screen::Screen;
-pub(super) use structured::of_workload;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+pub(super) use structured::of_workload;
 
 /// Exit status with `--detailed-exitcode` when a cluster would change.
 const CHANGES: u8 = 2;

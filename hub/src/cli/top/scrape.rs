@@ -25,7 +25,10 @@ pub(super) fn since<'a>(samples: &[Sample<'a>], before: &[Sample<'_>]) -> Vec<Sa
             true => sample.value - before,
             false => sample.value,
         };
-        Sample { value, ..sample.clone() }
+        Sample {
+            value,
+            ..sample.clone()
+        }
     };
     samples.iter().map(less).collect()
 }

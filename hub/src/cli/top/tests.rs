@@ -84,16 +84,26 @@ fn what_happened_since_the_last_look_is_told_apart_from_what_was_before() {
     let look = |text: &str, before: &str| HubView::of(text, Some(before), "leading".to_owned());
     let idle = look(&before, &before).structured();
     assert_eq!(
-        (&idle["timesSince"], &idle["pass"]["count"], &idle["pass"]["p99Seconds"]),
+        (
+            &idle["timesSince"],
+            &idle["pass"]["count"],
+            &idle["pass"]["p99Seconds"]
+        ),
         (&"lastLook".into(), &0.0.into(), &serde_json::Value::Null)
     );
     metrics.pass_ended("done", Duration::from_secs(4));
     metrics.ready("west", Duration::from_millis(300));
     let after = metrics.render();
     let busy = look(&after, &before).structured();
-    assert_eq!((&busy["pass"]["count"], &busy["passes"]["done"]), (&1.0.into(), &1.0.into()));
+    assert_eq!(
+        (&busy["pass"]["count"], &busy["passes"]["done"]),
+        (&1.0.into(), &1.0.into())
+    );
     assert!(busy["pass"]["p50Seconds"].as_f64().unwrap() > 1.0, "{busy}");
-    assert_eq!(busy["dispatchToReady"]["count"], 1.0, "a series that was not there before");
+    assert_eq!(
+        busy["dispatchToReady"]["count"], 1.0,
+        "a series that was not there before"
+    );
     // A hub that was restarted in between has begun anew.
     let anew = look(&before, &after).structured();
     assert_eq!(anew["pass"]["count"], 100.0);

@@ -65,7 +65,7 @@ impl Story {
                     let of = &after.application_ref;
                     for what in moved(&before, &after) {
                         let step = &after.step;
-                        tell(None, format!("{}/{}: step {step}: {what}", of.namespace, of.name));
+                        tell(None, format!("{}/{}: step {step} {what}", of.namespace, of.name));
                     }
                 }
             }
@@ -101,7 +101,7 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// Where replicas go by a Decision that had another place before: `web: c1 2→0, c6 1→2`. Clusters that get something without
+/// Where replicas go by a Decision that had another place before: `places web: c1 2→0, c6 1→2`. Clusters that get something without
 /// replicas are told where no replicas move.
 fn moved(before: &DecisionSpec, after: &DecisionSpec) -> Vec<String> {
     let mut told = Vec::new();
@@ -124,7 +124,11 @@ fn moved(before: &DecisionSpec, after: &DecisionSpec) -> Vec<String> {
                 0 => String::new(),
                 some => format!("; {some} of {} replicas have no place", workload.replicas),
             };
-            told.push(format!("{}: {}{unplaced}", of.name, words::listed(&moves, NAMED)));
+            told.push(format!(
+                "places {}: {}{unplaced}",
+                of.name,
+                words::listed(&moves, NAMED)
+            ));
         }
     }
     if told.is_empty() {
@@ -132,7 +136,10 @@ fn moved(before: &DecisionSpec, after: &DecisionSpec) -> Vec<String> {
             let own = of.clusters.iter().filter(|name| !not.clusters.contains(name));
             own.cloned().collect()
         };
-        for (what, names) in [("now in", only(after, before)), ("no longer in", only(before, after))] {
+        for (what, names) in [
+            ("is now in", only(after, before)),
+            ("is no longer in", only(before, after)),
+        ] {
             if !names.is_empty() {
                 told.push(format!("{what} {}", words::listed(&names, NAMED)));
             }
@@ -225,10 +232,11 @@ mod tests {
     fn deletes_that_are_held_are_told_until_they_are_not() {
         let held = |status: &str| {
             let mut application = application("running", "succeeded").unwrap();
-            application.status.as_mut().unwrap().conditions =
-                serde_json::from_value(json!([{"type": "DeletesHeld", "status": status, "reason": "Budget",
-                "message": "3 clusters would lose it", "lastTransitionTime": "2026-01-01T00:00:00Z"}]))
-                .unwrap();
+            application.status.as_mut().unwrap().conditions = serde_json::from_value(
+                json!([{"type": "DeletesHeld", "status": status, "reason": "Budget",
+                "message": "3 clusters would lose it", "lastTransitionTime": "2026-01-01T00:00:00Z"}]),
+            )
+            .unwrap();
             application
         };
         let (no, yes) = (held("False"), held("True"));
@@ -257,17 +265,23 @@ mod tests {
 
     #[test]
     fn what_moves_by_a_decision_is_told_by_cluster() {
-        let first = decided(&[("c1", "a", 1), ("c1", "b", 1), ("c10", "a", 0), ("c2", "a", 1)], 0);
-        assert_eq!(moved(&DecisionSpec::default(), &first), ["web: c1 0→2, c2 0→1"]);
+        let first = decided(
+            &[("c1", "a", 1), ("c1", "b", 1), ("c10", "a", 0), ("c2", "a", 1)],
+            0,
+        );
+        assert_eq!(
+            moved(&DecisionSpec::default(), &first),
+            ["places web: c1 0→2, c2 0→1"]
+        );
         assert_eq!(moved(&first, &first), [""; 0]);
         let second = decided(&[("c2", "a", 2), ("c10", "a", 1)], 2);
         assert_eq!(
             moved(&first, &second),
-            ["web: c1 2→0, c10 0→1, c2 1→2; 2 of 9 replicas have no place"]
+            ["places web: c1 2→0, c10 0→1, c2 1→2; 2 of 9 replicas have no place"]
         );
         let (mut without, mut also) = (decided(&[], 0), decided(&[], 0));
         without.clusters = vec!["c1".to_owned()];
         also.clusters = vec!["c2".to_owned()];
-        assert_eq!(moved(&without, &also), ["now in c2", "no longer in c1"]);
+        assert_eq!(moved(&without, &also), ["is now in c2", "is no longer in c1"]);
     }
 }

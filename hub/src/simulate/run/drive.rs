@@ -237,7 +237,9 @@ impl Driver<'_> {
         let (took, waits) = self.settle(within, idle).await;
         if took.is_some() {
             self.rests(quiet).await;
-        } else if matches!(self.script.until, Until::Delivered { .. }) && self.stage.failures.len() == failures {
+        } else if matches!(self.script.until, Until::Delivered { .. })
+            && self.stage.failures.len() == failures
+        {
             self.stage.fail(format!("not delivered: {}", waits.join("; ")));
         }
         (took, waits)
