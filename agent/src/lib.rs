@@ -63,7 +63,7 @@ mod watch;
 mod worker;
 
 pub use agent::run;
-pub use config::Config;
+pub use config::{Config, READ_TIMES_OUT};
 pub use delay::{Jitter, SeededJitter, SharedJitter};
 pub use error::AgentError;
 pub use facts::{LabelError, Labels};

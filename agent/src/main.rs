@@ -114,8 +114,7 @@ fn acting_as_itself(config: kube::Config) -> anyhow::Result<kube::Config> {
 }
 
 fn client(mut config: kube::Config) -> anyhow::Result<kube::Client> {
-    // Longer than a watch is silent by agreement; each call has its own, shorter limit.
-    config.read_timeout = Some(std::time::Duration::from_secs(300));
+    config.read_timeout = Some(roundhouse_agent::READ_TIMES_OUT);
     Ok(kube::Client::try_from(config)?)
 }
 

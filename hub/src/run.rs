@@ -29,6 +29,9 @@ use tokio_util::sync::CancellationToken;
 const DEFINITION_HASH: &str = "roundhouse.dev/definition-hash";
 /// The definition of Applications.
 pub const APPLICATIONS: &str = "applications.core.oam.dev";
+/// How long a hub's clients wait for the next byte of an answer: watches are quiet for minutes, and a dead connection is noticed by
+/// the server's own timeout of a watch.
+pub const READ_TIMES_OUT: Duration = Duration::from_secs(330);
 /// How soon definitions that could not be installed are tried again.
 const INSTALL_AGAIN: Duration = Duration::from_secs(2);
 /// How long the API server may take to serve a new definition.

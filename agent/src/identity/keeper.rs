@@ -53,8 +53,7 @@ pub fn dial() -> Dial {
             let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
                 .map_err(|error| access(&error))?;
-            // Longer than a watch is silent by agreement; each call has its own, shorter limit.
-            config.read_timeout = Some(Duration::from_secs(300));
+            config.read_timeout = Some(crate::READ_TIMES_OUT);
             Client::try_from(config).map_err(|error| access(&error))
         })
     })

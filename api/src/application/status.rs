@@ -262,14 +262,12 @@ pub struct StepStatus {
     /// Digest of the clusters' states, or the version of the object that is waited for: a different one is progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// Of a step that waits for an object: how often it was looked at since it last changed. The back-off counts these.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub looks: Option<u32>,
     /// Of a step that takes an object away: the clusters that had it when the step started, sorted. Each reports that it is
     /// gone before the step is done; then none is noted any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<String>,
-    /// Of a step that acts: the number of its present or next execution, from 1.
+    /// Of a step that acts: the number of its present or next execution, from 1. Of one that waits for an object: of its first
+    /// look, or of the next one after an error; other looks leave nothing behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// Of a step that acts: the run in which it was started. A restart from another step leaves it.

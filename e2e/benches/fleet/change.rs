@@ -251,7 +251,12 @@ impl Done {
                 Target::AtMost(250.0),
                 applied.at(0.99),
                 "ms",
-            ),
+            )
+            .note(format!(
+                "{}; each of its {:.1} writes waits for a sync of the disk",
+                used.bound(),
+                *written as f64 / *asked as f64
+            )),
             Figure::new(
                 SCENARIO,
                 "changes that were not reported",

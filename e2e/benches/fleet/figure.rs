@@ -91,6 +91,9 @@ pub(crate) struct Report {
     size: String,
     machine: machine::Machine,
     pub(crate) figures: Vec<Figure>,
+    /// The scenarios that have none, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failed: Vec<String>,
 }
 
 impl Report {
@@ -99,7 +102,15 @@ impl Report {
             size: format!("{size:?}").to_lowercase(),
             machine: machine::Machine::this(),
             figures: Vec::new(),
+            failed: Vec::new(),
         }
+    }
+
+    /// Notes that a scenario could not be measured.
+    pub(crate) fn failed(&mut self, scenario: &str, error: &anyhow::Error) {
+        let why = format!("scenario {scenario} failed: {error:#}");
+        eprintln!("  {why}");
+        self.failed.push(why);
     }
 
     /// A table on stdout.
@@ -140,6 +151,9 @@ impl Report {
             if let Some(note) = note.filter(|note| !note.is_empty()) {
                 println!("{:<width$}  {note}", "", width = widths[0]);
             }
+        }
+        for failed in &self.failed {
+            println!("{failed}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Resident memory of the hub's process: hub, API server, store, and the history that watches resume from.
 
 use crate::{
+    content::BUNDLE_BYTES,
     figure::{Figure, Target},
     world::Worlds,
 };
@@ -25,7 +26,11 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             "MiB",
         );
         let each = now * 1024.0 / bundles as f64;
-        figures.push(figure.note(format!("at its highest {highest:.0} MiB; {each:.1} KiB a bundle")));
+        let json = bundles as f64 * BUNDLE_BYTES as f64 / 1_048_576.0;
+        figures.push(figure.note(format!(
+            "at its highest {highest:.0} MiB; {each:.1} KiB a bundle; {json:.0} MiB of it are the bundles' own JSON, which the \
+             store holds; the rest is what hub and server know beside it, the history of watches among that"
+        )));
     }
     Ok(figures)
 }

@@ -3,8 +3,9 @@
 //! Nothing of it is stored: after a restart what was under way runs again, with the same key.
 
 use super::{Executor, Job, Outcome};
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef};
+use roundhouse_api::{application::ActionProperties, bundle::ApplicationRef, clock::SharedClock};
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -50,25 +51,45 @@ impl Key {
         Key::new(&job.application, (job.run.clone(), job.step.clone()))
     }
 
+    fn is_of(&self, application: &ApplicationRef) -> bool {
+        self.uid == application.uid && self.is_named(&application.namespace, &application.name)
+    }
+
     /// Whether the application has this name, whichever of that name it is.
     pub(super) fn is_named(&self, namespace: &str, application: &str) -> bool {
         self.namespace == namespace && self.application == application
     }
 }
 
+/// What came of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Came {
+    /// The number of the execution.
+    pub(crate) attempt: u32,
+    /// When it was over.
+    pub(crate) at: Timestamp,
+    pub(crate) outcome: Outcome,
+}
+
+/// The jobs of a step.
 #[derive(Debug)]
-enum Progress {
-    UnderWay(AbortHandle),
-    Over(Outcome),
+struct Known {
+    /// The number of the last execution that was started.
+    attempt: u32,
+    /// It, as long as it is not over.
+    under_way: Option<AbortHandle>,
+    /// What came of the last one that is over; kept while the next one is under way.
+    came: Option<Came>,
 }
 
 /// Starts jobs and keeps their outcomes.
 pub(crate) struct Jobs {
     executor: Arc<dyn Executor>,
+    clock: SharedClock,
     api: Slots,
     web: Slots,
-    /// By step: the execution, and how it goes.
-    known: Arc<Mutex<HashMap<Key, (u32, Progress)>>>,
+    /// By step.
+    known: Arc<Mutex<HashMap<Key, Known>>>,
     /// Ends them all when the hub ends.
     tasks: Mutex<JoinSet<()>>,
 }
@@ -80,9 +101,10 @@ impl fmt::Debug for Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(executor: Arc<dyn Executor>) -> Jobs {
+    pub(crate) fn new(executor: Arc<dyn Executor>, clock: SharedClock) -> Jobs {
         Jobs {
             executor,
+            clock,
             api: Slots::new(CONCURRENT),
             web: Slots::new(CONCURRENT_WEB),
             known: Arc::default(),
@@ -95,7 +117,7 @@ impl Jobs {
         let known = self.known.lock();
         known
             .get(&Key::of(job))
-            .is_none_or(|(attempt, _)| *attempt != job.attempt)
+            .is_none_or(|known| known.attempt != job.attempt)
     }
 
     /// Starts a job that is not under way or over; `done` is called when it is over. A job of an earlier execution of the
@@ -104,12 +126,18 @@ impl Jobs {
         let key = Key::of(&job);
         let attempt = job.attempt;
         let mut known = self.known.lock();
-        match known.get(&key) {
-            Some((known, _)) if *known == attempt => return,
-            Some((_, Progress::UnderWay(earlier))) => earlier.abort(),
-            _ => {}
+        let mut came = None;
+        match known.get_mut(&key) {
+            Some(known) if known.attempt == attempt => return,
+            Some(earlier) => {
+                came = earlier.came.take();
+                if let Some(task) = &earlier.under_way {
+                    task.abort();
+                }
+            }
+            None => {}
         }
-        let (executor, outcomes) = (self.executor.clone(), self.known.clone());
+        let (executor, outcomes, clock) = (self.executor.clone(), self.known.clone(), self.clock.clone());
         let mut tasks = self.tasks.lock();
         // What is over needs no place.
         while tasks.try_join_next().is_some() {}
@@ -132,13 +160,20 @@ impl Jobs {
             let run = AbortOnDrop(run);
             let outcome = run.outcome().await;
             let mut outcomes = outcomes.lock();
-            if let Some(entry) = outcomes.get_mut(&of).filter(|(known, _)| *known == attempt) {
-                entry.1 = Progress::Over(outcome);
+            if let Some(known) = outcomes.get_mut(&of).filter(|known| known.attempt == attempt) {
+                let at = clock.now();
+                known.under_way = None;
+                known.came = Some(Came { attempt, at, outcome });
                 drop(outcomes);
                 done();
             }
         });
-        known.insert(key, (attempt, Progress::UnderWay(task)));
+        let job = Known {
+            attempt,
+            under_way: Some(task),
+            came,
+        };
+        known.insert(key, job);
     }
 
     /// Notes what came of an execution that needed no job.
@@ -150,26 +185,44 @@ impl Jobs {
         outcome: Outcome,
     ) {
         let key = Key::new(application, execution);
-        self.known.lock().insert(key, (attempt, Progress::Over(outcome)));
+        let at = self.clock.now();
+        let noted = Known {
+            attempt,
+            under_way: None,
+            came: Some(Came { attempt, at, outcome }),
+        };
+        self.known.lock().insert(key, noted);
     }
 
-    /// The outcomes of an application's jobs, with the number of the execution.
-    pub(crate) fn outcomes(&self, application: &ApplicationRef) -> BTreeMap<Execution, (u32, Outcome)> {
+    /// What came of an application's jobs: of each step the last one that is over.
+    pub(crate) fn outcomes(&self, application: &ApplicationRef) -> BTreeMap<Execution, Came> {
         let known = self.known.lock();
-        let own = known.iter().filter(|(key, _)| {
-            key.uid == application.uid && key.is_named(&application.namespace, &application.name)
-        });
-        own.filter_map(|(key, (attempt, progress))| match progress {
-            Progress::Over(outcome) => Some((key.execution.clone(), (*attempt, outcome.clone()))),
-            Progress::UnderWay(_) => None,
-        })
-        .collect()
+        let own = known.iter().filter(|(key, _)| key.is_of(application));
+        own.filter_map(|(key, known)| Some((key.execution.clone(), known.came.clone()?)))
+            .collect()
     }
 
-    /// Gives up what is known of an application and of those that had its name before, but for these executions.
+    /// The steps with these executions that have a job under way.
+    pub(crate) fn under_way(
+        &self,
+        application: &ApplicationRef,
+        open: &BTreeMap<Execution, u32>,
+    ) -> Vec<String> {
+        let known = self.known.lock();
+        let own = known
+            .iter()
+            .filter(|(key, _)| key.is_of(application) && open.contains_key(&key.execution));
+        own.filter(|(_, known)| known.under_way.is_some())
+            .map(|(key, _)| key.execution.1.clone())
+            .collect()
+    }
+
+    /// Gives up what is known of an application and of those that had its name before, but for these executions and later ones
+    /// of the same steps.
     pub(crate) fn retain(&self, application: &ApplicationRef, wanted: &BTreeMap<Execution, u32>) {
         self.retain_if(&application.namespace, &application.name, |key, attempt| {
-            key.uid == application.uid && wanted.get(&key.execution) == Some(&attempt)
+            let first = wanted.get(&key.execution);
+            key.uid == application.uid && first.is_some_and(|first| attempt >= *first)
         });
     }
 
@@ -179,9 +232,9 @@ impl Jobs {
     }
 
     fn retain_if(&self, namespace: &str, application: &str, keep: impl Fn(&Key, u32) -> bool) {
-        self.known.lock().retain(|key, (attempt, progress)| {
-            let keep = !key.is_named(namespace, application) || keep(key, *attempt);
-            if let (false, Progress::UnderWay(task)) = (keep, progress) {
+        self.known.lock().retain(|key, known| {
+            let keep = !key.is_named(namespace, application) || keep(key, known.attempt);
+            if let (false, Some(task)) = (keep, &known.under_way) {
                 task.abort();
             }
             keep
@@ -324,11 +377,23 @@ mod tests {
     fn outcomes(jobs: &Jobs, uid: &str) -> BTreeMap<String, (u32, Outcome)> {
         let outcomes = jobs.outcomes(&application(uid)).into_iter();
         outcomes
-            .map(|((run, step), outcome)| {
-                assert_eq!(run, "r");
-                (step, outcome)
+            .map(|((run, step), came)| {
+                assert_eq!((run.as_str(), came.at), ("r", Timestamp::UNIX_EPOCH));
+                (step, (came.attempt, came.outcome))
             })
             .collect()
+    }
+
+    /// Jobs at one and the same time.
+    fn jobs(counting: &Arc<Counting>) -> Jobs {
+        #[derive(Debug)]
+        struct Still;
+        impl roundhouse_api::clock::Clock for Still {
+            fn now(&self) -> Timestamp {
+                Timestamp::UNIX_EPOCH
+            }
+        }
+        Jobs::new(Arc::new(counting.clone()), Arc::new(Still))
     }
 
     async fn settle() {
@@ -340,7 +405,7 @@ mod tests {
     #[tokio::test]
     async fn a_job_runs_once_and_its_outcome_stays_until_it_is_given_up() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         let woken = Arc::new(AtomicUsize::new(0));
         let start = |job: Job| {
             let woken = woken.clone();
@@ -365,15 +430,25 @@ mod tests {
         start(job("u", "a", 1));
         settle().await;
         assert_eq!(counting.started.load(Ordering::SeqCst), 1, "it is over");
-        // The next execution takes its place.
+        // The next execution takes its place when it is over, and no sooner.
+        let open = BTreeMap::from([(of("r", "a"), 1)]);
+        assert_eq!(jobs.under_way(&application("u"), &open), [""; 0]);
         start(job("u", "a", 2));
         settle().await;
-        assert_eq!(outcomes(&jobs, "u"), BTreeMap::new());
+        assert_eq!(outcomes(&jobs, "u")["a"], (1, done("u/r/a")));
+        assert_eq!(jobs.under_way(&application("u"), &open), ["a"]);
         counting.go.notify_waiters();
         settle().await;
         assert_eq!(outcomes(&jobs, "u")["a"], (2, done("u/r/a")));
-        jobs.retain(&application("u"), &BTreeMap::from([(of("r", "a"), 2)]));
-        assert_eq!(outcomes(&jobs, "u").len(), 1);
+        assert_eq!(jobs.under_way(&application("u"), &open), [""; 0]);
+        for wanted in [1, 2] {
+            jobs.retain(&application("u"), &BTreeMap::from([(of("r", "a"), wanted)]));
+            assert_eq!(outcomes(&jobs, "u").len(), 1);
+        }
+        jobs.retain(&application("u"), &BTreeMap::from([(of("r", "a"), 3)]));
+        assert_eq!(outcomes(&jobs, "u").len(), 0, "what is asked for comes after it");
+        start(job("u", "a", 3));
+        settle().await;
         jobs.retain(&application("u"), &BTreeMap::from([(of("later", "a"), 2)]));
         assert_eq!(outcomes(&jobs, "u").len(), 0);
     }
@@ -381,7 +456,7 @@ mod tests {
     #[tokio::test]
     async fn a_job_that_is_given_up_or_breaks_off_leaves_others_alone() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         for step in ["breaks", "given-up", "stays"] {
             jobs.start(job("u", step, 1), || {});
         }
@@ -400,7 +475,7 @@ mod tests {
     #[tokio::test]
     async fn an_application_that_is_gone_has_no_jobs() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         for step in 0..OF_ONE + 1 {
             jobs.start(job("u", &format!("s{step}"), 1), || {});
         }
@@ -423,7 +498,7 @@ mod tests {
     #[tokio::test]
     async fn only_so_many_run_at_a_time() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         for n in 0..CONCURRENT_WEB + 5 {
             jobs.start(job(&format!("u{n}"), "s", 1), || {});
         }
@@ -437,7 +512,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_the_web_holds_up_neither_other_namespaces_nor_objects_on_the_hub() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         let of_one_namespace = |n: usize| {
             let mut job = job(&format!("u{n}"), "s", 1);
             job.application.namespace = "team".to_owned();
@@ -461,7 +536,7 @@ mod tests {
     #[tokio::test]
     async fn one_application_leaves_room_for_others() {
         let counting = Arc::new(Counting::default());
-        let jobs = Jobs::new(Arc::new(counting.clone()));
+        let jobs = jobs(&counting);
         for n in 0..CONCURRENT {
             jobs.start(job("u", &format!("s{n}"), 1), || {});
         }

@@ -29,7 +29,7 @@ mod watches;
 mod tests;
 
 pub use egress::{Allowed, AllowedError, Egress, Net, Network, SystemNetwork};
-pub(crate) use jobs::{Execution, Jobs};
+pub(crate) use jobs::{Came, Execution, Jobs};
 pub(crate) use outside::Answered;
 pub use outside::Outside;
 pub use runner::Runner;

@@ -7,7 +7,7 @@ use super::{
     view::Delivery,
 };
 use crate::{
-    action::{Execution, Job, Outcome},
+    action::{Came, Execution, Job, Outcome},
     workflow::{ActionEvidence, Effect, Spec},
 };
 use kube::{Api, core::DynamicObject};
@@ -92,13 +92,16 @@ impl Hub {
             .note(&delivery.application, execution(state), attempt, outcome);
     }
 
-    /// The steps that wait for an object which has changed, and are not over.
+    /// The steps that wait for an object which has changed or is looked at just now, and are not over.
     pub(super) fn changed(
         &self,
         delivery: &Delivery<'_>,
         workflow: Option<&WorkflowStatus>,
     ) -> BTreeSet<String> {
-        self.watches.changed(&delivery.application, &open(workflow))
+        let open = open(workflow);
+        let mut changed = self.watches.changed(&delivery.application, &open);
+        changed.extend(self.jobs.under_way(&delivery.application, &open));
+        changed
     }
 
     /// What came of the jobs of the steps that are not over, by step.
@@ -110,7 +113,10 @@ impl Hub {
         let open = open(workflow);
         let outcomes = self.jobs.outcomes(&delivery.application).into_iter();
         let outcomes = outcomes.filter(|(execution, _)| open.contains_key(execution));
-        let evidence = |((_, step), (attempt, outcome))| (step, ActionEvidence { attempt, outcome });
+        let evidence = |((_, step), came): (Execution, Came)| {
+            let Came { attempt, at, outcome } = came;
+            (step, ActionEvidence { attempt, at, outcome })
+        };
         outcomes.map(evidence).collect()
     }
 

@@ -204,7 +204,7 @@ async fn work(
         writes_at_once: options.writes_at_once,
         recorder,
         metrics: options.metrics.clone(),
-        jobs: Jobs::new(executor.clone()),
+        jobs: Jobs::new(executor.clone(), clock.clone()),
         watches: Watches::new(executor),
         tenancy: options.tenancy,
         witness: options.witness.clone(),

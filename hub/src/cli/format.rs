@@ -34,6 +34,30 @@ impl Format {
     }
 }
 
+/// The formats of verbs whose data is no tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// Columns; long lists say how many more there are
+    Table,
+    /// Columns, with every row and more of them
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+impl Output {
+    pub(super) fn format(self) -> Format {
+        match self {
+            Output::Table => Format::Table,
+            Output::Wide => Format::Wide,
+            Output::Json => Format::Json,
+            Output::Yaml => Format::Yaml,
+        }
+    }
+}
+
 fn not_printable(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::new("E-OUTPUT", "the answer could not be printed")
         .because(error)

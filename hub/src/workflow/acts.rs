@@ -25,7 +25,7 @@ impl<'a> Run<'a> {
         let waits = match self.evidence.changed.contains(&step.name) {
             // It is looked at soon, and not more often than it would be at first.
             true => 1,
-            false => state.looks.or(state.retries).unwrap_or(attempt.saturating_sub(1)),
+            false => state.retries.unwrap_or(attempt.saturating_sub(1)),
         };
         let due = match attempt {
             0 | 1 => self.now,

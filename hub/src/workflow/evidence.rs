@@ -1,6 +1,7 @@
 //! What the fleet shows about the steps of a run.
 
 use crate::action::Outcome;
+use jiff::Timestamp;
 use roundhouse_api::application::WaitFor;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ pub struct Evidence {
     pub outputs: BTreeMap<String, OutputEvidence>,
     /// What came of steps that act, by step.
     pub actions: BTreeMap<String, ActionEvidence>,
-    /// Steps that wait for an object which may have changed since it was looked at last.
+    /// Steps that wait for an object which may have changed since it was looked at last, or is looked at anew just now.
     pub changed: BTreeSet<String>,
     /// The revision of the last run that succeeded.
     pub delivered: Option<String>,
@@ -63,6 +64,8 @@ pub enum OutputEvidence {
 pub struct ActionEvidence {
     /// Its number.
     pub attempt: u32,
+    /// When it was over.
+    pub at: Timestamp,
     /// Its outcome.
     pub outcome: Outcome,
 }

@@ -39,7 +39,6 @@ impl<'a> Run<'a> {
             state.message = None;
             state.progress = None;
             state.retries = None;
-            state.looks = None;
             // All of them have reported.
             state.clusters.clear();
         }
@@ -52,7 +51,6 @@ impl<'a> Run<'a> {
             state.reason = Some(reason);
             state.message = Some(message);
             state.progress = None;
-            state.looks = None;
         }
     }
 
@@ -105,7 +103,6 @@ impl<'a> Run<'a> {
         (state.phase, state.reason) = (StepPhase::Failed, Some(StepReason::Execute));
         state.message = Some(message);
         state.progress = None;
-        state.looks = None;
         state.retries = Some(tries + 1);
         state.last_execute_time = Some(MicroTime(now));
         self.wake_in(backoff::wait(tries + 1, limits.max_wait));

@@ -5,8 +5,10 @@ use super::{
     expressions::fleet,
     run::Run,
     spec::{At, Step},
+    times::later,
 };
 use crate::action::Outcome;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use roundhouse_api::application::{
     HubObject, ReadyShare, StepExpression, StepPhase, StepReason, SuspendProperties, Until,
@@ -60,15 +62,56 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// What came of the last look at an object. One that was judged before is judged again until the next one is due, which is
+    /// asked for here: nothing of it is stored, and the step's state stays as it is while the object does. With it comes when
+    /// the next one is due.
+    fn looked(&mut self, step: &'a Step, at: At) -> Option<(u32, &'a Outcome, Timestamp)> {
+        let state = self.seen(at)?;
+        let came = self.evidence.actions.get(&step.name);
+        let Some(came) = came.filter(|came| came.attempt >= state.attempt.unwrap_or(1)) else {
+            self.came(step, at);
+            return None;
+        };
+        let Outcome::Done { output } = &came.outcome else {
+            return Some((came.attempt, &came.outcome, self.now));
+        };
+        let max = self.spec.limits.max_wait;
+        let is_known = state.progress.as_ref() == Some(&version(output));
+        let changed = self.evidence.changed.contains(&step.name);
+        let since = match &state.last_execute_time {
+            Some(time) if is_known => time.0,
+            // It is looked at soon again.
+            _ => came.at,
+        };
+        let wait = match changed {
+            true => backoff::wait(1, max),
+            false => backoff::until_next_look(since, came.at, max).max(backoff::wait(1, max)),
+        };
+        let due = match came.at > self.now {
+            // The clock has jumped back: when it was is not known.
+            true => self.now,
+            false => later(came.at, wait),
+        };
+        if is_known && self.now >= due {
+            self.ask(step, at, came.attempt.saturating_add(1));
+            return None;
+        }
+        if is_known && changed {
+            self.wake_at(due);
+            return None;
+        }
+        Some((came.attempt, &came.outcome, due))
+    }
+
     /// A step that waits for an object: what an expression names may be missing for now, as the object itself may.
     pub(super) fn judge_look(&mut self, step: &'a Step, at: At, object: &HubObject, until: &StepExpression) {
-        let Some((attempt, outcome)) = self.came(step, at) else {
+        let Some((attempt, outcome, due)) = self.looked(step, at) else {
             return;
         };
         let (message, seen) = match outcome {
             Outcome::Done { output: Value::Null } => (
                 format!("waiting until {until}: {object} does not exist"),
-                "none".to_owned(),
+                version(&Value::Null),
             ),
             Outcome::Done { output } => {
                 let holds = self.holds(until, step, vec![("object", output.clone())]);
@@ -84,21 +127,16 @@ impl<'a> Run<'a> {
                 return self.retry(at, message.clone());
             }
         };
-        self.next_attempt(at, attempt);
-        let (now, limits) = (self.now, self.spec.limits);
+        let now = self.now;
         let Some(state) = self.state(at) else { return };
-        let looks = match state.progress.as_ref() == Some(&seen) {
-            true => state.looks.unwrap_or(0).saturating_add(1),
-            // It has changed: it is looked at soon again.
-            false => 1,
-        };
         (state.phase, state.reason) = (StepPhase::Running, Some(StepReason::Wait));
         state.message = Some(message);
-        state.progress = Some(seen);
-        state.looks = Some(looks);
         state.retries = None;
-        state.last_execute_time = Some(MicroTime(now));
-        self.wake_in(backoff::wait(looks, limits.max_wait));
+        if state.progress.as_ref() != Some(&seen) {
+            state.progress = Some(seen);
+            state.last_execute_time = Some(MicroTime(now));
+        }
+        self.wake_at(due);
     }
 
     /// Whether `until` holds over clusters that were counted; if not, what is waited for.
@@ -133,8 +171,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Which object it is, and which version of it.
+/// Which object it is, and which version of it; that there is none.
 fn version(object: &Value) -> String {
+    if object.is_null() {
+        return "none".to_owned();
+    }
     let text = |pointer: &str| {
         object
             .pointer(pointer)

@@ -1,6 +1,9 @@
-//! What a fleet costs after everything is delivered: no write but the agents' Leases, and no more memory as hours pass.
+//! What a fleet costs after everything is delivered, but for one application that waits for an object on the hub: no write but
+//! the agents' Leases, and no more memory as hours pass.
 
 use crate::{alone, apply, is_long, options, until_all_run};
+use kube::Api;
+use roundhouse_api::application::Application;
 use roundhouse_hub::simulate::Fleet;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -83,8 +86,10 @@ async fn live(size: &Size) {
         "{} applications with 5 steps each are delivered",
         size.applications
     ));
+    apply(&fleet, "gated", 10, &gated()).await;
     // What follows from the deliveries settles first.
     tokio::time::sleep(MINUTE).await;
+    assert_eq!(waits(&fleet).await, WAITS);
 
     let before = Written::of(&fleet);
     tokio::time::sleep(20 * MINUTE).await;
@@ -110,7 +115,25 @@ async fn live(size: &Size) {
             "{now} KiB are resident, {before} were: more than {most}"
         );
     }
+    assert_eq!(waits(&fleet).await, WAITS);
     fleet.stop().await;
+}
+
+const WAITS: &str = "waiting until object.data.open == 'yes': ConfigMap gate does not exist";
+
+/// East, and then what nobody makes.
+fn gated() -> [Value; 2] {
+    let [east, ..] = steps(0);
+    let gate = json!({"name": "gate", "type": "wait", "properties": {"until": "object.data.open == 'yes'",
+        "object": {"apiVersion": "v1", "kind": "ConfigMap", "name": "gate"}}});
+    [east, gate]
+}
+
+/// What the gate says.
+async fn waits(fleet: &Fleet) -> String {
+    let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    let workflow = api.get("gated").await.unwrap().status.unwrap().workflow.unwrap();
+    workflow.step("gate").unwrap().message.clone().unwrap_or_default()
 }
 
 /// East, all of it ready, a pause, west, and a value that says so.

@@ -37,6 +37,7 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
+pub(super) use structured::of_workload;
 
 /// Exit status with `--detailed-exitcode` when a cluster would change.
 const CHANGES: u8 = 2;

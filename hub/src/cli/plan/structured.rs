@@ -143,6 +143,11 @@ impl<'a> Decision<'a> {
     }
 }
 
+/// What was decided for one workload in a step, as a plan has it.
+pub(in crate::cli) fn of_workload(application: &str, step: &str, workload: &WorkloadDecision) -> Value {
+    json!(Decision::of(Some(application), step, workload))
+}
+
 struct Bundles<'a>(&'a Drawn);
 
 impl Serialize for Bundles<'_> {

@@ -274,8 +274,7 @@ fn client_of_pod() -> Result<(Client, Option<String>), Failure> {
 }
 
 fn connect(mut config: Config) -> Result<(Client, Option<String>), kube::Error> {
-    // Watches are quiet for minutes; a dead connection is noticed by the server's own timeout of a watch.
-    config.read_timeout = Some(Duration::from_secs(330));
+    config.read_timeout = Some(crate::run::READ_TIMES_OUT);
     let host = config.cluster_url.host();
     let host = host.map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
     Ok((Client::try_from(config)?, host))

@@ -69,12 +69,13 @@ pub(super) fn of(args: &Args, proposed: &[Proposed]) -> Result<Made, Failure> {
         Until::Done => run::Until::Done {
             within: args.within.0,
             idle: args.patience.0,
+            quiet: QUIET,
         },
         Until::Delivered => run::Until::Delivered {
             within: args.within.0,
             quiet: QUIET,
         },
-        Until::Time(time) => run::Until::Time(time),
+        Until::Time(time) => run::Until::At(time),
     };
     let script = cues(script, args, &clusters, proposed)?;
     Ok(Made { script, applications })
@@ -171,19 +172,14 @@ fn cues(
             key: set.key.clone(),
             value: set.value.clone(),
         };
-        match (set.at, args.until) {
-            (Some(at), _) => timed.push((at, label)),
-            // Nothing is waited for but the time.
-            (None, Until::Time(_)) => timed.push((LOST, label)),
-            (None, _) => afterwards.push(label),
+        match set.at {
+            Some(at) => timed.push((at, label)),
+            None => afterwards.push(label),
         }
     }
     timed.sort_by_key(|(at, _)| *at);
     for (at, act) in timed {
         script = script.at(at, act);
-    }
-    if matches!(args.until, Until::Time(_)) {
-        return Ok(script);
     }
     let settle = || Act::Settle {
         idle: args.patience.0,

@@ -1,7 +1,7 @@
 //! A run as a value.
 
 use super::script::Made;
-use crate::simulate::run::Outcome;
+use crate::{cli::plan, simulate::run::Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -31,15 +31,28 @@ pub(super) fn of(made: &Made, outcome: &Outcome) -> Value {
         .iter()
         .map(|(kind, count)| (kind.to_string(), (*count).into()))
         .collect();
+    let decisions: Vec<Value> = outcome
+        .decisions
+        .iter()
+        .flat_map(|decision| {
+            let of = &decision.application_ref;
+            let application = format!("{}/{}", of.namespace, of.name);
+            let workloads = decision.workloads.iter();
+            workloads.map(move |workload| plan::of_workload(&application, &decision.step, workload))
+        })
+        .collect();
     json!({
         "seed": outcome.seed,
         "clusters": made.script.members.len(),
         "applications": made.applications,
-        "delivered": outcome.converged_after.is_some(),
+        "delivered": outcome.delivered_at.is_some(),
+        "deliveredAt": outcome.delivered_at.map(seconds),
         "seconds": seconds(outcome.took),
         "writes": outcome.writes,
         "waits": outcome.waits,
         "faults": faults,
+        "decisions": decisions,
+        "judged": outcome.judged.iter().map(|promise| format!("{promise:?}")).collect::<Vec<_>>(),
         "broken": broken,
         "failures": failures,
         "timeline": timeline,

@@ -3,13 +3,17 @@
 use super::{
     Args,
     asked::{Fail, SetLabel, Span, Until},
-    script, timeline,
+    script, structured, timeline,
 };
 use crate::{
     cli::{documents, proposals},
-    simulate::run::{self, Act, Event, Fault},
+    simulate::{
+        monitor::Promise,
+        run::{self, Act, Event, Fault},
+    },
 };
 use clap::Parser;
+use serde_json::json;
 use std::time::Duration;
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
@@ -116,8 +120,12 @@ fn a_loss_heals_at_the_end_unless_it_is_forever() {
     let words = ["--lose", "region=west", "--until", "5m", "--clusters", "2"];
     assert_eq!(
         acts(&words),
-        ["0 cut off from the hub: c2"],
-        "it ends by the time alone"
+        [
+            "0 cut off from the hub: c2",
+            "0 waited until nothing more happens",
+            "0 all faults end",
+        ],
+        "if there is time enough"
     );
 }
 
@@ -179,6 +187,133 @@ fn what_happens_to_many_is_one_line() {
     assert_eq!(told, [(1, 2), (2, 0), (30, 1)]);
 }
 
+/// Where the first line is that has all of these parts.
+fn line(text: &str, parts: &[&str]) -> usize {
+    let is = |line: &str| parts.iter().all(|part| line.contains(part));
+    let at = text.lines().position(is);
+    at.unwrap_or_else(|| panic!("no line has {parts:?}:\n{text}"))
+}
+
+#[test]
+fn a_label_that_changes_moves_replicas_before_the_run_ends() {
+    let words = ["--clusters", "8", "--set-label", "c1:region=west", "--seed", "3"];
+    let made = made(&words).unwrap();
+    let outcome = run::run(&made.script, 3);
+    assert!(outcome.is_good(), "{outcome}");
+    let text = timeline::draw(&made, &outcome, true);
+    let labelled = line(&text, &["c1 is labelled region=west"]);
+    let moved = line(&text, &["step step-0 places web: c1 2→"]);
+    let delivered = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.ends_with("everything is delivered"));
+    let last = delivered.map(|(at, _)| at).last();
+    assert!(labelled < moved && Some(moved) < last, "{text}");
+    let told = structured::of(&made, &outcome);
+    let of_c1 = told["decisions"][0]["clusters"].as_array().unwrap().iter();
+    let of_c1: Vec<_> = of_c1.filter(|cluster| cluster["name"] == "c1").collect();
+    assert_eq!(
+        of_c1,
+        [&json!({"name": "c1", "replicas": 0, "rule": "rule-1", "duplicate": false})]
+    );
+    assert!(outcome.judged.contains(&Promise::P11), "{:?}", outcome.judged);
+}
+
+#[test]
+fn a_region_that_is_lost_late_is_missed_and_comes_back() {
+    let words = [
+        "--clusters",
+        "8",
+        "--lose",
+        "region=west@1m",
+        "--patience",
+        "5m",
+        "--seed",
+        "3",
+    ];
+    let made = made(&words).unwrap();
+    let outcome = run::run(&made.script, 3);
+    assert!(outcome.is_good(), "{outcome}");
+    let text = timeline::draw(&made, &outcome, true);
+    let order = [
+        line(&text, &["cut off from the hub: c6, c7, c8"]),
+        line(&text, &["3 clusters: not available"]),
+        line(
+            &text,
+            &["nothing further happens; what waits: c6, c7, c8 are cut off"],
+        ),
+        line(&text, &["all faults end"]),
+        line(&text, &["3 clusters: available (c6, c7, c8)"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}\n{text}");
+}
+
+#[test]
+fn what_is_lost_for_good_is_never_delivered_and_breaks_no_promise() {
+    let words = [
+        "--clusters",
+        "8",
+        "--lose",
+        "region=west@1m",
+        "--forever",
+        "--seed",
+        "3",
+    ];
+    let done = made(&[&words[..], &["--patience", "5m"]].concat()).unwrap();
+    let outcome = run::run(&done.script, 3);
+    assert!(outcome.is_good(), "{outcome}");
+    assert_eq!(outcome.delivered_at, None);
+    let text = timeline::draw(&done, &outcome, true);
+    line(&text, &["not everything is delivered after"]);
+    line(&text, &["  c6, c7, c8 are cut off"]);
+
+    let delivered = made(&[&words[..], &["--until", "delivered"]].concat()).unwrap();
+    let outcome = run::run(&delivered.script, 3);
+    assert!(outcome.broken.is_empty(), "{outcome}");
+    let failures: Vec<&str> = outcome
+        .failures
+        .iter()
+        .map(|failure| failure.what.as_str())
+        .collect();
+    assert!(
+        matches!(failures[..], [one] if one.starts_with("not delivered: c6, c7, c8 are cut off; ")),
+        "{failures:?}"
+    );
+}
+
+#[test]
+fn a_run_of_some_time_ends_then_whatever_is_left() {
+    let words = [
+        "--clusters",
+        "5",
+        "--lose",
+        "region=west@1m",
+        "--patience",
+        "5m",
+        "--until",
+        "10m",
+    ];
+    let made = made(&words).unwrap();
+    let outcome = run::run(&made.script, 3);
+    assert!(outcome.is_good(), "{outcome}");
+    // The clusters take half a second to join.
+    assert_eq!(outcome.took.as_secs(), 600);
+    let text = timeline::draw(&made, &outcome, true);
+    assert!(
+        line(&text, &["all faults end"]) < line(&text, &["2 clusters: available (c4, c5)"]),
+        "{text}"
+    );
+    line(&text, &["everything is delivered after"]);
+}
+
+#[test]
+fn promises_are_named_in_runs() {
+    let named = |names: &[Promise]| timeline::named(names.iter());
+    use Promise::{P1, P2, P3, P4, P9, P10};
+    assert_eq!(named(&[P1, P2, P3, P4, P9, P10]), "P1 to P4, P9, P10");
+    assert_eq!(named(&[]), "none");
+}
+
 #[test]
 fn the_seed_outlives_the_loss_of_a_region_and_is_the_same_twice() {
     let words = [
@@ -204,7 +339,8 @@ fn the_seed_outlives_the_loss_of_a_region_and_is_the_same_twice() {
         "2 clusters: available (c4, c5)",
         "default/web: step step-0 is Succeeded",
         "everything is delivered after",
-        "none broken",
+        "none broken; P1, ",
+        " had nothing to check",
     ] {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }

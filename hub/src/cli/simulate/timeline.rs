@@ -2,7 +2,10 @@
 
 use super::script::Made;
 use crate::{
-    simulate::run::{Event, Outcome},
+    simulate::{
+        monitor::Promise,
+        run::{Event, Outcome},
+    },
     words,
 };
 use std::{fmt::Write as _, time::Duration};
@@ -13,8 +16,6 @@ const TOGETHER: Duration = Duration::from_secs(10);
 const NAMED: usize = 3;
 /// Lines, unless all are asked for: the first and the last ones.
 const LINES: usize = 60;
-/// Promises that the monitor checks.
-const PROMISES: &str = "P1 to P14";
 
 /// One line of a timeline: what happened, to whom, from when.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,8 +108,16 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
     let _ = match outcome.broken.len() {
         0 => writeln!(
             text,
-            "promises: {PROMISES} checked after each of {} writes, none broken",
-            words::thousands(u64::try_from(outcome.writes).unwrap_or(u64::MAX))
+            "promises: {} checked over {} writes, none broken{}",
+            named(Promise::ALL.iter().filter(|p| outcome.judged.contains(p))),
+            words::thousands(u64::try_from(outcome.writes).unwrap_or(u64::MAX)),
+            match outcome.judged.len() < Promise::ALL.len() {
+                true => format!(
+                    "; {} had nothing to check",
+                    named(Promise::ALL.iter().filter(|p| !outcome.judged.contains(p)))
+                ),
+                false => String::new(),
+            }
         ),
         _ => writeln!(text, "promises: {} broken", outcome.broken.len()),
     };
@@ -119,10 +128,29 @@ pub(super) fn draw(made: &Made, outcome: &Outcome, whole: bool) -> String {
     text
 }
 
+/// `P1, P3 to P5`
+pub(super) fn named<'a>(promises: impl Iterator<Item = &'a Promise>) -> String {
+    let all: Vec<Promise> = promises.copied().collect();
+    let place = |promise: &Promise| Promise::ALL.iter().position(|one| one == promise);
+    let runs = all.chunk_by(|one, next| place(one).map(|place| place + 1) == place(next));
+    let runs = runs.map(|run| match run {
+        [first, _, .., last] => format!("{first:?} to {last:?}"),
+        run => {
+            let names: Vec<String> = run.iter().map(|promise| format!("{promise:?}")).collect();
+            names.join(", ")
+        }
+    });
+    let runs: Vec<String> = runs.collect();
+    match runs.is_empty() {
+        true => "none".to_owned(),
+        false => runs.join(", "),
+    }
+}
+
 fn end(outcome: &Outcome) -> String {
     let took = outcome.took.as_secs_f64();
-    match outcome.converged_after {
-        Some(_) => format!("everything is delivered after {took:.1} virtual s"),
+    match outcome.delivered_at {
+        Some(at) => format!("everything is delivered after {:.1} virtual s", at.as_secs_f64()),
         None if outcome.waits.is_empty() => format!("ended after {took:.1} virtual s"),
         None => format!("not everything is delivered after {took:.1} virtual s"),
     }

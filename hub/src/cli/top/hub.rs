@@ -1,6 +1,6 @@
 //! The hub's own process.
 
-use super::scrape::{by, quantile, samples, sum};
+use super::scrape::{self, by, quantile, samples, since, sum};
 use crate::cli::{columns, format::Format};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ struct Times {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HubView {
     standing: String,
+    /// Whether its times and passes are those since the last look, and not since it started.
+    recent: bool,
     memory: f64,
     queued: f64,
     lag: Times,
@@ -30,13 +32,17 @@ pub(super) struct HubView {
 }
 
 impl HubView {
-    /// Reads its metrics.
-    pub(super) fn of(text: &str, standing: String) -> HubView {
+    /// Reads its metrics; with those of an earlier look its times and passes are those since then.
+    pub(super) fn of(text: &str, before: Option<&str>, standing: String) -> HubView {
         let samples = samples(text);
+        let counted = match before {
+            Some(before) => since(&samples, &scrape::samples(before)),
+            None => samples.clone(),
+        };
         let times = |name: &str| Times {
-            count: sum(&samples, &format!("{name}_count")),
-            p50: quantile(&samples, name, 0.5),
-            p99: quantile(&samples, name, 0.99),
+            count: sum(&counted, &format!("{name}_count")),
+            p50: quantile(&counted, name, 0.5),
+            p99: quantile(&counted, name, 0.99),
         };
         let of = |name: &str, label: &str| by(&samples, name, label);
         let outcomes = of("roundhouse_writes_total", "outcome");
@@ -46,11 +52,12 @@ impl HubView {
             .map(|(_, n)| n);
         HubView {
             standing,
+            recent: before.is_some(),
             memory: sum(&samples, "roundhouse_resident_memory_bytes"),
             queued: sum(&samples, "roundhouse_queue_depth"),
             lag: times("roundhouse_dispatch_to_ready_seconds"),
             pass: times("roundhouse_pass_duration_seconds"),
-            passes: of("roundhouse_passes_total", "outcome"),
+            passes: by(&counted, "roundhouse_passes_total", "outcome"),
             clusters: of("roundhouse_clusters", "state"),
             bundles: of("roundhouse_bundles", "state"),
             applications: of("roundhouse_applications", "phase"),
@@ -65,6 +72,7 @@ impl HubView {
             |times: &Times| json!({"count": times.count, "p50Seconds": times.p50, "p99Seconds": times.p99});
         json!({
             "standing": self.standing,
+            "timesSince": if self.recent { "lastLook" } else { "start" },
             "memoryBytes": self.memory,
             "queueDepth": self.queued,
             "dispatchToReady": times(&self.lag),
@@ -100,6 +108,10 @@ fn counts(counts: &BTreeMap<String, f64>) -> String {
 /// For people.
 pub(super) fn draw(view: &HubView, format: Format) -> String {
     let times = |times: &Times| format!("p50 {}, p99 {}", seconds(times.p50), seconds(times.p99));
+    let since = match view.recent {
+        true => "since the last look",
+        false => "since it started",
+    };
     let mut rows = vec![
         ["hub", &view.standing].map(str::to_owned),
         [
@@ -113,14 +125,14 @@ pub(super) fn draw(view: &HubView, format: Format) -> String {
         [
             "lag".to_owned(),
             format!(
-                "{} from dispatch to ready, of {} bundles",
+                "{} from dispatch to ready, of {} bundles {since}",
                 times(&view.lag),
                 view.lag.count
             ),
         ],
         [
             "passes".to_owned(),
-            format!("{}; {}", counts(&view.passes), times(&view.pass)),
+            format!("{}; {} {since}", counts(&view.passes), times(&view.pass)),
         ],
         ["clusters".to_owned(), counts(&view.clusters)],
         ["bundles".to_owned(), counts(&view.bundles)],

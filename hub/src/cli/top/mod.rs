@@ -8,7 +8,11 @@ mod scrape;
 #[cfg(test)]
 mod tests;
 
-use super::{Failure, format::Format, signal, terminal};
+use super::{
+    Failure,
+    format::{Format, Output},
+    signal, terminal,
+};
 use clap::ValueEnum;
 use port::Port;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -20,8 +24,8 @@ const ROWS: usize = 20;
 
 /// Show what the hub is busy with, and how clusters and agents fare
 ///
-/// `hub` shows its queue, its passes, the time from dispatch to ready (p50 and p99, within the buckets of its histograms), its
-/// memory and its requests; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
+/// `hub` shows its queue, its passes, the time from dispatch to ready (p50 and p99, within the buckets of its histograms; since
+/// it started, and with --watch since the last look), its memory and its requests; `clusters` what became of their bundles, those with trouble first. Both ask the metrics port
 /// (`roundhouse serve --metrics-listen A`), which tells names to its own machine only: elsewhere, kubectl port-forward to it.
 /// `agents` shows when each was last heard, those silent for longest first, and asks the API. Agents do not tell the hub what
 /// memory they take.
@@ -40,7 +44,7 @@ pub(super) struct Args {
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
-    /// Look again every two seconds, until Ctrl-C; on a terminal in the same place
+    /// Look again every two seconds, until Ctrl-C; on a terminal in the same place. A look that fails is told, and is no end
     #[arg(short, long)]
     watch: bool,
     /// Kubeconfig of the hub, for agents; $KUBECONFIG or ~/.kube/config if absent
@@ -58,43 +62,26 @@ enum Subject {
     Agents,
 }
 
-/// The formats there are: a tree has nothing to show here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Columns; long lists say how many more there are
-    Table,
-    /// Columns, with every row and more of them
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-impl Output {
-    fn format(self) -> Format {
-        match self {
-            Output::Table => Format::Table,
-            Output::Wide => Format::Wide,
-            Output::Json => Format::Json,
-            Output::Yaml => Format::Yaml,
-        }
-    }
-}
-
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     let told = signal::termination();
     tokio::pin!(told);
     let screen = (args.watch && terminal::stdout_is_live()).then(console::Term::stdout);
-    let mut drawn = 0;
+    let (mut drawn, mut before) = (0, None);
     loop {
-        let text = look(&args).await?;
+        let (text, is_trouble) = match look(&args, &mut before).await {
+            Ok(text) => (text, false),
+            Err(failure) if args.watch => (format!("{failure}\n"), true),
+            Err(failure) => return Err(failure),
+        };
         if let Some(screen) = &screen {
             // Where lines cannot be taken back, they are written below one another.
             let _ = screen.clear_last_lines(drawn);
             drawn = text.lines().count();
         }
-        terminal::print(&text)?;
+        match is_trouble && screen.is_none() {
+            true => eprint!("{text}"),
+            false => terminal::print(&text)?,
+        }
         if !args.watch {
             return Ok(ExitCode::SUCCESS);
         }
@@ -106,13 +93,14 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One look, as it is printed.
-async fn look(args: &Args) -> Result<String, Failure> {
+/// One look, as it is printed. `before` are the metrics of the look before, and then of this one.
+async fn look(args: &Args, before: &mut Option<String>) -> Result<String, Failure> {
     let (format, port) = (args.output.format(), Port(&args.metrics));
     match args.subject {
         Subject::Hub => {
             let (text, standing) = (port.metrics().await?, port.standing().await?);
-            let view = hub::HubView::of(&text, standing);
+            let view = hub::HubView::of(&text, before.as_deref(), standing);
+            *before = Some(text);
             Ok(match format.structured(|| view.structured())? {
                 Some(text) => text,
                 None => hub::draw(&view, format),

@@ -15,6 +15,24 @@ pub(super) fn samples(text: &str) -> Vec<Sample<'_>> {
     text.lines().filter_map(sample).collect()
 }
 
+/// What was counted since an earlier text: counters and histograms without what they had then. A series that has less now was
+/// begun anew in between, and is as it is.
+pub(super) fn since<'a>(samples: &[Sample<'a>], before: &[Sample<'_>]) -> Vec<Sample<'a>> {
+    let known: BTreeMap<_, f64> = before.iter().map(|s| ((s.name, &s.labels), s.value)).collect();
+    let less = |sample: &Sample<'a>| {
+        let before = known.get(&(sample.name, &sample.labels)).copied().unwrap_or(0.0);
+        let value = match before <= sample.value {
+            true => sample.value - before,
+            false => sample.value,
+        };
+        Sample {
+            value,
+            ..sample.clone()
+        }
+    };
+    samples.iter().map(less).collect()
+}
+
 fn sample(line: &str) -> Option<Sample<'_>> {
     if line.starts_with('#') {
         return None;

@@ -67,10 +67,46 @@ fn a_hub_is_read_of_its_own_metrics() {
     // What a machine has is not the same everywhere.
     let text: Vec<&str> = text.lines().filter(|line| !line.contains("resident")).collect();
     let text = text.join("\n") + "\nroundhouse_resident_memory_bytes 104857600\n";
-    let view = HubView::of(&text, "leading: epoch 7".to_owned());
+    let view = HubView::of(&text, None, "leading: epoch 7".to_owned());
     insta::assert_snapshot!("hub", hub::draw(&view, Format::Table));
     insta::assert_snapshot!("hub-wide", hub::draw(&view, Format::Wide));
     insta::assert_json_snapshot!("hub-json", view.structured());
+}
+
+#[test]
+fn what_happened_since_the_last_look_is_told_apart_from_what_was_before() {
+    let metrics = Metrics::default();
+    for _ in 0..100 {
+        metrics.pass_ended("done", Duration::from_millis(3));
+    }
+    metrics.ready("east", Duration::from_millis(300));
+    let before = metrics.render();
+    let look = |text: &str, before: &str| HubView::of(text, Some(before), "leading".to_owned());
+    let idle = look(&before, &before).structured();
+    assert_eq!(
+        (
+            &idle["timesSince"],
+            &idle["pass"]["count"],
+            &idle["pass"]["p99Seconds"]
+        ),
+        (&"lastLook".into(), &0.0.into(), &serde_json::Value::Null)
+    );
+    metrics.pass_ended("done", Duration::from_secs(4));
+    metrics.ready("west", Duration::from_millis(300));
+    let after = metrics.render();
+    let busy = look(&after, &before).structured();
+    assert_eq!(
+        (&busy["pass"]["count"], &busy["passes"]["done"]),
+        (&1.0.into(), &1.0.into())
+    );
+    assert!(busy["pass"]["p50Seconds"].as_f64().unwrap() > 1.0, "{busy}");
+    assert_eq!(
+        busy["dispatchToReady"]["count"], 1.0,
+        "a series that was not there before"
+    );
+    // A hub that was restarted in between has begun anew.
+    let anew = look(&before, &after).structured();
+    assert_eq!(anew["pass"]["count"], 100.0);
 }
 
 fn tally(bundles: u64, ready: u64, failed: u64) -> Tally {

@@ -35,6 +35,7 @@ struct State {
     dice: BTreeMap<Ends, Dice>,
     /// How long every request takes, whatever else befalls it.
     latency: RangeInclusive<Duration>,
+    hubs: BTreeSet<String>,
     rules: BTreeMap<u64, Rule>,
     rules_made: u64,
     /// Clusters whose agents do not reach the hub.
@@ -65,6 +66,7 @@ impl Network {
             seed,
             dice: BTreeMap::new(),
             latency: Duration::ZERO..=Duration::ZERO,
+            hubs: BTreeSet::from([HUB.to_owned()]),
             rules: BTreeMap::new(),
             rules_made: 0,
             cut_off: BTreeSet::new(),
@@ -101,6 +103,15 @@ impl Network {
     /// From now on every request of hubs and agents takes so long to arrive: no fault, and no end of faults ends it.
     pub fn set_latency(&self, latency: RangeInclusive<Duration>) {
         self.0.state.lock().latency = latency;
+    }
+
+    /// Tells which parties are hubs; without it [`HUB`] alone is one.
+    pub fn set_hubs<'a>(&self, hubs: impl IntoIterator<Item = &'a String>) {
+        self.0.state.lock().hubs = hubs.into_iter().cloned().collect();
+    }
+
+    pub(super) fn is_hub(&self, who: &str) -> bool {
+        self.0.state.lock().hubs.contains(who)
     }
 
     /// Turns a fault on; the number turns it off again.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc};
 use tokio::time::{sleep, timeout};
 use tower::BoxError;
 
@@ -51,10 +51,6 @@ pub(super) fn watched(
     });
     StreamBody::new(frames).boxed_unsync()
 }
-
-/// Whoever reads gives a connection up on which nothing has come for this long: longer than a watch is silent by agreement. Hubs
-/// and agents set it on their clients.
-const READ_TIMES_OUT: Duration = Duration::from_secs(330);
 
 impl Watched {
     /// The next line, and whether there is one after it.
@@ -111,7 +107,12 @@ impl Watched {
             Ending::Broken => (Some(Err(Broken::Reset.into())), false),
             Ending::Gone => (Some(Ok(Frame::data(gone()))), false),
             Ending::Silent => {
-                sleep(READ_TIMES_OUT).await;
+                // Whoever reads gives a connection up on which nothing has come for so long.
+                sleep(match self.network.is_hub(&self.ends.who) {
+                    true => crate::run::READ_TIMES_OUT,
+                    false => roundhouse_agent::READ_TIMES_OUT,
+                })
+                .await;
                 (Some(Err(Broken::Reset.into())), false)
             }
         }

@@ -41,6 +41,7 @@ impl Check for Alone {
         }
         let place = (commit.server.clone(), commit.key.clone());
         if commit.by().and_then(|who| who.agent()).is_some() {
+            found.judges(Promise::P9);
             if commit.deletes() && !told_before(commit, model, *since) {
                 let expected = "nothing to be deleted that was not told before the agent was cut off";
                 found.broke(Promise::P9, commit.object(), expected, "it was deleted");
@@ -81,6 +82,7 @@ impl Check for Alone {
             Note::Healed(cluster) => {
                 let at = found.at;
                 for ((server, key), owed) in &self.owed {
+                    found.judges(Promise::P9);
                     let late = owed.since + HEALED < at && owed.changes <= FOUGHT;
                     if server == cluster && late {
                         let object = Object::new(server, &key.table, &key.namespace, &key.name);

@@ -31,6 +31,7 @@ pub(super) struct Bounded;
 
 impl Check for Bounded {
     fn committed(&mut self, commit: &Commit, _: &Model, found: &mut Found<'_>) {
+        found.judges(Promise::P12);
         let bytes = commit.after.as_ref().map_or(0, |bytes| bytes.len());
         if bytes > MAX_OBJECT {
             let expected = format!("at most {MAX_OBJECT} bytes");

@@ -43,6 +43,7 @@ fn by_agent(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     if !commit.deletes() {
         return;
     }
+    found.judges(Promise::P5);
     let cause = match model.ledger_of(&commit.server, &commit.key) {
         None => Err("no ledger answers for it".to_owned()),
         Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
@@ -123,6 +124,9 @@ impl Deletions {
             .as_ref()
             .and_then(|record| serde_json::from_slice(&record.bytes).ok());
         let deletion = before.as_ref().and_then(|bundle| bundle.spec.deletion.as_ref());
+        if commit.deletes() {
+            found.judges(Promise::P5);
+        }
         if commit.deletes() && deletion.is_none() && !forgotten {
             let expected = "spec.deletion, written before the Bundle is deleted";
             found.broke(Promise::P5, commit.object(), expected, "none");

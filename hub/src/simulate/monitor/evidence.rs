@@ -65,6 +65,9 @@ impl Check for Passing {
             let Some(valid) = revision.valid.all_steps().find(|valid| valid.name == step.name) else {
                 continue;
             };
+            if matches!(valid.kind, StepKind::Deploy(_) | StepKind::ClusterObject(_)) {
+                found.judges(Promise::P7);
+            }
             if let Err((expected, is)) = run.passes(valid) {
                 let is = format!("step {} of {of} has passed; {is}", step.name);
                 found.broke(Promise::P7, commit.object(), expected, is);

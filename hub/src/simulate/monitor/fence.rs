@@ -23,6 +23,7 @@ impl Check for Fence {
         let Some(who) = commit.by().filter(|who| who.is_hub()) else {
             return;
         };
+        found.judges(Promise::P4);
         let term = model.terms.get(who).copied();
         if term != Some(model.epoch) {
             let expected = format!("writes of epoch {}, the highest in the Lease", model.epoch);

@@ -18,6 +18,7 @@ impl Check for Isolation {
         let (Some(cluster), Some(target)) = (asked.who.agent(), &asked.target) else {
             return;
         };
+        found.judges(Promise::P13);
         let own = match &*asked.server {
             HUB => is_own(cluster, &target.table, &target.namespace, &target.name),
             server => server == cluster,

@@ -34,6 +34,7 @@ pub(super) struct Kept {
 
 impl Check for Kept {
     fn expected(&mut self, commit: &Commit, expect: Expect, found: &mut Found<'_>) {
+        found.judges(Promise::P2);
         let before = commit.before.as_ref().map(|record| record.revision);
         let wanted = match expect {
             Expect::Absent => None,
@@ -133,6 +134,9 @@ impl Kept {
                 None => revision.is_none(),
             });
             // What was never acknowledged may be there or not, as it was before or after.
+            if known.acknowledged > 0 {
+                found.judges(Promise::P1);
+            }
             if known.acknowledged > 0 && !written {
                 let expected = format!(
                     "what was acknowledged at revision {}, or a later write",

@@ -46,6 +46,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use promise::{Check, Found};
+use roundhouse_api::decision::DecisionSpec;
 use roundhouse_apiserver::{Expect, Gauge, Key, Store};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -76,6 +77,7 @@ struct Inner {
     story: Story,
     checks: Vec<Box<dyn Check>>,
     broken: Vec<Broken>,
+    judged: BTreeSet<Promise>,
     /// How often the controllers of each hub were started.
     starts: BTreeMap<String, u32>,
     servers: BTreeSet<Arc<str>>,
@@ -128,6 +130,7 @@ impl Monitor {
                 story: Story::default(),
                 checks,
                 broken: Vec::new(),
+                judged: BTreeSet::new(),
                 starts: BTreeMap::new(),
                 servers: BTreeSet::new(),
                 writes: 0,
@@ -203,6 +206,16 @@ impl Monitor {
     /// What has been found so far: the first ones, at most 100.
     pub fn broken(&self) -> Vec<Broken> {
         self.inner.lock().broken.clone()
+    }
+
+    /// The promises that had something to judge so far. Of the others nothing is known.
+    pub fn judged(&self) -> BTreeSet<Promise> {
+        self.inner.lock().judged.clone()
+    }
+
+    /// The Decisions as they are, by namespace and name.
+    pub fn decisions(&self) -> Vec<DecisionSpec> {
+        self.inner.lock().model.decisions.values().cloned().collect()
     }
 
     /// How many things the trace has so far.
@@ -319,9 +332,10 @@ impl Inner {
             model,
             checks,
             broken,
+            judged,
             ..
         } = self;
-        let mut found = Found { at, broken };
+        let mut found = Found { at, broken, judged };
         for check in checks {
             each(check.as_mut(), model, &mut found);
         }

@@ -52,6 +52,7 @@ fn rises(commit: &Commit, pointers: [&str; 2], found: &mut Found<'_>) {
     if !commit.is_change() {
         return;
     }
+    found.judges(Promise::P3);
     for pointer in pointers {
         let number = |value: &Value| value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
         let (before, after) = (number(commit.before()), number(commit.after()));

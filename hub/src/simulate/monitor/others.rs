@@ -71,6 +71,7 @@ impl Others {
         let Some(theirs) = self.theirs.get_mut(place) else {
             return;
         };
+        found.judges(Promise::P10);
         for path in differing(commit.before(), commit.after()) {
             if theirs.remove(&path) && !rendered.may_change(&path) {
                 let now = leaves(commit.after()).get(&path).map(ToString::to_string);

@@ -5,7 +5,7 @@ use crate::{application::Decided, simulate::trace::Object};
 use bytes::Bytes;
 use http::StatusCode;
 use roundhouse_apiserver::{Expect, Store};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 /// What Roundhouse promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,24 @@ pub enum Promise {
 }
 
 impl Promise {
+    /// All of them, in order.
+    pub const ALL: [Promise; 14] = [
+        Promise::P1,
+        Promise::P2,
+        Promise::P3,
+        Promise::P4,
+        Promise::P5,
+        Promise::P6,
+        Promise::P7,
+        Promise::P8,
+        Promise::P9,
+        Promise::P10,
+        Promise::P11,
+        Promise::P12,
+        Promise::P13,
+        Promise::P14,
+    ];
+
     /// What it says, in a few words.
     pub fn says(self) -> &'static str {
         match self {
@@ -159,12 +177,19 @@ impl Note {
 pub(super) struct Found<'a> {
     pub(super) at: Duration,
     pub(super) broken: &'a mut Vec<Broken>,
+    /// The promises that something was judged by.
+    pub(super) judged: &'a mut BTreeSet<Promise>,
 }
 
 /// More than this says nothing new.
 const MAX_BROKEN: usize = 100;
 
 impl Found<'_> {
+    /// Something is judged by a promise now.
+    pub(super) fn judges(&mut self, promise: Promise) {
+        self.judged.insert(promise);
+    }
+
     /// A promise is broken.
     pub(super) fn broke(
         &mut self,

@@ -22,6 +22,7 @@ impl Check for Replicas {
             return;
         };
         let decision = decision.spec;
+        found.judges(Promise::P6);
         for (what, expected, is) in inside(&decision).chain(together(&decision, commit, model)) {
             if expected != is {
                 let expected = format!("{what}: {expected}");

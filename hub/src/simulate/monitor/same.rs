@@ -22,6 +22,9 @@ pub(super) struct Same {
 
 impl Check for Same {
     fn decided(&mut self, decided: &Decided, found: &mut Found<'_>) {
+        if self.decided.contains_key(&decided.inputs) {
+            found.judges(Promise::P14);
+        }
         let before = self.decided.entry(decided.inputs.clone());
         let before = before.or_insert_with(|| decided.decision.clone());
         if *before != decided.decision {

@@ -86,6 +86,7 @@ fn dispatches(commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found
         // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
         return;
     }
+    found.judges(Promise::P8);
     let under_way = |held: &Held| {
         let present = held.present().filter(|_| !held.deleting);
         present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))
@@ -163,6 +164,7 @@ impl Spread {
         if holding.contains(this) {
             return;
         }
+        found.judges(Promise::P8);
         let Some((at, newest)) = counted(model, of, this) else {
             let expected = "the removal to be counted in the status of its application before".to_owned();
             found.broke(Promise::P8, commit.object(), expected, "it is not");

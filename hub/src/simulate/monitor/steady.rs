@@ -27,9 +27,12 @@ impl Check for Steady {
         }
     }
 
-    fn noted(&mut self, note: &Note, _: &Model, _: &mut Found<'_>) {
+    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
         match note {
-            Note::Quiet => self.quiet = true,
+            Note::Quiet => {
+                found.judges(Promise::P11);
+                self.quiet = true;
+            }
             Note::Busy => self.quiet = false,
             _ => {}
         }

@@ -1,12 +1,16 @@
 //! What becomes of applications and clusters, in sentences for people.
 
-use super::commit::Commit;
-use crate::simulate::HUB;
+use super::{
+    commit::Commit,
+    model::{APPLICATIONS, BUNDLES, CLUSTERS, DECISIONS},
+};
+use crate::{simulate::HUB, words};
 use roundhouse_api::{
-    application::Application,
+    application::{Application, DELETES_HELD},
     bundle::{Bundle, BundlePhase},
     cluster::{AVAILABLE, Cluster},
     condition,
+    decision::{Decision, DecisionSpec, WorkloadDecision},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,6 +18,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Sentences that are kept: a story that is longer has told what it is about.
 const MOST: usize = 20_000;
+
+/// Clusters that a sentence names.
+const NAMED: usize = 8;
 
 /// One sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +49,7 @@ impl Story {
             self.0.push(Told { at, who, what });
         };
         match &*commit.key.table {
-            "applications.core.oam.dev" => {
+            APPLICATIONS => {
                 let (before, after) = (read(commit.before()), read(commit.after()));
                 for what in steps(before.as_ref(), after.as_ref()) {
                     tell(
@@ -51,7 +58,18 @@ impl Story {
                     );
                 }
             }
-            "clusters.roundhouse.dev" => {
+            DECISIONS => {
+                let spec = |value: &Value| read::<Decision>(value).map(|decision| decision.spec);
+                if let Some(after) = spec(commit.after()) {
+                    let before = spec(commit.before()).unwrap_or_default();
+                    let of = &after.application_ref;
+                    for what in moved(&before, &after) {
+                        let step = &after.step;
+                        tell(None, format!("{}/{}: step {step} {what}", of.namespace, of.name));
+                    }
+                }
+            }
+            CLUSTERS => {
                 let available = |value: &Value| {
                     let status = read::<Cluster>(value)?.status?;
                     Some(condition::is_true(&status.conditions, AVAILABLE))
@@ -64,7 +82,7 @@ impl Story {
                     tell(Some(&*commit.key.name), what.to_owned());
                 }
             }
-            "bundles.roundhouse.dev" => {
+            BUNDLES => {
                 let failed = |value: &Value| {
                     let status = read::<Bundle>(value)?.status?;
                     Some(status.phase == Some(BundlePhase::Failed))
@@ -83,7 +101,63 @@ fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
 }
 
-/// What has changed of an application: its phase, and those of its steps.
+/// Where replicas go by a Decision that had another place before: `places web: c1 2→0, c6 1→2`. Clusters that get something without
+/// replicas are told where no replicas move.
+fn moved(before: &DecisionSpec, after: &DecisionSpec) -> Vec<String> {
+    let mut told = Vec::new();
+    for workload in &after.workloads {
+        let of = &workload.workload;
+        let was = before.workloads.iter().find(|was| was.workload == *of);
+        let (was, is) = (was.map(replicas).unwrap_or_default(), replicas(workload));
+        let mut names: Vec<&str> = was.keys().chain(is.keys()).copied().collect();
+        names.sort_unstable();
+        names.dedup();
+        let count = |of: &BTreeMap<&str, u64>, name: &str| of.get(name).copied().unwrap_or(0);
+        let moves = names.into_iter().filter_map(|name| {
+            let (was, is) = (count(&was, name), count(&is, name));
+            (was != is).then(|| format!("{name} {was}→{is}"))
+        });
+        let moves: Vec<String> = moves.collect();
+        if !moves.is_empty() {
+            let unplaced: u64 = workload.unplaced.iter().map(|some| u64::from(some.count)).sum();
+            let unplaced = match unplaced {
+                0 => String::new(),
+                some => format!("; {some} of {} replicas have no place", workload.replicas),
+            };
+            told.push(format!(
+                "places {}: {}{unplaced}",
+                of.name,
+                words::listed(&moves, NAMED)
+            ));
+        }
+    }
+    if told.is_empty() {
+        let only = |of: &DecisionSpec, not: &DecisionSpec| -> Vec<String> {
+            let own = of.clusters.iter().filter(|name| !not.clusters.contains(name));
+            own.cloned().collect()
+        };
+        for (what, names) in [
+            ("is now in", only(after, before)),
+            ("is no longer in", only(before, after)),
+        ] {
+            if !names.is_empty() {
+                told.push(format!("{what} {}", words::listed(&names, NAMED)));
+            }
+        }
+    }
+    told
+}
+
+/// Replicas of a workload by cluster, over all rules.
+fn replicas(workload: &WorkloadDecision) -> BTreeMap<&str, u64> {
+    let mut all = BTreeMap::new();
+    for assigned in &workload.clusters {
+        *all.entry(assigned.name.as_str()).or_default() += u64::from(assigned.replicas);
+    }
+    all
+}
+
+/// What has changed of an application: its phase, those of its steps, and whether deletes are held.
 fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<String> {
     let phases = |application: Option<&Application>| -> BTreeMap<String, (String, String)> {
         let status = application.and_then(|application| application.status.as_ref());
@@ -114,6 +188,17 @@ fn steps(before: Option<&Application>, after: Option<&Application>) -> Vec<Strin
     {
         told.push(format!("{now:?}"));
     }
+    let held = |application: Option<&Application>| {
+        let conditions = &application?.status.as_ref()?.conditions;
+        condition::get(conditions, DELETES_HELD)
+            .filter(|held| held.status == "True")
+            .map(|held| held.message.clone())
+    };
+    match (held(before), held(after)) {
+        (was, Some(now)) if was.as_ref() != Some(&now) => told.push(format!("deletes are held: {now}")),
+        (Some(_), None) => told.push("no deletes are held any more".to_owned()),
+        _ => {}
+    }
     told
 }
 
@@ -141,5 +226,62 @@ mod tests {
             ["step east is Succeeded: waits", "Running"]
         );
         assert_eq!(steps(second.as_ref(), second.as_ref()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn deletes_that_are_held_are_told_until_they_are_not() {
+        let held = |status: &str| {
+            let mut application = application("running", "succeeded").unwrap();
+            application.status.as_mut().unwrap().conditions = serde_json::from_value(
+                json!([{"type": "DeletesHeld", "status": status, "reason": "Budget",
+                "message": "3 clusters would lose it", "lastTransitionTime": "2026-01-01T00:00:00Z"}]),
+            )
+            .unwrap();
+            application
+        };
+        let (no, yes) = (held("False"), held("True"));
+        assert_eq!(
+            steps(Some(&no), Some(&yes)),
+            ["deletes are held: 3 clusters would lose it"]
+        );
+        assert_eq!(steps(Some(&yes), Some(&yes)), [""; 0]);
+        assert_eq!(steps(Some(&yes), Some(&no)), ["no deletes are held any more"]);
+    }
+
+    fn decided(clusters: &[(&str, &str, u32)], unplaced: u32) -> DecisionSpec {
+        let rows: Vec<Value> = clusters
+            .iter()
+            .map(|(name, rule, replicas)| json!({"name": name, "rule": rule, "replicas": replicas, "duplicate": false}))
+            .collect();
+        let unplaced = json!([{"rule": null, "count": unplaced, "reason": "NoRoom"}]);
+        let workload = json!({"workload": {"kind": "Deployment", "namespace": "default", "name": "web"}, "replicas": 9,
+            "placed": 9, "unplaced": unplaced, "clusters": rows});
+        DecisionSpec {
+            workloads: vec![serde_json::from_value(workload).unwrap()],
+            clusters: clusters.iter().map(|(name, ..)| (*name).to_owned()).collect(),
+            ..DecisionSpec::default()
+        }
+    }
+
+    #[test]
+    fn what_moves_by_a_decision_is_told_by_cluster() {
+        let first = decided(
+            &[("c1", "a", 1), ("c1", "b", 1), ("c10", "a", 0), ("c2", "a", 1)],
+            0,
+        );
+        assert_eq!(
+            moved(&DecisionSpec::default(), &first),
+            ["places web: c1 0→2, c2 0→1"]
+        );
+        assert_eq!(moved(&first, &first), [""; 0]);
+        let second = decided(&[("c2", "a", 2), ("c10", "a", 1)], 2);
+        assert_eq!(
+            moved(&first, &second),
+            ["places web: c1 2→0, c10 0→1, c2 1→2; 2 of 9 replicas have no place"]
+        );
+        let (mut without, mut also) = (decided(&[], 0), decided(&[], 0));
+        without.clusters = vec!["c1".to_owned()];
+        also.clusters = vec!["c2".to_owned()];
+        assert_eq!(moved(&without, &also), ["is now in c2", "is no longer in c1"]);
     }
 }

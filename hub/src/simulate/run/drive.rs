@@ -18,9 +18,11 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
 const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
-/// After everything is delivered, what follows from it settles: reports whose texts changed are sent after ten seconds,
-/// and Leases are renewed.
-const SETTLES: Duration = Duration::from_secs(30);
+/// What is delivered stays so for so long: longer than a Lease holds, so that whoever went a moment ago is missed by then,
+/// and than reports wait whose texts alone have changed.
+const HOLDS: Duration = Duration::from_secs(60);
+/// Where a fault is on that nobody ends, nothing further is expected when nothing has been written for so long.
+const STANDS_STILL: Duration = Duration::from_secs(15 * 60);
 
 /// What is to be done when.
 #[derive(Default)]
@@ -51,12 +53,22 @@ struct Driver<'a> {
     stage: Stage,
     script: &'a Script,
     due: Due,
+    /// When the run is over, whatever is left.
+    deadline: Option<Instant>,
+    /// Since when everything is delivered.
+    delivered_at: Option<Duration>,
 }
 
 /// Runs the script on its stage.
 pub(super) async fn drive(stage: Stage, script: &Script) -> Outcome {
     let due = Due::default();
-    let mut driver = Driver { stage, script, due };
+    let mut driver = Driver {
+        stage,
+        script,
+        due,
+        deadline: None,
+        delivered_at: None,
+    };
     driver.whole().await
 }
 
@@ -82,13 +94,16 @@ impl Driver<'_> {
         Outcome {
             seed: stage.seed,
             broken,
+            judged: stage.monitor.judged(),
             failures: std::mem::take(&mut stage.failures),
             seen: stage.seen.counts(),
             converged_after,
+            delivered_at: self.delivered_at.filter(|_| waits.is_empty()),
             waits,
             took: stage.now(),
             writes: trace.writes(),
             revisions,
+            decisions: stage.monitor.decisions(),
             trace,
             timeline: stage.timeline(),
         }
@@ -120,12 +135,22 @@ impl Driver<'_> {
             let later = self.stage.perform(&Act::Apply(object.clone())).await;
             self.due.add(later);
         }
+        if let Until::At(time) = self.script.until {
+            self.deadline = Some(Instant::now() + time);
+        }
         true
+    }
+
+    fn is_over(&self, at: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| at >= deadline)
     }
 
     async fn cues(&mut self) {
         let mut base = Instant::now();
         for cue in &self.script.cues {
+            if self.is_over(base + cue.at) {
+                return;
+            }
             self.pass(base + cue.at).await;
             if let Act::Await { check, within } = &cue.act {
                 let until = Instant::now() + *within;
@@ -142,6 +167,9 @@ impl Driver<'_> {
             if let Act::Settle { idle, within } = cue.act {
                 self.settle(within, Some(idle)).await;
                 base = Instant::now();
+                if self.is_over(base) {
+                    return;
+                }
             }
             let later = self.stage.perform(&cue.act).await;
             self.due.add(later);
@@ -178,6 +206,11 @@ impl Driver<'_> {
 
     /// The end of the run: how long it took to converge, and what waits.
     async fn end(&mut self) -> (Option<Duration>, Vec<String>) {
+        if let Some(deadline) = self.deadline {
+            self.pass(deadline).await;
+            self.delivered_at = self.delivered_at.or(Some(self.stage.now()));
+            return (None, self.waits().await);
+        }
         for who in self.stage.network.doomed() {
             let later = self.stage.dies(&who).await;
             self.due.add(later);
@@ -186,31 +219,47 @@ impl Driver<'_> {
         while let Some(next) = self.due.next() {
             self.pass(next + Duration::from_millis(1)).await;
         }
+        let endless = !self.stage.faults().is_empty();
         let (within, quiet, idle) = match self.script.until {
-            Until::Time(time) => {
+            // Without a deadline not everybody has joined.
+            Until::Time(time) | Until::At(time) => {
                 self.pass(Instant::now() + time).await;
-                return (None, look::waits(&self.stage.fleet).await);
+                return (None, self.waits().await);
             }
-            Until::Delivered { within, quiet } => (within, quiet, None),
-            Until::Done { within, idle } => (within, Duration::ZERO, Some(idle)),
+            Until::Delivered { within, quiet } => (within, quiet, endless.then_some(STANDS_STILL)),
+            Until::Done { within, idle, quiet } => (within, quiet, Some(idle)),
         };
         // What is late is a fault that is still on.
         if let Some(last) = self.stage.network.last_arrival() {
             self.pass(last).await;
         }
+        let failures = self.stage.failures.len();
         let (took, waits) = self.settle(within, idle).await;
         if took.is_some() {
             self.rests(quiet).await;
+        } else if matches!(self.script.until, Until::Delivered { .. })
+            && self.stage.failures.len() == failures
+        {
+            self.stage.fail(format!("not delivered: {}", waits.join("; ")));
         }
         (took, waits)
     }
 
-    /// Until everything is delivered, and how long that took; or, with `idle`, until nothing has been written for so long. What
-    /// waits then. Not to get there `within` is a failure.
+    /// What waits: the faults that are on, and what is not delivered.
+    async fn waits(&self) -> Vec<String> {
+        let mut waits = self.stage.faults();
+        waits.extend(look::waits(&self.stage.fleet).await);
+        waits
+    }
+
+    /// Until everything is delivered and stays so, and how long it took to be; or, with `idle`, until nothing has been written for
+    /// so long. What waits then. Not to get there `within` is a failure. The deadline of the run is an end, too.
     async fn settle(&mut self, within: Duration, idle: Option<Duration>) -> (Option<Duration>, Vec<String>) {
         let began = Instant::now();
+        self.delivered_at = None;
         let mut happened = (self.stage.monitor.happened(), began);
         let mut looked: Option<(u64, Instant, Vec<String>)> = None;
+        let mut delivered: Option<Instant> = None;
         loop {
             let now = self.stage.monitor.happened();
             let seen = looked
@@ -218,38 +267,52 @@ impl Driver<'_> {
                 .filter(|(then, at, _)| *then == now && at.elapsed() < LOOKS_ANYWAY);
             let (then, at, waits) = match seen {
                 Some(seen) => seen,
-                None => (now, Instant::now(), look::waits(&self.stage.fleet).await),
+                None => (now, Instant::now(), self.waits().await),
             };
-            if waits.is_empty() {
-                self.stage.tell("everything is delivered");
-                return (Some(began.elapsed()), waits);
+            // What is still to be done may change everything.
+            let is_due = self.due.next().is_some();
+            delivered = match delivered {
+                _ if is_due || !waits.is_empty() => None,
+                None => Some(at),
+                since => since,
+            };
+            if let Some(since) = delivered.filter(|since| since.elapsed() >= HOLDS) {
+                let ago = since.elapsed();
+                let then = self.stage.now().saturating_sub(ago);
+                self.stage.tell_at(then, "everything is delivered");
+                self.delivered_at = Some(then);
+                return (Some(began.elapsed().saturating_sub(ago)), waits);
+            }
+            if self.is_over(Instant::now()) {
+                return (None, waits);
             }
             let now = (self.stage.monitor.happened(), Instant::now());
-            if now.0 != happened.0 {
+            if now.0 != happened.0 || is_due {
                 happened = now;
-            } else if idle.is_some_and(|idle| happened.1.elapsed() >= idle) {
+            } else if delivered.is_none() && idle.is_some_and(|idle| happened.1.elapsed() >= idle) {
                 self.stage.tell(format!(
                     "nothing further happens; what waits: {}",
                     waits.join("; ")
                 ));
                 return (None, waits);
             }
-            if began.elapsed() >= within {
+            if delivered.is_none() && began.elapsed() >= within {
                 self.stage
                     .fail(format!("not delivered after {within:?}: {}", waits.join("; ")));
                 return (None, waits);
             }
             looked = Some((then, at, waits));
-            self.pass(Instant::now() + LOOKS).await;
+            let next = Instant::now() + LOOKS;
+            self.pass(self.deadline.map_or(next, |deadline| deadline.min(next)))
+                .await;
         }
     }
 
-    /// Nothing is written for so long, once what follows from the delivery has settled.
+    /// Nothing is written for so long.
     async fn rests(&mut self, quiet: Duration) {
         if quiet.is_zero() {
             return;
         }
-        self.pass(Instant::now() + SETTLES).await;
         self.stage.monitor.note(&Note::Quiet);
         self.pass(Instant::now() + quiet).await;
         self.stage.monitor.note(&Note::Busy);

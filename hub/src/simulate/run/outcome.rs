@@ -1,7 +1,16 @@
 //! What came of a run.
 
-use crate::simulate::{fault::Kind, monitor::Broken, trace::Trace};
-use std::{collections::BTreeMap, fmt, time::Duration};
+use crate::simulate::{
+    fault::Kind,
+    monitor::{Broken, Promise},
+    trace::Trace,
+};
+use roundhouse_api::decision::DecisionSpec;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 /// Entries of the trace that are printed when something went wrong.
 const PRINTED: usize = 60;
@@ -42,13 +51,17 @@ pub struct Outcome {
     pub seed: u64,
     /// Promises that were broken.
     pub broken: Vec<Broken>,
+    /// Promises that had something to judge; of the others the run says nothing.
+    pub judged: BTreeSet<Promise>,
     /// What the script expected and was not so; that it did not converge, too.
     pub failures: Vec<Failure>,
     /// How often each kind of fault happened.
     pub seen: BTreeMap<Kind, u64>,
     /// How long after the last cue, or the end of its fault, everything was delivered.
     pub converged_after: Option<Duration>,
-    /// What was not delivered at the end.
+    /// When everything was delivered for good, in virtual time since the start.
+    pub delivered_at: Option<Duration>,
+    /// What was not delivered at the end, and the faults that were still on.
     pub waits: Vec<String>,
     /// Virtual time that it took.
     pub took: Duration,
@@ -56,6 +69,8 @@ pub struct Outcome {
     pub writes: usize,
     /// Revisions of all servers at the end: with the digest of the trace they tell one run from another.
     pub revisions: BTreeMap<String, u64>,
+    /// The Decisions at the end, by namespace and name.
+    pub decisions: Vec<DecisionSpec>,
     /// What happened to whom.
     pub trace: Trace,
     /// What was done, and what became of it, in sentences.
@@ -71,13 +86,16 @@ impl Outcome {
         Outcome {
             seed,
             broken: Vec::new(),
+            judged: BTreeSet::new(),
             failures: vec![failure],
             seen: BTreeMap::new(),
             converged_after: None,
+            delivered_at: None,
             waits: Vec::new(),
             took: Duration::ZERO,
             writes: 0,
             revisions: BTreeMap::new(),
+            decisions: Vec::new(),
             trace: Trace::default(),
             timeline: Vec::new(),
         }

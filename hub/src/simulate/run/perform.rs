@@ -7,7 +7,11 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    simulate::{HUB, HarnessError, fault::Kind, monitor::Note},
+    simulate::{
+        HUB, HarnessError,
+        fault::{DiskFault, Kind},
+        monitor::Note,
+    },
     words,
 };
 use roundhouse_apiserver::MemoryStore;
@@ -153,6 +157,12 @@ impl Stage {
                 Later::Start(HUB.to_owned())
             }
         };
+        match (lasting, fault) {
+            // Those who are cut off are known by name; a failed sync is over as soon as it has failed.
+            (None, Fault::Partition(_) | Fault::Disk(DiskFault::FailedSync)) => {}
+            (None, fault) => self.endless.push(fault.to_string()),
+            (Some(_), _) => {}
+        }
         lasting.map(|lasting| (lasting, later))
     }
 
@@ -216,6 +226,7 @@ impl Stage {
     }
 
     fn heal(&mut self) {
+        self.endless.clear();
         self.network.heal();
         self.skews.heal();
         self.shelves.heal();

@@ -20,12 +20,13 @@ pub struct Cue {
     pub act: Act,
 }
 
-/// When a run is over. Times count from the last cue and the end of its fault.
+/// When a run is over. Times count from the last cue and the end of its fault, but for [`Until::At`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
     /// Everything is delivered: every application runs its newest revision, every agent has applied and reported its newest
-    /// bundles, every cluster is available. After that nothing but Leases is written for `quiet`. Not to get there `within`
-    /// is a failure.
+    /// bundles, every cluster is available, no fault is on, and all of that stays so for a minute. After that nothing but
+    /// Leases is written for `quiet`. Not to get there `within` is a failure, and so is that nothing further happens while a
+    /// fault is on that nobody ends.
     Delivered {
         /// The longest that this may take.
         within: Duration,
@@ -39,9 +40,13 @@ pub enum Until {
         within: Duration,
         /// How long nothing is written that nothing more is expected.
         idle: Duration,
+        /// How long nothing may be written after everything is delivered.
+        quiet: Duration,
     },
     /// So long.
     Time(Duration),
+    /// So long after the applications are applied, whatever of the script is left then.
+    At(Duration),
 }
 
 /// Changes settings.

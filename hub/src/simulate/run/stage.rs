@@ -1,6 +1,6 @@
 //! A fleet with everything that a run does to it.
 
-use super::{Event, Failure, Script};
+use super::{Event, Failure, Script, act::NAMED};
 use crate::{
     action::Outside,
     leader::Election,
@@ -10,6 +10,7 @@ use crate::{
         monitor::{Monitor, Note},
         workloads::Model,
     },
+    words,
 };
 use jiff::Timestamp;
 use roundhouse_agent::SeededJitter;
@@ -43,6 +44,8 @@ pub(super) struct Stage {
     pub(super) down: BTreeSet<String>,
     /// Clusters that are cut off, and how often.
     pub(super) cut_off: BTreeMap<String, u32>,
+    /// Other faults that are on until somebody ends them, as sentences.
+    pub(super) endless: Vec<String>,
     /// How long somebody is away whose doom has come.
     pub(super) away: BTreeMap<String, Duration>,
     /// What members stored when they were backed up.
@@ -93,6 +96,7 @@ impl Stage {
             configure(&mut options.hub);
         }
         network.set_latency(script.latency.clone());
+        network.set_hubs(&script.hubs);
         let fleet = Fleet::start(options).await?;
         Ok(Stage {
             seed,
@@ -109,6 +113,7 @@ impl Stage {
             server_is_down: false,
             down: BTreeSet::new(),
             cut_off: BTreeMap::new(),
+            endless: Vec::new(),
             away: BTreeMap::new(),
             backups: BTreeMap::new(),
             timeline: Vec::new(),
@@ -122,8 +127,22 @@ impl Stage {
 
     /// Notes what happened, for people.
     pub(super) fn tell(&mut self, what: impl Into<String>) {
-        let (at, what) = (self.now(), what.into());
+        self.tell_at(self.now(), what);
+    }
+
+    /// Notes what happened some time ago.
+    pub(super) fn tell_at(&mut self, at: Duration, what: impl Into<String>) {
+        let what = what.into();
         self.timeline.push(Event { at, who: None, what });
+    }
+
+    /// The faults that are on, in sentences; but for somebody who does not run.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let cut = self.cut_off.iter().filter(|(_, times)| **times > 0);
+        let cut: Vec<String> = cut.map(|(cluster, _)| cluster.clone()).collect();
+        let is = if cut.len() == 1 { "is" } else { "are" };
+        let sentence = (!cut.is_empty()).then(|| format!("{} {is} cut off", words::listed(&cut, NAMED)));
+        sentence.into_iter().chain(self.endless.iter().cloned()).collect()
     }
 
     /// What was done, and what became of it, in order.

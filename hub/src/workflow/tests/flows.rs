@@ -82,7 +82,8 @@ impl Flow {
     }
 
     fn came(&mut self, step: &str, attempt: u32, outcome: Outcome) -> String {
-        let came = ActionEvidence { attempt, outcome };
+        let at = self.now;
+        let came = ActionEvidence { attempt, at, outcome };
         self.evidence.actions.insert(step.to_owned(), came);
         self.settle()
     }
@@ -1418,6 +1419,37 @@ fn a_wait_for_an_object_is_looked_at_ever_more_rarely_and_soon_again_when_it_cha
     flow.evidence.changed.insert("gate".to_owned());
     flow.settle();
     assert_eq!(flow.acts().len(), 1);
+}
+
+#[test]
+fn looks_at_an_object_that_stays_as_it_is_leave_nothing_behind() {
+    let mut flow = Flow::new(&json!([waits_for_object("object.data.ready == 'yes'")]));
+    flow.settle();
+    let saw = |version: &str| Outcome::Done {
+        output: flags(version, "no"),
+    };
+    flow.came("gate", 1, saw("1"));
+    let before = flow.status.clone();
+    for number in 2..40 {
+        flow.after(60);
+        assert_eq!(flow.acts().first().map(|act| act.1), Some(number));
+        // It is looked at just now: what was seen before says nothing more, and is not waited for.
+        flow.evidence.changed.insert("gate".to_owned());
+        flow.after(5);
+        assert_eq!(flow.acts().first().map(|act| act.1), Some(number));
+        flow.evidence.changed.clear();
+        flow.came("gate", number, saw("1"));
+        assert_eq!(flow.status, before);
+        assert_eq!(flow.acts(), []);
+    }
+    // A hub that has just started knows of no look.
+    flow.evidence.actions.clear();
+    flow.settle();
+    assert_eq!(flow.acts().first().map(|act| act.1), Some(1));
+    flow.came("gate", 1, saw("1"));
+    assert_eq!(flow.status, before);
+    flow.came("gate", 2, saw("2"));
+    assert_ne!(flow.status, before, "it has changed");
 }
 
 #[test]

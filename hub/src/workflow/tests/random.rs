@@ -122,7 +122,7 @@ fn moments() -> impl Strategy<Value = Vec<Moment>> {
     prop::collection::vec((shown, came, 0..120_000_i64, 0..24_u8), 1..30)
 }
 
-fn evidence_of(spec: &Spec, status: &Status, moment: &Moment) -> Evidence {
+fn evidence_of(spec: &Spec, status: &Status, moment: &Moment, now: Timestamp) -> Evidence {
     let (shown, came, ..) = moment;
     let mut evidence = Evidence::default();
     for (n, at) in spec.places().into_iter().enumerate() {
@@ -160,9 +160,12 @@ fn evidence_of(spec: &Spec, status: &Status, moment: &Moment) -> Evidence {
                     },
                     _ => continue,
                 };
-                evidence
-                    .actions
-                    .insert(step.name.clone(), ActionEvidence { attempt, outcome });
+                let came = ActionEvidence {
+                    attempt,
+                    at: now,
+                    outcome,
+                };
+                evidence.actions.insert(step.name.clone(), came);
             }
             _ => {}
         }
@@ -253,7 +256,7 @@ proptest! {
         for moment in &moments {
             now += SignedDuration::from_millis(moment.2);
             command(&spec, &mut status, (moment.3, moment.2));
-            let evidence = evidence_of(&spec, &status, moment);
+            let evidence = evidence_of(&spec, &status, moment, now);
             let restarts = status.workflow.as_ref().is_some_and(|w| w.restart_from.is_some());
             let before = status.workflow.clone().unwrap_or_default();
             let resumed = before.status == Some(StepPhase::Suspending) && !before.suspend;
@@ -301,7 +304,7 @@ proptest! {
         for moment in &moments {
             now += SignedDuration::from_millis(moment.2);
             command(&spec, &mut status, (moment.3, moment.2));
-            let evidence = evidence_of(&spec, &status, moment);
+            let evidence = evidence_of(&spec, &status, moment, now);
             status = advance(&spec, &status, &evidence, now).0;
         }
         // From now on all goes well.
@@ -313,7 +316,7 @@ proptest! {
             now += SignedDuration::from_secs(61);
             command(&spec, &mut status, (1, 0));
             let well = (vec![vec![ClusterState::Ready]; 12], vec![0; 12], 0, 23);
-            let evidence = evidence_of(&spec, &status, &well);
+            let evidence = evidence_of(&spec, &status, &well, now);
             status = advance(&spec, &status, &evidence, now).0;
         }
     }

@@ -197,7 +197,8 @@ impl World {
     }
 
     fn came(&mut self, attempt: u32, outcome: Outcome) {
-        let came = ActionEvidence { attempt, outcome };
+        let at = self.now;
+        let came = ActionEvidence { attempt, at, outcome };
         self.evidence.actions.insert(STEP.to_owned(), came);
     }
 
@@ -364,6 +365,8 @@ pub(super) fn cases(type_: Type, phase: Phase, event: Event) -> Option<Vec<World
         }
         Event::Waits if asking => came(waits()),
         Event::Fails if acting => came(fails()),
+        // A look that comes later is as good.
+        Event::OtherAttempt if acting && type_ == Type::Look => one(&|world| world.came(attempt - 1, done())),
         Event::OtherAttempt if acting => one(&|world| world.came(attempt + 1, done())),
         Event::Resume if phase == Phase::Suspending => command(&|world| world.workflow().suspend = false),
         // The run is paused at another step.
