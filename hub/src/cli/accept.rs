@@ -6,7 +6,7 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use roundhouse_api::{
-    cluster::{AgentIdentity, Cluster},
+    cluster::{AgentIdentity, Cluster, IdentityMethod},
     names::ClusterName,
 };
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Let a cluster in
 ///
 /// The agent that asks with the key that the hub shows now gets its certificate, and no other one; where none has asked yet,
-/// whoever has the invitation first. The agent logs the digest of its key; with --key only that one is let in.
+/// whoever has the invitation first. The agent logs the digest of its key; with --key only that one is let in. Where tokens are
+/// the identity of agents (serve --agent-identity token) there are no keys: whoever has the invitation is let in.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The cluster
@@ -101,6 +102,12 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
     if cluster.metadata.deletion_timestamp.is_some() {
         return Err(Failure::new("E-LEAVING", format!("cluster {name} is leaving"))
             .advise(format!("roundhouse join {name} when it has left"))
+            .ends_with(REFUSED));
+    }
+    if args.key.is_some() && identity(&cluster).is_some_and(|known| known.method == IdentityMethod::Token) {
+        return Err(Failure::new("E-KEY", format!("cluster {name} was not accepted"))
+            .because("tokens are the identity of agents here: none of them asks with a key")
+            .advise(format!("roundhouse accept {name} without --key"))
             .ends_with(REFUSED));
     }
     let patch = accepting(&cluster, args.key.as_deref()).map_err(|waiting| {

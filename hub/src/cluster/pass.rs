@@ -277,7 +277,7 @@ impl Pass {
             cluster: name.clone(),
             serial: self.cluster.spec.serial,
             method: self.options.identity,
-            accepted: self.cluster.spec.accepted,
+            accepted: join::lets_in(&self.cluster, self.options.identity),
             invited,
         }
     }
@@ -300,7 +300,7 @@ impl Pass {
             false => (serial, key, Some(Time(now))),
         };
         let (serial, key, since) = match (rights.method, judged) {
-            // The account exists from the moment on in which the cluster is accepted.
+            // The account exists from the moment on in which this invitation is accepted.
             (IdentityMethod::Token, _) if rights.accepted => claim(None),
             (_, Some((_, Verdict::Approve(Some(key))))) => claim(Some(key.clone())),
             _ => (before.serial, before.key.clone(), before.since.clone()),
