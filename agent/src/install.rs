@@ -8,7 +8,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::crds;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 /// Makes or updates the definitions that an agent needs; one that is as it should be is not written.
@@ -20,6 +20,7 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
         let name = definition.name_any();
         let mut wanted = DynamicObject::new(&name, &resource).data(json!({"spec": definition.spec}));
         wanted.metadata.labels = definition.metadata.labels;
+        wanted.metadata.annotations = definition.metadata.annotations;
         let Some(live) = found(within(timeout, api.get(&name)).await)? else {
             let params = PostParams {
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -30,9 +31,21 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
                 _ => continue,
             }
         };
-        let value = |definition: &DynamicObject| json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.data.get("spec")});
+        // What a later agent has stored in its ledger would be dropped.
+        if crds::version_of(&live.metadata) > crds::SCHEMA_VERSION {
+            tracing::warn!(
+                definition = name,
+                "the definition is of a later version of Roundhouse and stays as it is"
+            );
+            continue;
+        }
+        let value = |definition: &DynamicObject| {
+            let meta = &definition.metadata;
+            json!({"metadata": {"labels": meta.labels, "annotations": meta.annotations},
+                "spec": definition.data.get("spec")})
+        };
         let wanted = value(&wanted);
-        if !contains(&value(&live), &wanted) {
+        if !crds::contains(&value(&live), &wanted) {
             let params = PatchParams {
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
@@ -41,45 +54,4 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
         }
     }
     Ok(())
-}
-
-/// Whether `live` has everything that `wanted` says; a server adds defaults of its own.
-fn contains(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)) || value.is_null()),
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len()
-                && live
-                    .iter()
-                    .zip(wanted)
-                    .all(|(live, wanted)| contains(live, wanted))
-        }
-        // A server writes 1 for 1.0.
-        (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),
-        _ => live == wanted,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_of_the_server_are_no_difference() {
-        let wanted = json!({"a": 1, "list": [{"x": 1}], "absent": null});
-        for (live, expected) in [
-            (
-                json!({"a": 1, "list": [{"x": 1, "default": true}], "more": 2}),
-                true,
-            ),
-            (json!({"a": 2, "list": [{"x": 1}]}), false),
-            (json!({"a": 1, "list": [{"x": 1}, {"x": 2}]}), false),
-            (json!({"list": [{"x": 1}]}), false),
-            (json!({"a": 1.0, "list": [{"x": 1}]}), true),
-        ] {
-            assert_eq!(contains(&live, &wanted), expected, "{live}");
-        }
-    }
 }
