@@ -9,6 +9,7 @@
 //! invitation one is approved, whenever the hub is killed.
 
 mod decide;
+mod decided;
 pub(super) mod rights;
 #[cfg(test)]
 mod tests;
@@ -16,10 +17,11 @@ mod tests;
 mod tokens;
 
 pub(super) use decide::{Requested, Verdict, decide};
+pub(super) use decided::told_by;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use roundhouse_api::cluster::{AgentIdentity, Cluster, IdentityMethod};
+use roundhouse_api::cluster::{AgentIdentity, Cluster, IdentityMethod, Leave};
 
 /// How long an invitation that was used stays for its agent to fetch the certificate, if the agent is not heard of before.
 const FETCHED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
@@ -88,7 +90,9 @@ pub(super) fn lets_in(cluster: &Cluster, method: IdentityMethod) -> bool {
         IdentityMethod::Certificate => true,
         IdentityMethod::Token => spec.auto_accept || used(cluster).is_some(),
     };
-    spec.accepted && by_this_invitation
+    // One that is forgotten is not waited for: whatever its agent does meanwhile keeps nothing from going.
+    let forgotten = cluster.metadata.deletion_timestamp.is_some() && spec.leave == Some(Leave::Forget);
+    spec.accepted && by_this_invitation && !forgotten
 }
 
 /// When the invitation of the present serial was used, if it was.

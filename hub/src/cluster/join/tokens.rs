@@ -31,6 +31,13 @@ fn cluster(accepted: bool, auto_accept: bool, used: Option<u32>) -> Cluster {
     cluster
 }
 
+fn leaving(how: Leave) -> Cluster {
+    let mut cluster = cluster(true, true, Some(3));
+    cluster.metadata.deletion_timestamp = Some(Time(now()));
+    cluster.spec.leave = Some(how);
+    cluster
+}
+
 #[test]
 fn a_token_is_given_when_this_invitation_is_accepted() {
     for (why, cluster, by_token, by_certificate) in [
@@ -46,6 +53,8 @@ fn a_token_is_given_when_this_invitation_is_accepted() {
         ),
         ("joined again, at once", cluster(true, true, Some(2)), true, true),
         ("shut out", cluster(false, true, Some(3)), false, false),
+        ("leaving", leaving(Leave::Orphan), true, true),
+        ("being forgotten", leaving(Leave::Forget), false, false),
     ] {
         assert_eq!(lets_in(&cluster, IdentityMethod::Token), by_token, "{why}");
         assert_eq!(
