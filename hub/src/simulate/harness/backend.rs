@@ -130,8 +130,10 @@ fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
     let clock = options.clock_of(name);
     // Uids of one start are not those of another.
     let seed = seed_of(options.seed, name).wrapping_add(start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    // What only this server would take is a mistake of ours.
     let builder = Server::builder()
         .seed(seed)
+        .strict()
         .clock(Arc::new(move || clock.now()))
         .count_per_object(options.count_per_object)
         .limits(options.limits);
