@@ -2,6 +2,7 @@
 
 use crate::charts;
 use anyhow::{Context, Result, ensure};
+use roundhouse_api::cluster::LONGEST_CERTIFICATE;
 use roundhouse_e2e::charts::{schema, values};
 use serde_json::{Value, json};
 
@@ -165,6 +166,12 @@ fn values_that_cannot_work_are_refused_by_name() -> Result<()> {
             1,
             json!({"certificateLifetime": 60}),
             "certificateLifetime: 60 is not of minimum 600",
+        ),
+        // What a hub gives at the most.
+        (
+            1,
+            json!({"certificateLifetime": LONGEST_CERTIFICATE.as_secs() + 1}),
+            "certificateLifetime: 7776001 is not of maximum 7776000",
         ),
         (
             1,
