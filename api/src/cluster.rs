@@ -62,7 +62,8 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join_until: Option<Time>,
     /// Whether whoever has the invitation of this serial first is let in once the cluster is accepted. Otherwise the key that
-    /// asks waits until `acceptedKey` names it, also where the cluster was accepted before.
+    /// asks waits until `acceptedKey` names it, also where the cluster was accepted before. Where tokens are the identity no key
+    /// asks: this alone accepts the invitation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auto_accept: bool,
     /// Digest of the one key, `sha256:<hex>` of its public part (DER, SubjectPublicKeyInfo), that the first certificate of

@@ -36,8 +36,11 @@ pub(super) struct Args {
 
 /// End the identity of a cluster's agent
 ///
-/// The certificate or the token that its agent has gives no right any more; what the agent applied stays, and it goes on
-/// with what it has. `roundhouse join` invites it anew.
+/// The certificate or the token that its agent has gives no right any more to what it begins from then on; what the agent
+/// applied stays, and it goes on with what it has. `roundhouse join` invites it anew.
+///
+/// An embedded hub also ends what is under way. On a Kubernetes API server watches that the agent has open go on until their
+/// timeout (5 to 10 minutes), or until the API server is restarted.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArgs {
     /// The cluster
@@ -167,6 +170,11 @@ pub(super) async fn revoke(args: RevokeArgs) -> Result<ExitCode, Failure> {
         }
     }
     eprintln!("the identity of the agent of cluster {name} is ended; roundhouse join {name} invites it anew");
+    if !hub::is_embedded(&client).await {
+        eprintln!(
+            "note: watches that it has open end with their timeout, or when the API server is restarted: Kubernetes authorizes them when they begin"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -30,6 +30,8 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(2);
 /// The same where tokens are the identity: an API server may take the token of an account that is gone for this much longer
 /// (kube-apiserver remembers for ten seconds whose a token is).
 const TOKEN_SETTLED: SignedDuration = SignedDuration::from_secs(15);
+/// How soon it is looked again whether an agent that was heard of is settled.
+const LOOK: SignedDuration = SignedDuration::from_secs(5);
 
 /// Whether the invitation of a cluster holds, and until when that may change by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +78,12 @@ pub(super) fn invitation(
     if now >= fetched_by {
         return closed;
     }
+    // Heard of, and it may still be as who it was before: the next time is soon.
+    let is_about_to_settle = used.is_some_and(|since| heard.is_some_and(|heard| heard > since));
+    let soon = is_about_to_settle.then(|| now.checked_add(LOOK).unwrap_or(Timestamp::MAX));
     Invitation {
         open: true,
-        until: Some(fetched_by),
+        until: Some(soon.map_or(fetched_by, |soon| soon.min(fetched_by))),
     }
 }
 
