@@ -55,3 +55,44 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::names::annotation;
+    use roundhouse_apiserver::Server;
+    use serde_json::Value;
+
+    const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn a_definition_is_brought_up_to_date_and_one_of_a_later_version_stays() {
+        let client = Client::new(Server::builder().seed(1).strict().build().service(), "default");
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let fields = async || {
+            let there = serde_json::to_value(api.get(LEDGERS).await.unwrap()).unwrap();
+            there["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].clone()
+        };
+        // Somebody, or another version, has taken a field away.
+        let change = async |version: u32| {
+            let key = annotation::SCHEMA_VERSION.replace('/', "~1");
+            let operations = json!([
+                {"op": "add", "path": format!("/metadata/annotations/{key}"), "value": version.to_string()},
+                {"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/executor"}]);
+            let patch: Patch<Value> = Patch::Json(serde_json::from_value(operations).unwrap());
+            api.patch(LEDGERS, &PatchParams::default(), &patch).await.unwrap();
+        };
+        definitions(&client, TIMEOUT).await.unwrap();
+        let wanted = fields().await;
+        for version in [0, crds::SCHEMA_VERSION] {
+            change(version).await;
+            assert_ne!(fields().await, wanted);
+            definitions(&client, TIMEOUT).await.unwrap();
+            assert_eq!(fields().await, wanted, "version {version}");
+        }
+        change(crds::SCHEMA_VERSION + 1).await;
+        definitions(&client, TIMEOUT).await.unwrap();
+        assert_ne!(fields().await, wanted, "a later one knows what it does");
+    }
+}

@@ -130,13 +130,15 @@ fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
     let clock = options.clock_of(name);
     // Uids of one start are not those of another.
     let seed = seed_of(options.seed, name).wrapping_add(start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    // What only this server would take is a mistake of ours.
     let builder = Server::builder()
         .seed(seed)
-        .strict()
         .clock(Arc::new(move || clock.now()))
         .count_per_object(options.count_per_object)
         .limits(options.limits);
+    let builder = match options.strict {
+        true => builder.strict(),
+        false => builder,
+    };
     match &options.stores {
         Some(stores) => builder.store(stores.open(name)).build(),
         None => builder.build(),
