@@ -219,9 +219,15 @@ fn the_charts_are_of_the_version_of_the_workspace() -> Result<()> {
     for (chart, release) in charts()? {
         let metadata = &chart.metadata;
         assert_eq!(metadata.app_version, env!("CARGO_PKG_VERSION"));
+        // ValidatingAdmissionPolicy, which the chart of the hub brings, is served from 1.30 on.
+        let from = if release == "roundhouse" {
+            ">=1.30.0-0"
+        } else {
+            ">=1.28.0-0"
+        };
         assert_eq!(
             (metadata.api_version.as_str(), metadata.kube_version.as_str()),
-            ("v2", ">=1.28.0-0")
+            ("v2", from)
         );
         for (case, values) in chart.cases() {
             let files = chart.render(release, &values)?;
