@@ -6,6 +6,7 @@ use roundhouse_agent::identity::{Keeper, Place, Source};
 use roundhouse_agent::{Config, LabelError, Labels};
 use roundhouse_api::bundle::ApplyOnce;
 use roundhouse_api::clock::SharedClock;
+use roundhouse_api::cluster::LONGEST_CERTIFICATE;
 use roundhouse_api::names::ClusterName;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -192,6 +193,10 @@ fn lifetime(text: &str) -> Result<Duration, String> {
         lifetime if lifetime < SHORTEST_LIFETIME => {
             Err("use at least 600 seconds: certificates that end sooner are not issued".to_owned())
         }
+        lifetime if lifetime > LONGEST_CERTIFICATE => Err(format!(
+            "use at most {} seconds: hubs give no certificates that end later",
+            LONGEST_CERTIFICATE.as_secs()
+        )),
         lifetime => Ok(lifetime),
     }
 }
@@ -300,6 +305,10 @@ mod tests {
             ),
             ("--identity-secret name", "use NAMESPACE/NAME"),
             ("--identity-dir d --certificate-lifetime 599", "at least 600"),
+            (
+                "--identity-dir d --certificate-lifetime 7776001",
+                "at most 7776000",
+            ),
         ] {
             let error = parse(bad).unwrap_err().to_string();
             assert!(error.contains(why), "{bad}: {error}");

@@ -1,8 +1,8 @@
 //! The executor of a bundle: a service account of the member on whose behalf its objects are read and written.
 //!
 //! The agent impersonates it, so that the member's own rules decide (escalation checks of RBAC included) and nothing has
-//! to be guessed beforehand. An account needs `get`, `create` and `patch` on what its bundle has, and `delete` on what is
-//! to be deleted; the agent needs `impersonate` on service accounts. Discovery, watches and the ledger stay the agent's.
+//! to be guessed beforehand. An account needs `get`, `create` and `patch` on what its bundle has, and `delete` unless all of
+//! it stays when the bundle goes; the agent needs `impersonate` on service accounts. Discovery, watches and the ledger stay the agent's.
 
 use http::HeaderValue;
 use http::header::{HeaderMap, HeaderName};

@@ -8,7 +8,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::crds;
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 /// Makes or updates the definitions that an agent needs; one that is as it should be is not written.
@@ -20,6 +20,7 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
         let name = definition.name_any();
         let mut wanted = DynamicObject::new(&name, &resource).data(json!({"spec": definition.spec}));
         wanted.metadata.labels = definition.metadata.labels;
+        wanted.metadata.annotations = definition.metadata.annotations;
         let Some(live) = found(within(timeout, api.get(&name)).await)? else {
             let params = PostParams {
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -30,9 +31,21 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
                 _ => continue,
             }
         };
-        let value = |definition: &DynamicObject| json!({"metadata": {"labels": definition.metadata.labels}, "spec": definition.data.get("spec")});
+        // What a later agent has stored in its ledger would be dropped.
+        if crds::version_of(&live.metadata) > crds::SCHEMA_VERSION {
+            tracing::warn!(
+                definition = name,
+                "the definition is of a later version of Roundhouse and stays as it is"
+            );
+            continue;
+        }
+        let value = |definition: &DynamicObject| {
+            let meta = &definition.metadata;
+            json!({"metadata": {"labels": meta.labels, "annotations": meta.annotations},
+                "spec": definition.data.get("spec")})
+        };
         let wanted = value(&wanted);
-        if !contains(&value(&live), &wanted) {
+        if !crds::contains(&value(&live), &wanted) {
             let params = PatchParams {
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
                 ..PatchParams::default()
@@ -43,43 +56,43 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
     Ok(())
 }
 
-/// Whether `live` has everything that `wanted` says; a server adds defaults of its own.
-fn contains(live: &Value, wanted: &Value) -> bool {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)) || value.is_null()),
-        (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len()
-                && live
-                    .iter()
-                    .zip(wanted)
-                    .all(|(live, wanted)| contains(live, wanted))
-        }
-        // A server writes 1 for 1.0.
-        (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),
-        _ => live == wanted,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use roundhouse_api::names::annotation;
+    use roundhouse_apiserver::Server;
+    use serde_json::Value;
 
-    #[test]
-    fn defaults_of_the_server_are_no_difference() {
-        let wanted = json!({"a": 1, "list": [{"x": 1}], "absent": null});
-        for (live, expected) in [
-            (
-                json!({"a": 1, "list": [{"x": 1, "default": true}], "more": 2}),
-                true,
-            ),
-            (json!({"a": 2, "list": [{"x": 1}]}), false),
-            (json!({"a": 1, "list": [{"x": 1}, {"x": 2}]}), false),
-            (json!({"list": [{"x": 1}]}), false),
-            (json!({"a": 1.0, "list": [{"x": 1}]}), true),
-        ] {
-            assert_eq!(contains(&live, &wanted), expected, "{live}");
+    const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn a_definition_is_brought_up_to_date_and_one_of_a_later_version_stays() {
+        let client = Client::new(Server::builder().seed(1).strict().build().service(), "default");
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        let fields = async || {
+            let there = serde_json::to_value(api.get(LEDGERS).await.unwrap()).unwrap();
+            there["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].clone()
+        };
+        // Somebody, or another version, has taken a field away.
+        let change = async |version: u32| {
+            let key = annotation::SCHEMA_VERSION.replace('/', "~1");
+            let operations = json!([
+                {"op": "add", "path": format!("/metadata/annotations/{key}"), "value": version.to_string()},
+                {"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/executor"}]);
+            let patch: Patch<Value> = Patch::Json(serde_json::from_value(operations).unwrap());
+            api.patch(LEDGERS, &PatchParams::default(), &patch).await.unwrap();
+        };
+        definitions(&client, TIMEOUT).await.unwrap();
+        let wanted = fields().await;
+        for version in [0, crds::SCHEMA_VERSION] {
+            change(version).await;
+            assert_ne!(fields().await, wanted);
+            definitions(&client, TIMEOUT).await.unwrap();
+            assert_eq!(fields().await, wanted, "version {version}");
         }
+        change(crds::SCHEMA_VERSION + 1).await;
+        definitions(&client, TIMEOUT).await.unwrap();
+        assert_ne!(fields().await, wanted, "a later one knows what it does");
     }
 }

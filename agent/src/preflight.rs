@@ -8,7 +8,7 @@ use crate::executor::Account;
 use crate::reviews::{self, Need};
 use kube::Client;
 use roundhouse_api::bundle::{
-    BundleSpec, EXECUTOR_PERMITTED, ManifestConfig, ServiceAccountRef, UpdateStrategyType,
+    BundleSpec, EXECUTOR_PERMITTED, ManifestConfig, PropagationPolicy, ServiceAccountRef, UpdateStrategyType,
 };
 use roundhouse_api::condition::{Status, Verdict};
 use std::collections::BTreeSet;
@@ -16,8 +16,10 @@ use std::time::Duration;
 
 /// Most rights that are named.
 const MAX: usize = 10;
-/// What an executor does with what it applies.
-const APPLIES: &[&str] = &["get", "create", "patch"];
+/// What an executor does with what it applies, and takes away again.
+const APPLIES: &[&str] = &["get", "create", "patch", "delete"];
+/// What it does with what stays when its bundle goes.
+const ORPHANS: &[&str] = &["get", "create", "patch"];
 /// What it does with what is only looked at.
 const READS: &[&str] = &["get"];
 
@@ -31,9 +33,14 @@ pub(crate) fn verbs(spec: &BundleSpec) -> &'static [&'static str] {
         strategy.is_some_and(|strategy| strategy.type_ == UpdateStrategyType::ReadOnly)
     };
     let configs = &spec.manifest_configs;
-    match !configs.is_empty() && configs.iter().all(only_read) {
-        true => READS,
-        false => APPLIES,
+    let orphans = spec
+        .delete_option
+        .as_ref()
+        .is_some_and(|option| option.propagation_policy == PropagationPolicy::Orphan);
+    match (!configs.is_empty() && configs.iter().all(only_read), orphans) {
+        (true, _) => READS,
+        (false, true) => ORPHANS,
+        (false, false) => APPLIES,
     }
 }
 
@@ -98,7 +105,7 @@ fn verdict(named: &ServiceAccountRef, missing: &[Need<'_>]) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roundhouse_api::bundle::UpdateStrategy;
+    use roundhouse_api::bundle::{DeleteOption, UpdateStrategy};
 
     #[test]
     fn what_is_missing_is_named_up_to_a_bound() {
@@ -128,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_read_needs_no_right_to_write() {
+    fn what_is_only_read_needs_no_right_to_write_and_what_stays_none_to_delete() {
         let config = |type_| ManifestConfig {
             update_strategy: Some(UpdateStrategy {
                 type_,
@@ -147,5 +154,19 @@ mod tests {
             config(UpdateStrategyType::Update),
         ];
         assert_eq!(verbs(&spec(both)), APPLIES);
+        for (propagation_policy, expected) in [
+            (PropagationPolicy::Foreground, APPLIES),
+            (PropagationPolicy::SelectivelyOrphan, APPLIES),
+            (PropagationPolicy::Orphan, ORPHANS),
+        ] {
+            let spec = BundleSpec {
+                delete_option: Some(DeleteOption {
+                    propagation_policy,
+                    ..DeleteOption::default()
+                }),
+                ..BundleSpec::default()
+            };
+            assert_eq!(verbs(&spec), expected, "{propagation_policy:?}");
+        }
     }
 }

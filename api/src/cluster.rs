@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Condition type: the agent has reported at least once.
 pub const JOINED: &str = "Joined";
@@ -16,6 +16,8 @@ pub const AVAILABLE: &str = "Available";
 pub const DEAF: &str = "Deaf";
 /// Condition type: the cluster is leaving; its message says what is waited for.
 pub const LEAVING: &str = "Leaving";
+/// The longest life that an agent may ask for its certificate: 90 days, so that one that is lost ends by itself.
+pub const LONGEST_CERTIFICATE: Duration = Duration::from_secs(90 * 86_400);
 /// Taint of a cluster that was never heard of, or whose agent says that it cannot work.
 pub const TAINT_UNAVAILABLE: &str = "roundhouse.dev/unavailable";
 /// Taint of a cluster whose Lease is not renewed.
@@ -60,7 +62,8 @@ pub struct ClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join_until: Option<Time>,
     /// Whether whoever has the invitation of this serial first is let in once the cluster is accepted. Otherwise the key that
-    /// asks waits until `acceptedKey` names it, also where the cluster was accepted before.
+    /// asks waits until `acceptedKey` names it, also where the cluster was accepted before. Where tokens are the identity no key
+    /// asks: this alone accepts the invitation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auto_accept: bool,
     /// Digest of the one key, `sha256:<hex>` of its public part (DER, SubjectPublicKeyInfo), that the first certificate of

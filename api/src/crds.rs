@@ -1,10 +1,16 @@
 //! The CustomResourceDefinitions of every resource, generated from the types.
 
-use crate::names::label;
+use crate::names::{annotation, label};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt;
+use serde_json::Value;
+
+/// Version of all schemas together, raised with each change of one of them: hub and agent leave a definition of a later
+/// version as it is, or one of two that differ would drop the fields that the other has stored.
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// The definitions that a hub needs, in the order in which they are created.
 pub fn hub() -> Vec<CustomResourceDefinition> {
@@ -30,8 +36,38 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     hub().into_iter().chain(member()).collect()
 }
 
+/// The version of the schema of a definition that is installed; 0 of one that does not say.
+pub fn version_of(definition: &ObjectMeta) -> u32 {
+    let annotations = definition.annotations.as_ref();
+    let said = annotations.and_then(|annotations| annotations.get(annotation::SCHEMA_VERSION));
+    said.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// Whether `live` has everything that `wanted` says; a server adds defaults of its own.
+pub fn contains(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, value)| live.get(key).is_some_and(|live| contains(live, value)) || value.is_null()),
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| contains(live, wanted))
+        }
+        // A server writes 1 for 1.0.
+        (Value::Number(live), Value::Number(wanted)) => live == wanted || live.as_f64() == wanted.as_f64(),
+        _ => live == wanted,
+    }
+}
+
 /// Our label tells our definitions from those of another installation (KubeVela's `core.oam.dev`).
 fn definition(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    crd.metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(annotation::SCHEMA_VERSION.to_owned(), SCHEMA_VERSION.to_string());
     crd.metadata
         .labels
         .get_or_insert_default()
@@ -95,5 +131,28 @@ fn use_kubernetes_formats(schema: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
         use_kubernetes_formats(values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults_of_the_server_are_no_difference() {
+        let wanted = json!({"a": 1, "list": [{"x": 1}], "absent": null});
+        for (live, expected) in [
+            (
+                json!({"a": 1, "list": [{"x": 1, "default": true}], "more": 2}),
+                true,
+            ),
+            (json!({"a": 2, "list": [{"x": 1}]}), false),
+            (json!({"a": 1, "list": [{"x": 1}, {"x": 2}]}), false),
+            (json!({"list": [{"x": 1}]}), false),
+            (json!({"a": 1.0, "list": [{"x": 1}]}), true),
+        ] {
+            assert_eq!(contains(&live, &wanted), expected, "{live}");
+        }
     }
 }

@@ -120,6 +120,8 @@ pub mod annotation {
     pub const ALLOW_NAMESPACES: &str = "roundhouse.dev/allow-namespaces";
     /// On the definition of Applications, written by the hub: what its tenancy is, `open` or `namespace`, for who plans.
     pub const TENANCY: &str = "roundhouse.dev/tenancy";
+    /// On each definition: the version of the schemas that it is of, see [`crate::crds::SCHEMA_VERSION`].
+    pub const SCHEMA_VERSION: &str = "roundhouse.dev/schema-version";
     /// On what names an object in a Bundle that only reads it: the run that asks. What is reported is about this run then.
     pub const RUN: &str = "roundhouse.dev/run";
     /// On the Lease of the hubs: the fencing epoch of the present term, or of the last one.

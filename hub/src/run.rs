@@ -1,5 +1,9 @@
 //! A running hub: its resource definitions, the application controller and the cluster controller.
 
+mod definitions;
+
+pub use definitions::{APPLICATIONS, install};
+
 use crate::{
     action::{Answered, Egress, Executor, Outside, Runner},
     application::{self, ApplicationOptions},
@@ -8,34 +12,16 @@ use crate::{
     restored,
     steady::Steady,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, ResourceExt,
-    api::PostParams,
-    runtime::{
-        conditions::is_crd_established,
-        wait::{Condition, await_condition},
-    },
-};
-use roundhouse_api::{
-    clock::SharedClock,
-    crds, hash,
-    names::{HUB_FIELD_MANAGER, OAM_GROUP, annotation, label},
-};
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use kube::Client;
+use roundhouse_api::{clock::SharedClock, names::label};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// Content hash of an installed definition: it is written again only when it differs.
-const DEFINITION_HASH: &str = "roundhouse.dev/definition-hash";
-/// The definition of Applications.
-pub const APPLICATIONS: &str = "applications.core.oam.dev";
 /// How long a hub's clients wait for the next byte of an answer: watches are quiet for minutes, and a dead connection is noticed by
 /// the server's own timeout of a watch.
 pub const READ_TIMES_OUT: Duration = Duration::from_secs(330);
 /// How soon definitions that could not be installed are tried again.
 const INSTALL_AGAIN: Duration = Duration::from_secs(2);
-/// How long the API server may take to serve a new definition.
-const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings of a hub.
 #[derive(Debug, Clone, Default)]
@@ -207,7 +193,7 @@ async fn term(
 /// that does not answer, as the hub does ever after.
 async fn refused(client: &Client, options: &HubOptions) -> Result<(), HubError> {
     loop {
-        match due(client, options).await {
+        match definitions::due(client, options).await {
             Err(error) if error.passes() => {
                 tracing::warn!(%error, "the API server does not say what is there; it is asked again");
                 tokio::time::sleep(INSTALL_AGAIN).await;
@@ -241,117 +227,5 @@ impl HubError {
                 _ => true,
             },
         }
-    }
-}
-
-/// The definitions of a hub as they are to be, with what is there.
-type Due = Vec<(CustomResourceDefinition, Option<CustomResourceDefinition>)>;
-
-/// Installs the definitions of the hub; one that is there as it should be is not written. That of Applications says what the
-/// hub's tenancy is.
-///
-/// # Errors
-/// [`HubError`]; nothing is written if definitions of `core.oam.dev` belong to somebody else.
-pub async fn install(client: &Client, options: &HubOptions) -> Result<(), HubError> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let due = due(client, options).await?;
-    let mut names = Vec::new();
-    for (definition, existing) in due {
-        let name = definition.name_any();
-        let served = is_crd_established().matches_object(existing.as_ref());
-        // What is there as it should be is waited for by nobody.
-        if write(&api, definition, existing).await? || !served {
-            names.push(name);
-        }
-    }
-    for name in names {
-        let established = await_condition(api.clone(), &name, is_crd_established());
-        match tokio::time::timeout(ESTABLISH_TIMEOUT, established).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) | Err(_) => {
-                return Err(HubError::NotEstablished {
-                    name,
-                    seconds: ESTABLISH_TIMEOUT.as_secs(),
-                });
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Reads what is there, and refuses what is somebody else's.
-async fn due(client: &Client, options: &HubOptions) -> Result<Due, HubError> {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut due = Vec::new();
-    let mut foreign = Vec::new();
-    for mut definition in crds::hub() {
-        let name = definition.name_any();
-        if name == APPLICATIONS {
-            let tenancy = options.application.tenancy.word().to_owned();
-            definition
-                .annotations_mut()
-                .insert(annotation::TENANCY.to_owned(), tenancy);
-        }
-        let existing = api.get_opt(&name).await.map_err(|source| failed(&name, source))?;
-        let owned = |crd: &CustomResourceDefinition| {
-            crd.labels().get(label::MANAGED_BY).map(String::as_str) == Some(label::MANAGED_BY_VALUE)
-        };
-        if definition.spec.group == OAM_GROUP && existing.as_ref().is_some_and(|crd| !owned(crd)) {
-            foreign.push(name);
-        }
-        due.push((definition, existing));
-    }
-    match foreign.is_empty() || options.take_over_core_oam {
-        true => Ok(due),
-        false => Err(HubError::ForeignDefinitions {
-            names: foreign.join(", "),
-        }),
-    }
-}
-
-/// Writes a definition if it is not there as it should be; tells whether it was written.
-async fn write(
-    api: &Api<CustomResourceDefinition>,
-    mut definition: CustomResourceDefinition,
-    existing: Option<CustomResourceDefinition>,
-) -> Result<bool, HubError> {
-    let name = definition.name_any();
-    let hash = hash::of_value(&serde_json::to_value(&definition.spec).unwrap_or_default());
-    definition
-        .annotations_mut()
-        .insert(DEFINITION_HASH.to_owned(), hash);
-    let post = PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    let answer = match existing {
-        None => api.create(&post, &definition).await.map(drop),
-        Some(existing) => {
-            let has = |there: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>| {
-                wanted.iter().all(|(key, value)| there.get(key) == Some(value))
-            };
-            if has(existing.labels(), definition.labels())
-                && has(existing.annotations(), definition.annotations())
-            {
-                return Ok(false);
-            }
-            definition
-                .metadata
-                .resource_version
-                .clone_from(&existing.metadata.resource_version);
-            definition
-                .metadata
-                .finalizers
-                .clone_from(&existing.metadata.finalizers);
-            api.replace(&name, &post, &definition).await.map(drop)
-        }
-    };
-    answer.map(|()| true).map_err(|source| failed(&name, source))
-}
-
-fn failed(name: &str, source: kube::Error) -> HubError {
-    HubError::Install {
-        name: name.to_owned(),
-        source: Box::new(source),
     }
 }

@@ -109,7 +109,13 @@ mod tests {
 
     #[test]
     fn a_jump_that_stays_for_an_hour_is_the_right_time() {
-        let slept = [(0, 0), (10, 30_010), (3000, 33_000), (3609, 33_609), (3610, 33_610)];
+        let slept = [
+            (0, 0),
+            (10, 30_010),
+            (3000, 33_000),
+            (3609, 33_609),
+            (3610, 33_610),
+        ];
         assert_eq!(told(&slept), [0, 10, 3000, 3609, 33_610]);
         // From there it goes on.
         let again = [(0, 0), (10, 30_010), (3610, 33_610), (3620, 10), (3630, 20)];
@@ -119,7 +125,9 @@ mod tests {
     #[test]
     fn a_clock_that_is_put_right_little_by_little_is_followed() {
         // Half a second in a thousand, looked at once an hour, and once a second.
-        let rarely: Vec<(u64, i64)> = (0..48_u64).map(|h| (3600 * h, (3602 * h).cast_signed())).collect();
+        let rarely: Vec<(u64, i64)> = (0..48_u64)
+            .map(|h| (3600 * h, (3602 * h).cast_signed()))
+            .collect();
         let hours = told(&rarely);
         assert_eq!(hours[47], 3602 * 47);
         let often: Vec<(u64, i64)> = (0..4000_u64).map(|s| (s, (s + s / 1000).cast_signed())).collect();

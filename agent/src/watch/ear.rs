@@ -220,7 +220,11 @@ mod tests {
         echo.shown(5);
         assert_eq!(echo.dead_at(), Some(at(30)), "the next one is owed");
         echo.shown(12);
-        assert_eq!(echo.dead_at(), None, "somebody wrote it after us, and that was shown");
+        assert_eq!(
+            echo.dead_at(),
+            None,
+            "somebody wrote it after us, and that was shown"
+        );
         echo.shown(20);
         echo.renewed(20, at(40));
         assert_eq!(echo.dead_at(), None, "the watch was quicker than the answer");
@@ -276,7 +280,9 @@ mod tests {
         times.sort();
         assert!(times[0] >= SECOND * 8 && times[999] <= SECOND * 16);
         let busiest = times.iter().map(|from| {
-            let within = times.iter().filter(|time| (*from..*from + SECOND).contains(*time));
+            let within = times
+                .iter()
+                .filter(|time| (*from..*from + SECOND).contains(*time));
             within.count()
         });
         assert!(busiest.max().unwrap() < 180);

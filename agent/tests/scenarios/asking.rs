@@ -9,7 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
 use roundhouse_agent::identity::{Invitation, Keeper, Place, Source};
-use roundhouse_agent::rights::{AS_EXECUTOR, IDENTITY_SECRET, ON_MEMBER};
+use roundhouse_agent::rights::{AS_EXECUTOR, IDENTITY_SECRET, ON_MEMBER, ON_OBJECTS};
 use roundhouse_agent::{Config, SeededJitter};
 use roundhouse_api::bundle::BundlePhase::{Progressing, Ready};
 use roundhouse_api::clock::SystemClock;
@@ -231,6 +231,15 @@ async fn the_tables_of_rights_are_what_an_agent_asks() {
     keep_identity(member.on(world.member_client.clone()), &world).await;
 
     let of_bundles = [("", "configmaps"), ("apps", "deployments")];
+    // What is carried: each kind is asked for as the one rule on all kinds has it.
+    let carried: BTreeSet<&str> = member
+        .asked
+        .lock()
+        .iter()
+        .filter(|asked| of_bundles.contains(&(&*asked.group, &*asked.resource)))
+        .map(|asked| asked.verb)
+        .collect();
+    assert_eq!(carried, ON_OBJECTS.verbs.iter().copied().collect());
     // Open to whoever is authenticated.
     let reviews = ["selfsubjectrulesreviews", "selfsubjectaccessreviews"]
         .map(|review| ("authorization.k8s.io", review));

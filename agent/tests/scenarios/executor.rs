@@ -75,11 +75,21 @@ async fn what_an_executor_lacks_is_named_in_one_condition() {
         Some((
             "False".to_owned(),
             "service account default/web lacks: create configmaps in default, patch configmaps in default, \
-             get deployments.apps in default, create deployments.apps in default, patch deployments.apps in default"
+             delete configmaps in default, get deployments.apps in default, create deployments.apps in default, \
+             patch deployments.apps in default, delete deployments.apps in default"
                 .to_owned()
         ))
     );
     grant(&world, "web", &["configmaps", "deployments"], &WRITE).await;
+    let left =
+        "service account default/web lacks: delete configmaps in default, delete deployments.apps in default";
+    eventually_with(
+        "it may not remove what it has applied",
+        || world.status("plain"),
+        |status| permitted(status) == Some(("False".to_owned(), left.to_owned())),
+    )
+    .await;
+    grant(&world, "web", &["configmaps", "deployments"], &ALL).await;
     eventually_with(
         "it has the rights",
         || world.status("plain"),

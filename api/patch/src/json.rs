@@ -47,6 +47,35 @@ pub fn json_merge(target: &mut Value, patch: &Value) {
     }
 }
 
+/// The merge patch (RFC 7386) that makes `after` of `before`; `None` if they are the same. Nulls within `after` are taken for
+/// absent, which is all that such a patch can say. Recurses as deep as both nest.
+///
+/// ```
+/// use serde_json::json;
+/// let (before, after) = (json!({"a": {"b": 1, "c": 2}, "d": 3}), json!({"a": {"b": 1, "c": 4}}));
+/// let patch = roundhouse_patch::json_diff(&before, &after);
+/// assert_eq!(patch, Some(json!({"a": {"c": 4}, "d": null})));
+/// ```
+pub fn json_diff(before: &Value, after: &Value) -> Option<Value> {
+    let (Value::Object(old), Value::Object(new)) = (before, after) else {
+        return (before != after).then(|| after.clone());
+    };
+    let gone = old
+        .iter()
+        .filter(|(name, value)| !value.is_null() && new.get(*name).is_none_or(Value::is_null))
+        .map(|(name, _)| (name.clone(), Value::Null));
+    let changed = new.iter().filter(|(_, value)| !value.is_null());
+    let changed = changed.filter_map(|(name, value)| {
+        let change = match old.get(name) {
+            Some(old) => json_diff(old, value),
+            None => Some(value.clone()),
+        };
+        Some((name.clone(), change?))
+    });
+    let patch: Map<String, Value> = gone.chain(changed).collect();
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
 /// Applies a JSON patch (RFC 6902) to `target`, all of it or, on error, none of it.
 ///
 /// As the API server does: on a field that is absent from an existing object, `test` against null succeeds and `replace`

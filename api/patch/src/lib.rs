@@ -1,6 +1,6 @@
 //! JSON merge, JSON patch, strategic merge and three-way diff as Kubernetes computes them; pure.
 //!
-//! - [`json_merge`]: RFC 7386, `application/merge-patch+json`.
+//! - [`json_merge`], [`json_diff`]: RFC 7386, `application/merge-patch+json`.
 //! - [`json_patch()`]: RFC 6902, `application/json-patch+json`.
 //! - [`strategic_merge`]: `application/strategic-merge-patch+json`, for kinds that [`schema::lookup`] knows.
 //! - [`three_way_merge`], [`three_way_merge_bytes`]: what `kubectl apply` makes of the last applied, the desired and
@@ -23,7 +23,7 @@ mod strategic;
 mod three_way;
 
 pub use error::PatchError;
-pub use json::{json_merge, json_patch};
+pub use json::{json_diff, json_merge, json_patch};
 pub use json_path::{JsonPath, JsonPathError};
 pub use strategic::strategic_merge;
 pub use three_way::{PatchType, ThreeWay, ThreeWayBytes, three_way_merge, three_way_merge_bytes};

@@ -131,7 +131,17 @@ mod tests {
             epoch: 7,
         };
         assert_eq!(term.to_string().parse(), Ok(term));
-        for odd in ["", "7", "a=7", "a/b", "a/b=", "a/b=x", "/b=7", "a/=7", "a/b=99999999999999999999"] {
+        for odd in [
+            "",
+            "7",
+            "a=7",
+            "a/b",
+            "a/b=",
+            "a/b=x",
+            "/b=7",
+            "a/=7",
+            "a/b=99999999999999999999",
+        ] {
             assert_eq!(odd.parse::<Term>(), Err(NoTerm(odd.to_owned())), "{odd}");
         }
     }

@@ -14,13 +14,22 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A request in a term; the code and what is said.
-async fn within(raw: &Raw, term: &str, method: Method, path: &str, media: &str, body: Value) -> (u16, String) {
+async fn within(
+    raw: &Raw,
+    term: &str,
+    method: Method,
+    path: &str,
+    media: &str,
+    body: Value,
+) -> (u16, String) {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header(header::CONTENT_TYPE, media)
         .header(TERM, term);
-    let answer = raw.request(request.body(Full::from(body.to_string())).unwrap()).await;
+    let answer = raw
+        .request(request.body(Full::from(body.to_string())).unwrap())
+        .await;
     let code = answer.status().as_u16();
     let bytes: Bytes = answer.into_body().collect().await.unwrap().to_bytes();
     let value: Value = serde_json::from_slice(&bytes).unwrap();
@@ -94,14 +103,26 @@ async fn of_writes_that_race_with_a_new_term_none_is_stored_after_it() {
             let raw = raw.clone();
             tokio::spawn(async move {
                 let name = format!("w{n}");
-                within(&raw, "default/hubs=1", Method::POST, MAPS, "application/json", map(&name)).await
+                within(
+                    &raw,
+                    "default/hubs=1",
+                    Method::POST,
+                    MAPS,
+                    "application/json",
+                    map(&name),
+                )
+                .await
             })
         });
         let late: Vec<_> = late.collect();
         let turn = json!({"metadata": {"annotations": {"roundhouse.dev/epoch": "2"}}});
         let (_, lease) = raw.merge(&format!("{LEASES}/hubs"), turn).await;
         let version = |object: &Value| -> u64 {
-            object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+            object["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap()
         };
         let began = version(&lease);
         for write in late {

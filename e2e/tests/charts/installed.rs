@@ -81,6 +81,7 @@ pub(crate) async fn install(
         .signer(Arc::new(signer))
         .tokens(TokenKey::generate()?)
         .rbac()
+        .strict()
         .build();
     let administrator = Client::new(server.service(), "default");
     admitted::prepare(&administrator).await?;

@@ -1,8 +1,8 @@
 //! The Roles of the charts are the tables of the binaries.
 
 use crate::charts;
-use anyhow::Result;
-use roundhouse_agent::rights::ON_MEMBER;
+use anyhow::{Context, Result};
+use roundhouse_agent::rights::{ON_MEMBER, ON_OBJECTS};
 use roundhouse_api::rights::{self, AGENT_ON_HUB, HANDED_OUT, Right, Scope};
 use roundhouse_e2e::charts::{Chart, generated, object};
 use roundhouse_hub::rights::ON_HUB;
@@ -68,6 +68,20 @@ fn a_right_that_is_added_to_a_table_or_taken_from_it_is_noticed() -> Result<()> 
         more.push(AGENT_ON_HUB[0]);
         more.last_mut().expect("one was pushed").scope = Scope::Cluster;
         assert!(template(chart, constant, &more).is_err());
+    }
+    Ok(())
+}
+
+/// What an agent asks of what bundles carry is noted and compared with the table where agents are tested.
+#[test]
+fn each_rule_on_what_bundles_carry_has_the_verbs_of_the_table() -> Result<()> {
+    let (chart, release) = &charts()?[1];
+    let objects = chart.objects(release, &json!({}))?;
+    let rules = object(&objects, "ClusterRole", "-carried")?["rules"].clone();
+    let rules = rules.as_array().context("no rules")?;
+    assert!(!rules.is_empty());
+    for rule in rules {
+        assert_eq!(crate::strings(&rule["verbs"]), ON_OBJECTS.verbs, "{rule}");
     }
     Ok(())
 }

@@ -4,9 +4,10 @@ use crate::{
     charts,
     installed::{CLUSTER, Installed, clock, dial, install, invite, registered, run_hub},
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    core::v1::Secret,
     rbac::v1::{ClusterRole, Role},
 };
 use kube::{
@@ -21,7 +22,8 @@ use roundhouse_api::{
     application::{Application, ApplicationPhase},
     bundle::Bundle,
     clock::SharedClock,
-    cluster::{Cluster, IdentityMethod, JOINED},
+    cluster::{AVAILABLE, Cluster, IdentityMethod, JOINED},
+    condition,
     names::{AGENT_ROLE, ClusterName, annotation},
 };
 use roundhouse_e2e::{
@@ -30,7 +32,11 @@ use roundhouse_e2e::{
 };
 use roundhouse_hub::simulate::workloads;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// How long what an agent has is good; it is renewed after 70 to 80 % of it.
+const LIFETIME: Duration = Duration::from_secs(3_600);
 
 /// A hub and one member with its agent, both installed by their charts; they end when this is dropped.
 struct Yard {
@@ -61,6 +67,7 @@ async fn start(identity: IdentityMethod, agent_values: &Value) -> Result<Yard> {
     let jitter = config.jitter.clone();
     let mut keeper = Keeper::new(config.cluster.clone(), place, source, clock.clone(), jitter);
     keeper.dial = dial(&hub.server);
+    keeper.lifetime = LIFETIME;
     let agent = roundhouse_agent::run(
         config,
         keeper.client(),
@@ -109,6 +116,20 @@ async fn a_life(identity: IdentityMethod) -> Result<()> {
         })
     })
     .await?;
+    // What it has is renewed in its time, by itself, and more than once: the first is over long before the end.
+    let mut had = vec![yard.credential().await?];
+    for _ in 0..3 {
+        tokio::time::sleep(LIFETIME * 9 / 10).await;
+        had.push(yard.credential().await?);
+    }
+    had.dedup();
+    assert_eq!(had.len(), 4, "it is renewed each time");
+    let clusters: Api<Cluster> = Api::all(hub.clone());
+    let status = clusters.get(CLUSTER).await?.status.unwrap_or_default();
+    assert!(condition::is_true(&status.conditions, AVAILABLE), "{status:?}");
+    assert_eq!(status.identity.unwrap_or_default().serial, 1_700_000_000);
+    assert_eq!(yard.refused(), [""; 0]);
+
     let deployments: Api<Deployment> = Api::namespaced(yard.member.administrator.clone(), "default");
     let deployed = deployments.get("shop").await?.status.unwrap_or_default();
     assert_eq!(deployed.ready_replicas, Some(6));
@@ -133,7 +154,6 @@ async fn a_life(identity: IdentityMethod) -> Result<()> {
     let roles: Api<Role> = Api::namespaced(hub.clone(), &format!("cluster-{CLUSTER}"));
     let role = roles.get(AGENT_ROLE).await?;
     assert_eq!(role.annotations()[annotation::SERIAL], serial.to_string());
-    let clusters: Api<Cluster> = Api::all(hub.clone());
     let forget = Patch::Merge(json!({"spec": {"leave": "Forget"}}));
     clusters.patch(CLUSTER, &PatchParams::default(), &forget).await?;
     clusters.delete(CLUSTER, &DeleteParams::default()).await?;
@@ -235,6 +255,19 @@ async fn an_agent_without_rights_on_what_is_carried_is_refused_and_says_so() -> 
 }
 
 impl Yard {
+    /// What the agent shows to its hub now, and the serial that it is of.
+    async fn credential(&self) -> Result<Value> {
+        let secrets: Api<Secret> = Api::namespaced(self.member.administrator.clone(), NAMESPACE);
+        let data = secrets.get(IDENTITY_SECRET).await?.data;
+        let kept = data.context("an empty Secret")?.remove("identity.json");
+        let kept: Value = serde_json::from_slice(&kept.context("no identity")?.0)?;
+        ensure!(
+            kept["identity"]["credential"].is_object(),
+            "no credential is kept"
+        );
+        Ok(kept["identity"].clone())
+    }
+
     fn refused(&self) -> Vec<String> {
         let (hub, member) = (self.hub.refusals.0.lock(), self.member.refusals.0.lock());
         hub.iter().chain(member.iter()).cloned().collect()

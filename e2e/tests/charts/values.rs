@@ -2,6 +2,7 @@
 
 use crate::charts;
 use anyhow::{Context, Result, ensure};
+use roundhouse_api::cluster::LONGEST_CERTIFICATE;
 use roundhouse_e2e::charts::{schema, values};
 use serde_json::{Value, json};
 
@@ -166,6 +167,12 @@ fn values_that_cannot_work_are_refused_by_name() -> Result<()> {
             json!({"certificateLifetime": 60}),
             "certificateLifetime: 60 is not of minimum 600",
         ),
+        // What a hub gives at the most.
+        (
+            1,
+            json!({"certificateLifetime": LONGEST_CERTIFICATE.as_secs() + 1}),
+            "certificateLifetime: 7776001 is not of maximum 7776000",
+        ),
         (
             1,
             json!({"labels": ["region"]}),
@@ -212,9 +219,15 @@ fn the_charts_are_of_the_version_of_the_workspace() -> Result<()> {
     for (chart, release) in charts()? {
         let metadata = &chart.metadata;
         assert_eq!(metadata.app_version, env!("CARGO_PKG_VERSION"));
+        // ValidatingAdmissionPolicy, which the chart of the hub brings, is served from 1.30 on.
+        let from = if release == "roundhouse" {
+            ">=1.30.0-0"
+        } else {
+            ">=1.28.0-0"
+        };
         assert_eq!(
             (metadata.api_version.as_str(), metadata.kube_version.as_str()),
-            ("v2", ">=1.28.0-0")
+            ("v2", from)
         );
         for (case, values) in chart.cases() {
             let files = chart.render(release, &values)?;

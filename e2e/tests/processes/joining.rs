@@ -15,7 +15,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use roundhouse_api::{
-    bundle::Bundle,
+    bundle::{Bundle, BundlePhase},
     cluster::{Cluster, JOINED},
     condition,
     ledger::AppliedBundle,
@@ -187,26 +187,51 @@ async fn clusters_leave_with_or_without_what_they_have_or_are_forgotten() -> Res
         .await?;
     assert!(left("east-2").await?.is_none());
 
-    // Never heard of again: it waits, until somebody says to forget it.
-    last.end(Signal::Kill).await?;
+    // Not heard of, for it stands still: it waits, until somebody says to forget it.
+    last.signal(Signal::Stop).await?;
     let said = yard
         .ends(2, &["leave", "west-1", "--yes", "--timeout", "5"])
         .await?;
     assert!(said.contains("the agent is to let go of 1 bundle"), "{said}");
     let said = yard.ends(0, &["leave", "west-1", "--force", "--yes"]).await?;
     assert!(said.contains("cluster west-1 has left"), "{said}");
-    assert!(left("west-1").await?.is_some(), "what it had stays");
+    let before = left("west-1").await?.context("what it had stays")?;
     let clusters = Api::<Cluster>::all(yard.client.clone())
         .list(&ListParams::default())
         .await?;
     assert!(clusters.items.is_empty());
 
-    // And it comes back under its name: what it has is taken over again.
+    // It goes on, knows of nothing, is nobody on the hub, and lets what it has applied be.
+    let forgotten = client(&yard.agent_kubeconfig("west-1")?).await?;
+    last.signal(Signal::Continue).await?;
+    assert!(!may_list(&forgotten, "west-1").await?);
+    last.end(Signal::Terminate).await?;
+
+    // And it comes back under its name: what it has is taken over again as it is.
     let printed = yard
         .invite("west-1", &["--auto-accept", "--label", "region=west"])
         .await?;
     let agent = yard.start_invited("west-1", &printed, &[])?;
     yard.until_available("west-1").await?;
+    let bundles: Api<Bundle> = Api::namespaced(yard.client.clone(), "cluster-west-1");
+    let ready = soon("the bundle to be ready again", async || {
+        let bundle = bundles.get("default.web").await?;
+        let status = bundle.status.clone().unwrap_or_default();
+        let current = status.observed_generation == bundle.metadata.generation;
+        Ok(match status.phase == Some(BundlePhase::Ready) && current {
+            true => Ok(bundle),
+            false => Err(status),
+        })
+    })
+    .await?;
+    assert!(!ready.spec.workload.manifests.is_empty());
+    let after = left("west-1").await?.context("web in west-1")?;
+    assert_eq!(after.uid(), before.uid());
+    assert_eq!(after.metadata.generation, before.metadata.generation);
+    let ledgers = Api::<AppliedBundle>::all(client(&yard.member_kubeconfig("west-1")).await?)
+        .list(&ListParams::default())
+        .await?;
+    assert_eq!(ledgers.items.len(), 1, "{:?}", ledgers.items);
     drop(agent);
     Ok(())
 }

@@ -21,4 +21,5 @@ mod restored;
 mod simulating;
 mod steering;
 mod tenancy;
+mod tokens;
 mod yard;

@@ -161,7 +161,7 @@ impl Yard {
     }
 
     async fn on_embedded_server(home: TempDir, arguments: &[&str]) -> Result<Yard> {
-        let verb = [&["serve", "--embedded"], arguments].concat();
+        let verb = [&["serve", "--embedded", "--strict"], arguments].concat();
         let (hub, admin) = serve(home.path(), "hub", &verb).await?;
         Ok(Yard {
             client: client(&admin).await?,
@@ -229,7 +229,7 @@ impl Yard {
                 Member::Real(member)
             }
             None => {
-                let verb = ["apiserver", "--simulate-workloads"];
+                let verb = ["apiserver", "--simulate-workloads", "--strict"];
                 Member::Embedded(serve(self.home.path(), name, &verb).await?.0)
             }
         };

@@ -7,7 +7,7 @@ use super::{
     queue::Queue,
 };
 use crate::dispatch::Observed;
-use futures::{Stream, StreamExt, TryStreamExt, stream::select_all};
+use futures::{Stream, StreamExt, stream::select_all};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::ApiResource,
@@ -212,6 +212,16 @@ fn placements(client: &Client) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &placement_resource())
 }
 
+/// Whether the API server does not know the kind.
+fn is_missing(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(kube::Error::Api(status))
+    | watcher::Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return false;
+    };
+    status.code == 404
+}
+
 type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;
 
 fn watch<K>(api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed
@@ -219,8 +229,18 @@ where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+    // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
+    let mut awaited = true;
     let news = events
-        .inspect_err(move |error| tracing::warn!(?kind, %error, "a watch broke, it is made again"))
+        .inspect(move |event| match event {
+            Err(error) if awaited && is_missing(error) => {
+                tracing::debug!(?kind, %error, "the definition is not there yet");
+            }
+            Err(error) => tracing::warn!(?kind, %error, "a watch broke, it is made again"),
+            // A list that begins says nothing yet.
+            Ok(Event::Init) => {}
+            Ok(_) => awaited = false,
+        })
         .filter_map(|event| std::future::ready(event.ok()));
     Box::pin(news.map(move |event| {
         let news = match event {
@@ -232,4 +252,26 @@ where
         };
         (kind, news)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_is_not_known_is_told_from_one_that_may_not_be_listed() {
+        let answer = |code: u16| {
+            let status = serde_json::json!({"code": code, "message": "no"});
+            kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+        };
+        assert!(is_missing(&watcher::Error::InitialListFailed(answer(404))));
+        assert!(is_missing(&watcher::Error::WatchStartFailed(answer(404))));
+        for error in [
+            watcher::Error::InitialListFailed(answer(403)),
+            watcher::Error::WatchStartFailed(answer(500)),
+            watcher::Error::NoResourceVersion,
+        ] {
+            assert!(!is_missing(&error), "{error}");
+        }
+    }
 }

@@ -72,7 +72,11 @@ fn content(decision: &DecisionSpec) -> DecisionSpec {
 
 /// All that decisions follow from, as text. What the application renders to follows from its revision.
 fn inputs(request: &Request<'_>, reach: &[Option<Reach>]) -> String {
-    let stored: BTreeMap<_, _> = request.stored.iter().map(|(step, d)| (step, content(&d.spec))).collect();
+    let stored: BTreeMap<_, _> = request
+        .stored
+        .iter()
+        .map(|(step, d)| (step, content(&d.spec)))
+        .collect();
     let timed = |placement: &crate::placement::PlacingStep<'_>| {
         let mut tolerations = placement.spec.tolerations.iter();
         tolerations.any(|toleration| toleration.toleration_seconds.is_some())

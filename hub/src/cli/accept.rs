@@ -3,7 +3,7 @@
 use super::{Failure, hub};
 use kube::{Api, Client, ResourceExt};
 use roundhouse_api::{
-    cluster::{AgentIdentity, Cluster},
+    cluster::{AgentIdentity, Cluster, IdentityMethod},
     names::ClusterName,
 };
 use serde_json::{Value, json};
@@ -16,7 +16,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Let a cluster in
 ///
 /// The agent that asks with the key that the hub shows now gets its certificate, and no other one; where none has asked yet,
-/// whoever has the invitation first. The agent logs the digest of its key; with --key only that one is let in.
+/// whoever has the invitation first. The agent logs the digest of its key; with --key only that one is let in. Where tokens are
+/// the identity of agents (serve --agent-identity token) there are no keys: whoever has the invitation is let in.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The cluster
@@ -32,8 +33,11 @@ pub(super) struct Args {
 
 /// End the identity of a cluster's agent
 ///
-/// The certificate or the token that its agent has gives no right any more; what the agent applied stays, and it goes on
-/// with what it has. `roundhouse join` invites it anew.
+/// The certificate or the token that its agent has gives no right any more to what it begins from then on; what the agent
+/// applied stays, and it goes on with what it has. `roundhouse join` invites it anew.
+///
+/// An embedded hub also ends what is under way. On a Kubernetes API server watches that the agent has open go on until their
+/// timeout (5 to 10 minutes), or until the API server is restarted.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevokeArgs {
     /// The cluster
@@ -100,6 +104,12 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
             .advise(format!("roundhouse join {name} when it has left"))
             .ends_with(REFUSED));
     }
+    if args.key.is_some() && identity(&cluster).is_some_and(|known| known.method == IdentityMethod::Token) {
+        return Err(Failure::new("E-KEY", format!("cluster {name} was not accepted"))
+            .because("tokens are the identity of agents here: none of them asks with a key")
+            .advise(format!("roundhouse accept {name} without --key"))
+            .ends_with(REFUSED));
+    }
     let patch = accepting(&cluster, args.key.as_deref()).map_err(|waiting| {
         Failure::new("E-KEY", format!("cluster {name} was not accepted"))
             .because(format!("the key that asks is {waiting}"))
@@ -157,6 +167,11 @@ pub(super) async fn revoke(args: RevokeArgs) -> Result<ExitCode, Failure> {
         }
     }
     eprintln!("the identity of the agent of cluster {name} is ended; roundhouse join {name} invites it anew");
+    if !hub::is_embedded(&client).await {
+        eprintln!(
+            "note: watches that it has open end with their timeout, or when the API server is restarted: Kubernetes authorizes them when they begin"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,9 +9,7 @@ use crate::{
 };
 use kube::Client;
 use roundhouse_api::clock::{SharedClock, SystemClock};
-use roundhouse_apiserver::{
-    Authority, DurableOptions, DurableStore, Folder, Identity, JournalError, Server, ServerBuilder,
-};
+use roundhouse_apiserver::{Authority, DurableOptions, DurableStore, Folder, Identity, JournalError, Server};
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -34,13 +32,6 @@ pub(super) struct Args {
     /// Seed of the simulated delays
     #[arg(long, default_value_t = 0, requires = "simulate_workloads")]
     seed: u64,
-    /// Refuse mistakes of clients that Kubernetes tolerates
-    ///
-    /// Unknown parameters; unknown and duplicate fields whatever fieldValidation says; new objects with a status, or with
-    /// metadata that only the server makes; updates without resourceVersion; changes of a status or a spec that would be
-    /// dropped in silence.
-    #[arg(long)]
-    strict: bool,
 }
 
 /// Where the objects are in a data directory.
@@ -58,6 +49,13 @@ pub(super) struct Listen {
     /// Further host name or address that clients use for it; may be repeated
     #[arg(long = "name", value_name = "HOST")]
     pub(super) names: Vec<String>,
+    /// Refuse mistakes of clients that Kubernetes tolerates
+    ///
+    /// Unknown parameters; unknown and duplicate fields whatever fieldValidation says; new objects with a status, or with
+    /// metadata that only the server makes; updates without resourceVersion; changes of a status or a spec that would be
+    /// dropped in silence.
+    #[arg(long)]
+    pub(super) strict: bool,
 }
 
 /// A server and what it is made of.
@@ -70,15 +68,6 @@ pub(super) struct Opened {
 impl Listen {
     /// The server whose objects are in the data directory, guarded by what else is there.
     pub(super) fn server(&self, clock: &SharedClock) -> Result<Opened, Failure> {
-        self.server_with(clock, |server| server)
-    }
-
-    /// The same, changed by `more` before it is built.
-    fn server_with(
-        &self,
-        clock: &SharedClock,
-        more: impl FnOnce(ServerBuilder) -> ServerBuilder,
-    ) -> Result<Opened, Failure> {
         let directory = self.data_dir.join(STORE);
         let certificate = authority_certificate(&self.data_dir);
         let known = certificate.exists();
@@ -121,8 +110,12 @@ impl Listen {
         }
         let authority = Arc::new(authority_in(&self.data_dir, clock).map_err(not_started)?);
         let server = guarded(&self.data_dir, authority.clone()).map_err(not_started)?;
+        let server = match self.strict {
+            true => server.strict(),
+            false => server,
+        };
         Ok(Opened {
-            server: more(server.store(store.clone())).build(),
+            server: server.store(store.clone()).build(),
             store,
             authority,
         })
@@ -176,10 +169,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
         server,
         store,
         authority,
-    } = args.listen.server_with(
-        &clock,
-        |server| if args.strict { server.strict() } else { server },
-    )?;
+    } = args.listen.server(&clock)?;
     let endpoint = args.listen.open(&server, authority, "roundhouse", &clock).await?;
     let stop = CancellationToken::new();
     let simulator = args.simulate_workloads.then(|| {
@@ -230,6 +220,7 @@ mod tests {
             data_dir: home.path().join("hub/data"),
             listen: ([127, 0, 0, 1], 0).into(),
             names: vec![],
+            strict: true,
         };
         let clock: SharedClock = Arc::new(SystemClock);
         let start = || {

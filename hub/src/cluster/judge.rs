@@ -1,5 +1,7 @@
 //! The decision: what the status of a Cluster says, given what was seen of it.
 
+mod next;
+
 use super::{facts, heartbeat::Heartbeat};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -12,6 +14,11 @@ use roundhouse_api::{
     placement::{Taint, TaintEffect},
 };
 use std::time::Duration;
+
+/// Reason of a Lease that is too old.
+const NOT_RENEWED: &str = "LeaseNotRenewed";
+/// What to look at when nothing is known that the agent waits for.
+const CHECK: &str = ": check that it runs and reaches the hub";
 
 /// All that the status of a Cluster depends on.
 #[derive(Debug, Clone)]
@@ -37,6 +44,8 @@ pub enum Obstacle {
     NotProvisioned(String),
     /// Its certificate is approved, and nobody signs it.
     NotSigned,
+    /// Its request is denied: the reason, and the message.
+    Denied(String, String),
 }
 
 /// Where the namespace of a cluster stands.
@@ -98,12 +107,14 @@ pub fn judge(observed: &Observed<'_>, lease_duration: Duration, now: Timestamp) 
     let joined = joined(observed, &previous.conditions, &refused);
     let is_joined = joined.status == Status::True;
     let (available, recheck_at) = if is_joined {
-        available(
+        let (available, recheck_at) = available(
             observed.heartbeat,
             condition::get(&previous.conditions, AVAILABLE),
             lease_duration,
             now,
-        )
+        );
+        let next = next::beside(observed, status.identity.as_ref(), now);
+        (with_next(available, next), recheck_at)
     } else {
         let waiting = verdict(
             AVAILABLE,
@@ -207,27 +218,8 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
         }
         return verdict(JOINED, Status::True, "AgentReported", message);
     }
-    match &observed.obstacle {
-        Some(Obstacle::NotProvisioned(why)) => return not("NotProvisioned", why.clone()),
-        Some(Obstacle::NotSigned) => {
-            return not(
-                "NotSigned",
-                "the certificate of its agent is approved, and signer kubernetes.io/kube-apiserver-client of this API server does not sign it: start the hub with --agent-identity token".to_owned(),
-            );
-        }
-        None => {}
-    }
-    let waiting = observed
-        .identity
-        .as_ref()
-        .and_then(|identity| identity.waiting_key.as_ref());
-    if let Some(key) = waiting {
-        return not(
-            "KeyWaits",
-            format!(
-                "an agent asks with key {key}: compare it with the agent's log, then roundhouse accept {name}"
-            ),
-        );
+    if let Some(waits) = next::waits(observed) {
+        return not(waits.reason, waits.message);
     }
     if observed.home == Home::NotAccepted {
         return not(
@@ -239,6 +231,23 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
         "WaitingForAgent",
         format!("no agent has reported yet: start roundhouse-agent for cluster {name}"),
     )
+}
+
+/// What is said of a Lease, with what the next agent of the cluster waits for: where that is why nobody renews it, it says so.
+fn with_next(available: Verdict, next: Option<next::Waits>) -> Verdict {
+    let Some(next) = next else {
+        return available;
+    };
+    let reason = match available.status {
+        Status::True => available.reason,
+        Status::False | Status::Unknown => next.reason,
+    };
+    let said = available.message.trim_end_matches(CHECK);
+    Verdict {
+        reason,
+        message: format!("{said}; {}", next.message),
+        ..available
+    }
 }
 
 /// What the agent lacks in its cluster, for people.
@@ -283,9 +292,9 @@ fn available(
         verdict(
             AVAILABLE,
             Status::Unknown,
-            "LeaseNotRenewed",
+            NOT_RENEWED,
             format!(
-                "the agent did not renew its Lease for {} s: check that it runs and reaches the hub",
+                "the agent did not renew its Lease for {} s{CHECK}",
                 lease_duration.as_secs()
             ),
         )

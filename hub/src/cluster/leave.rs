@@ -3,6 +3,8 @@
 //! Nothing is taken for done that the agent has not said, unless somebody who administers the hub says to forget it: then the
 //! objects in the cluster stay as they are.
 
+mod remains;
+
 use super::{
     ClusterError,
     join::rights::Rights,
@@ -134,13 +136,26 @@ pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) ->
         found => found?,
     };
     if let Some(namespace) = namespace {
+        if how == Leave::Forget {
+            // Its agent may have no more say in it.
+            leaving.identity().await?;
+        }
         if let Some(waiting) = leaving.bundles(how, available).await? {
             return Ok(waiting);
         }
         if namespace.metadata.deletion_timestamp.is_none() {
             home.delete(&namespace).await?;
         }
-        let message = format!("its namespace {} is being removed", name.namespace());
+        let mut message = format!("its namespace {} is being removed", name.namespace());
+        let held = remains::held(client, &name, how).await?;
+        if let Some(held) = remains::named(&held, &namespace) {
+            message.push_str(&format!("; what is left in it: {held}"));
+            if how != Leave::Forget {
+                message.push_str(&format!(
+                    "; roundhouse leave {name} --force removes what its agent holds"
+                ));
+            }
+        }
         return Ok(Left::Waiting { message, again: SOON });
     }
     leaving.identity().await?;
@@ -297,5 +312,7 @@ pub(super) fn verdict(message: String) -> Verdict {
     }
 }
 
+#[cfg(test)]
+mod held;
 #[cfg(test)]
 mod tests;

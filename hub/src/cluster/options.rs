@@ -3,7 +3,10 @@
 use super::controller::BACKOFF;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, ResourceExt};
-use roundhouse_api::{cluster::IdentityMethod, names};
+use roundhouse_api::{
+    cluster::{IdentityMethod, LONGEST_CERTIFICATE},
+    names,
+};
 use std::time::Duration;
 
 /// Settings of the cluster controller.
@@ -22,7 +25,7 @@ impl Default for ClusterOptions {
         ClusterOptions {
             lease_duration: Duration::from_secs(40),
             identity: IdentityMethod::Certificate,
-            longest_certificate: Duration::from_secs(90 * 86_400),
+            longest_certificate: LONGEST_CERTIFICATE,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     judge,
     judge::Obstacle,
     labels, leave,
-    objects::{params, patch_params},
+    objects::patch_params,
     provision::{self, Provision},
     same_but_last_seen,
 };
@@ -30,8 +30,6 @@ use std::{sync::Arc, time::Duration};
 
 /// How often a cluster whose namespace is not ours, or is being deleted, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-/// How long the signer of an approved request may take before that is said.
-const SIGNED_WITHIN: Duration = Duration::from_secs(60);
 
 /// One pass over one cluster, with all that was seen of it.
 pub(super) struct Pass {
@@ -104,7 +102,7 @@ impl Pass {
         let settled = matches!(home, Home::Ready | Home::NotAccepted | Home::InvalidName(_));
         let obstacle = match &outcome.failed {
             Some(failed) => Some(Obstacle::NotProvisioned(failed.to_string())),
-            None => self.unsigned(now, &mut outcome),
+            None => self.decided(now, &mut outcome),
         };
         let judgement = judge(
             &Observed {
@@ -198,23 +196,12 @@ impl Pass {
         })
     }
 
-    /// What the request of the agent tells if it was approved a while ago and nobody has signed it.
-    fn unsigned(&self, now: Timestamp, outcome: &mut Outcome) -> Option<Obstacle> {
-        let status = self.request.as_ref()?.status.as_ref()?;
-        let conditions = status.conditions.as_deref().unwrap_or_default();
-        let approved = conditions
-            .iter()
-            .find(|condition| condition.type_ == "Approved")?;
-        if status.certificate.is_some() || conditions.iter().any(|condition| condition.type_ == "Failed") {
-            return None;
-        }
-        let since = approved.last_update_time.as_ref()?.0;
-        let due = after(since, SIGNED_WITHIN);
-        if now >= due {
-            return Some(Obstacle::NotSigned);
-        }
-        outcome.again = [outcome.again, Some(due)].into_iter().flatten().min();
-        None
+    /// What the request of the agent tells that was decided.
+    fn decided(&self, now: Timestamp, outcome: &mut Outcome) -> Option<Obstacle> {
+        let request = self.request.as_deref()?;
+        let (obstacle, due) = join::told_by(request, self.cluster.spec.serial, now);
+        outcome.again = [outcome.again, due].into_iter().flatten().min();
+        obstacle
     }
 
     /// Where the namespace of a cluster that leaves stands: none is made for it.
@@ -278,7 +265,7 @@ impl Pass {
             owner: self.cluster.uid(),
             serial: self.cluster.spec.serial,
             method: self.options.identity,
-            accepted: self.cluster.spec.accepted,
+            accepted: join::lets_in(&self.cluster, self.options.identity),
             invited,
         }
     }
@@ -301,7 +288,7 @@ impl Pass {
             false => (serial, key, Some(Time(now))),
         };
         let (serial, key, since) = match (rights.method, judged) {
-            // The account exists from the moment on in which the cluster is accepted.
+            // The account exists from the moment on in which this invitation is accepted.
             (IdentityMethod::Token, _) if rights.accepted => claim(None),
             (_, Some((_, Verdict::Approve(Some(key))))) => claim(Some(key.clone())),
             _ => (before.serial, before.key.clone(), before.since.clone()),
@@ -364,12 +351,18 @@ impl Pass {
         if same_but_last_seen(&present, &status) {
             return Ok(Wrote::Nothing);
         }
-        let mut cluster = Cluster::clone(&self.cluster);
-        cluster.metadata.managed_fields = None;
-        cluster.status = Some(status);
-        let name = cluster.name_any();
+        // Only what differs: fields of a later hub stay, and so does a spec that is written in another way than this one would.
+        let Some(changed) = difference(&present, &status) else {
+            return Ok(Wrote::Nothing);
+        };
+        let patch =
+            json!({"metadata": {"resourceVersion": self.cluster.resource_version()}, "status": changed});
+        let name = self.cluster.name_any();
         let api: Api<Cluster> = Api::all(self.client.clone());
-        match api.replace_status(&name, &params(), &cluster).await {
+        match api
+            .patch_status(&name, &patch_params(), &Patch::Merge(patch))
+            .await
+        {
             Ok(_) => Ok(Wrote::Status),
             // Someone else wrote: the watch brings the newer object and with it the next pass.
             Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {
@@ -392,6 +385,12 @@ enum Wrote {
     Nothing,
     Status,
     Conflict,
+}
+
+/// What of a status is to change, as a merge patch.
+fn difference(present: &ClusterStatus, next: &ClusterStatus) -> Option<Value> {
+    let (present, next) = (serde_json::to_value(present), serde_json::to_value(next));
+    roundhouse_patch::json_diff(&present.ok()?, &next.ok()?)
 }
 
 /// The finalizers of others.

@@ -40,6 +40,7 @@ impl Hub {
             .seed(1)
             .clock(Arc::new(move || now.now()))
             .count_per_object(true)
+            .strict()
             .build();
         let client = Client::new(server.service(), "default");
         crate::run::install(&client, &crate::run::HubOptions::default())

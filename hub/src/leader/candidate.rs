@@ -129,7 +129,10 @@ impl Candidate {
             return Decision::Take;
         }
         // One that does not stand for election does not renew: that it is not heard of says nothing.
-        let patience = self.election.timing.map_or(NEVER, |timing| timing.lease_duration());
+        let patience = self
+            .election
+            .timing
+            .map_or(NEVER, |timing| timing.lease_duration());
         let me = Me {
             identity: &self.election.identity,
             lease_duration: patience,

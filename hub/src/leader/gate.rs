@@ -227,7 +227,10 @@ mod tests {
         leases.create(&PostParams::default(), &lease).await.unwrap();
         // This hub has not heard of it.
         let error = maps.create(&PostParams::default(), &map("b")).await.unwrap_err();
-        assert!(matches!(&error, kube::Error::Api(answer) if answer.code == 409), "{error}");
+        assert!(
+            matches!(&error, kube::Error::Api(answer) if answer.code == 409),
+            "{error}"
+        );
         gate.begin(&term(5));
         maps.create(&PostParams::default(), &map("b")).await.unwrap();
     }

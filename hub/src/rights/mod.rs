@@ -84,7 +84,7 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         GROUP,
         "clusters/status",
-        &["update"],
+        &["patch"],
         "whether a cluster is there, and what it has",
     ),
     everywhere(

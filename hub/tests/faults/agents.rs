@@ -136,10 +136,7 @@ fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_af
 }
 
 /// Somebody asks for so much at once as they can.
-fn flood(
-    who: Identity,
-    request: impl Fn(usize) -> Request<Full<Bytes>> + Send + Sync + 'static,
-) -> Look {
+fn flood(who: Identity, request: impl Fn(usize) -> Request<Full<Bytes>> + Send + Sync + 'static) -> Look {
     let request = Arc::new(request);
     Look::new(move |fleet| {
         let (who, request) = (who.clone(), request.clone());
@@ -158,7 +155,10 @@ fn flood(
 }
 
 fn json_to(method: Method, path: &str, media: &str, body: &Value) -> Request<Full<Bytes>> {
-    let request = Request::builder().method(method).uri(path).header("content-type", media);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media);
     request.body(Full::from(body.to_string())).unwrap()
 }
 
@@ -180,7 +180,12 @@ fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
 /// A tenant creates one object after the other.
 fn creates(n: usize) -> Request<Full<Bytes>> {
     let map = json!({"metadata": {"name": format!("flood-{n}")}, "data": {"text": "x".repeat(20_000)}});
-    json_to(Method::POST, "/api/v1/namespaces/default/configmaps", "application/json", &map)
+    json_to(
+        Method::POST,
+        "/api/v1/namespaces/default/configmaps",
+        "application/json",
+        &map,
+    )
 }
 
 #[test]
@@ -193,7 +198,10 @@ fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
         let others = vec!["east-2".to_owned(), "east-3".to_owned(), "east-4".to_owned()];
         script
             .at(SECOND * 20, Act::for_a_while(slow, SECOND * 100))
-            .at(SECOND * 21, Act::check("one floods", flood(Identity::agent("east-2"), reads("east-2"))))
+            .at(
+                SECOND * 21,
+                Act::check("one floods", flood(Identity::agent("east-2"), reads("east-2"))),
+            )
             .at(
                 SECOND * 21,
                 Act::Apply(with_image(&application("web", 8, &[("east", "100%")]), "web:2")),
@@ -229,7 +237,10 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
         }
         script
             .at(SECOND * 21, Act::Apply(with_image(&web, "web:2")))
-            .at(SECOND * 25, Act::check("everybody has it", images("web", "web:2", names)))
+            .at(
+                SECOND * 25,
+                Act::check("everybody has it", images("web", "web:2", names)),
+            )
             .at(SECOND * 80, Act::check("everybody is heard of", all_available()))
     });
     for outcome in outcomes {

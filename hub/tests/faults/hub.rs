@@ -166,9 +166,7 @@ fn f07_what_a_leader_writes_that_was_held_still_past_its_lease_is_rejected() {
 fn sent_before(seed: u64) -> Script {
     let script = fleet().with_two_hubs();
     let names = script.names();
-    let sent = On::all_of(Parties::these([HUB]))
-        .to(Side::Hub)
-        .that(Asks::Write);
+    let sent = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
     let late = Rule::sometimes(sent, Effect::Late(SECOND * 90), 400);
     let at = Duration::from_millis(20 + 25 * (seed % 20));
     script

@@ -124,7 +124,14 @@ fn f20_labels_that_come_and_go_while_steps_take_turns_keep_every_promise() {
         for name in &names {
             let region = name.split('-').next().map(str::to_owned);
             let (cluster, key) = (name.clone(), "region".to_owned());
-            script = script.at(SECOND * 10, Act::Label { cluster, key, value: region });
+            script = script.at(
+                SECOND * 10,
+                Act::Label {
+                    cluster,
+                    key,
+                    value: region,
+                },
+            );
         }
         script.until(within(SECOND * 200))
     });

@@ -18,8 +18,12 @@ fn range() -> Vec<u64> {
         let (from, to) = asked.split_once("..")?;
         Some(from.parse::<u64>().ok()?..to.parse().ok()?)
     };
-    let range = range().unwrap_or_else(|| panic!("ROUNDHOUSE_SEEDS is {asked:?}: give a range such as 0..100"));
-    assert!(!range.is_empty(), "ROUNDHOUSE_SEEDS is {asked:?}: there is no seed in it");
+    let range =
+        range().unwrap_or_else(|| panic!("ROUNDHOUSE_SEEDS is {asked:?}: give a range such as 0..100"));
+    assert!(
+        !range.is_empty(),
+        "ROUNDHOUSE_SEEDS is {asked:?}: there is no seed in it"
+    );
     range.collect()
 }
 

@@ -67,7 +67,10 @@ fn f15_a_pause_lasts_as_long_as_it_is_to_whatever_the_clock_of_the_hub_says() {
         let over = step("web", "pause", &[StepPhase::Succeeded]);
         Script::of_regions(3, &["east", "west"])
             .with(with_a_pause())
-            .then(Act::wait("the pause begins", step("web", "pause", &[StepPhase::Suspending])))
+            .then(Act::wait(
+                "the pause begins",
+                step("web", "pause", &[StepPhase::Suspending]),
+            ))
             .at(SECOND * 20, jump)
             .at(SECOND * 55, pauses("it goes on while the clock is wrong"))
             .at(SECOND * 95, pauses("and when it is right again"))

@@ -45,7 +45,9 @@ fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself(
 
 #[test]
 fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
-    let dead = On::all_of(Parties::these(["east-1"])).to(Side::Hub).at("/bundles");
+    let dead = On::all_of(Parties::these(["east-1"]))
+        .to(Side::Hub)
+        .at("/bundles");
     good(|_| {
         fleet()
             .then(Act::wait("it is delivered", runs("web")))

@@ -10,6 +10,7 @@
 
 mod leader;
 mod line;
+mod rare;
 mod reaction;
 mod restart;
 mod rights;

@@ -33,7 +33,7 @@ roundhouse=$(dirname "$0")/roundhouse
 until [ -s "$data/admin.kubeconfig" ]; do kill -0 $! || exit 1; sleep 0.1; done
 kill $!; wait $!
 cp "$ca" "$directory/ca.key" "$data" || exit 1
-exec "$roundhouse" apiserver --data-dir "$data" --listen "$address:$port"
+exec "$roundhouse" apiserver --strict --data-dir "$data" --listen "$address:$port"
 "#;
 
 fn assets(directory: &Path, roundhouse: &Path) -> std::io::Result<()> {

@@ -37,10 +37,10 @@ fn table(views: &[ClusterView], wide: bool, now: Timestamp) -> String {
         let mut row = vec![
             view.name.clone(),
             or_dash(&view.region),
-            if view.deleting {
-                "leaving"
-            } else {
-                yes(view.accepted)
+            match (view.deleting, view.waits) {
+                (true, _) => "leaving",
+                (false, true) => "waits",
+                (false, false) => yes(view.accepted),
             }
             .to_owned(),
             state(view.joined.as_ref()),
@@ -95,6 +95,9 @@ fn tree(views: &[ClusterView], now: Timestamp) -> String {
             if !view.accepted {
                 text.push_str(", not accepted");
             }
+            if view.waits {
+                text.push_str(", an agent waits to be let in");
+            }
             match &view.available {
                 Some(available) if available.status == "True" => {}
                 Some(available) => {
@@ -122,12 +125,11 @@ pub(super) fn detail(view: &ClusterView, now: Timestamp) -> String {
     }
     row(
         "Accepted:",
-        if view.deleting {
-            "it is being deleted"
-        } else {
-            yes(view.accepted)
-        }
-        .to_owned(),
+        match (view.deleting, view.waits) {
+            (true, _) => "it is being deleted".to_owned(),
+            (false, true) => waiting(view),
+            (false, false) => yes(view.accepted).to_owned(),
+        },
     );
     for (name, condition) in [("Joined:", &view.joined), ("Available:", &view.available)] {
         let text = match condition {
@@ -180,6 +182,14 @@ pub(super) fn detail(view: &ClusterView, now: Timestamp) -> String {
     let drawn = columns::draw(&["APPLICATION", "REPLICAS"], &rows, &["REPLICAS"]);
     out.push_str(&columns::indented(&drawn, "  "));
     out
+}
+
+/// `yes; an agent waits with key sha256:…: roundhouse accept east-1`
+fn waiting(view: &ClusterView) -> String {
+    let key = view.waiting_key.as_ref();
+    let key = key.map_or_else(String::new, |key| format!(" with key {key}"));
+    let accepted = yes(view.accepted);
+    format!("{accepted}; an agent waits{key}: roundhouse accept {}", view.name)
 }
 
 fn yes(is: bool) -> &'static str {

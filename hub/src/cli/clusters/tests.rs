@@ -84,3 +84,45 @@ fn a_fleet_is_never_cut() {
         assert_eq!(text.lines().count(), 1_001, "{format:?}");
     }
 }
+
+#[test]
+fn an_agent_that_waits_to_be_let_in_is_shown_also_where_one_was_before() {
+    let of = |identity: serde_json::Value| {
+        let cluster = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "c1"},
+            "spec": {"accepted": true, "serial": 3, "joinUntil": "2026-03-01T13:00:00Z"}, "status": {"identity": identity}});
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        let view = ClusterView::of(&cluster, &mut BTreeMap::new());
+        let all = std::slice::from_ref(&view);
+        let table = draw::list(all, Format::Table, now());
+        let row = table.lines().nth(1).unwrap().split_whitespace().nth(2).unwrap();
+        let tree = draw::list(all, Format::Tree, now());
+        let detail = draw::detail(&view, now());
+        let accepted = detail.lines().find(|line| line.starts_with("Accepted:")).unwrap();
+        let accepted = accepted.trim_start_matches("Accepted:").trim().to_owned();
+        (
+            row.to_owned(),
+            tree.contains("an agent waits to be let in"),
+            accepted,
+        )
+    };
+    assert_eq!(
+        of(json!({"serial": 2, "observedSerial": 3, "user": "u", "waitingKey": "sha256:12"})),
+        (
+            "waits".to_owned(),
+            true,
+            "yes; an agent waits with key sha256:12: roundhouse accept c1".to_owned()
+        )
+    );
+    assert_eq!(
+        of(json!({"serial": 2, "observedSerial": 3, "method": "Token"})),
+        (
+            "waits".to_owned(),
+            true,
+            "yes; an agent waits: roundhouse accept c1".to_owned()
+        )
+    );
+    assert_eq!(
+        of(json!({"serial": 3, "observedSerial": 3, "method": "Token", "user": "u"})),
+        ("yes".to_owned(), false, "yes".to_owned())
+    );
+}

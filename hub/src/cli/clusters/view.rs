@@ -4,7 +4,7 @@ use crate::{fleet::Load, words};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use roundhouse_api::{
-    cluster::{AVAILABLE, Cluster, JOINED},
+    cluster::{AVAILABLE, Cluster, IdentityMethod, JOINED},
     condition,
     names::label,
     placement::Taint,
@@ -19,6 +19,10 @@ pub(super) struct ClusterView {
     pub(super) region: String,
     pub(super) labels: BTreeMap<String, String>,
     pub(super) accepted: bool,
+    /// Whether an agent waits to be let in.
+    pub(super) waits: bool,
+    /// The digest of its key.
+    pub(super) waiting_key: Option<String>,
     pub(super) deleting: bool,
     pub(super) joined: Option<Condition>,
     pub(super) available: Option<Condition>,
@@ -42,6 +46,11 @@ impl ClusterView {
             region: cluster.labels().get(label::REGION).cloned().unwrap_or_default(),
             labels: cluster.labels().clone(),
             accepted: cluster.spec.accepted,
+            waits: waits(cluster),
+            waiting_key: status
+                .identity
+                .as_ref()
+                .and_then(|identity| identity.waiting_key.clone()),
             deleting: cluster.metadata.deletion_timestamp.is_some(),
             joined: condition(JOINED),
             available: condition(AVAILABLE),
@@ -92,6 +101,8 @@ impl ClusterView {
             "region": self.region,
             "labels": self.labels,
             "accepted": self.accepted,
+            "waits": self.waits,
+            "waitingKey": self.waiting_key,
             "deleting": self.deleting,
             "joined": condition(&self.joined),
             "available": condition(&self.available),
@@ -106,4 +117,17 @@ impl ClusterView {
             "replicas": self.replicas(),
         })
     }
+}
+
+/// Whether an agent waits that somebody accepts it: with a key, or, where tokens are the identity, by an invitation.
+fn waits(cluster: &Cluster) -> bool {
+    let (spec, status) = (&cluster.spec, cluster.status.as_ref());
+    let identity = status.and_then(|status| status.identity.as_ref());
+    identity.is_some_and(|identity| {
+        let by_token = identity.method == IdentityMethod::Token
+            && identity.user.is_none()
+            && spec.join_until.is_some()
+            && identity.observed_serial == spec.serial;
+        identity.waiting_key.is_some() || (by_token && spec.accepted)
+    })
 }

@@ -81,7 +81,9 @@ async fn play(args: &Args, screen: &mut Screen, started: Instant) -> Result<Exit
     let unusable = |error| Failure::new("E-CLUSTERS", "the clusters cannot be named").because(error);
     let members = clusters::specs(args.clusters).map_err(unusable)?;
     let number = members.len();
-    let options = FleetOptions::new(members, Arc::new(SystemClock));
+    let mut options = FleetOptions::new(members, Arc::new(SystemClock));
+    // People look around with what they have.
+    options.strict = false;
     let fleet = Fleet::start(options)
         .await
         .map_err(|error| Failure::new("E-START", "hub and clusters did not start").because(error))?;

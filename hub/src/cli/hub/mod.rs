@@ -50,6 +50,12 @@ pub(super) async fn connect(file: Option<&Path>) -> Result<Client, Failure> {
     })
 }
 
+/// Whether this is the embedded API server, as far as it says so.
+pub(super) async fn is_embedded(client: &Client) -> bool {
+    let version = client.apiserver_version().await;
+    version.is_ok_and(|version| version.git_version.ends_with("+roundhouse"))
+}
+
 /// Reads clusters, Applications, their revisions, Placements, Decisions and Bundles.
 ///
 /// # Errors

@@ -68,6 +68,9 @@ pub(super) struct Args {
     /// Further host name or address that clients use for the embedded API server; may be repeated
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
+    /// Have the embedded API server refuse mistakes of clients that Kubernetes tolerates, see `roundhouse apiserver --help`
+    #[arg(long, requires = "embedded")]
+    strict: bool,
     /// Work on the API server of this kubeconfig
     #[arg(long, value_name = "F", conflicts_with = "in_cluster")]
     kubeconfig: Option<PathBuf>,
@@ -177,6 +180,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
                 data_dir: data_dir.clone(),
                 listen: args.listen,
                 names: args.names,
+                strict: args.strict,
             };
             let Opened {
                 server,

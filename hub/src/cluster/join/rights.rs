@@ -35,7 +35,7 @@ pub(crate) struct Rights {
     pub(crate) serial: u32,
     /// What the agent proves itself by.
     pub(crate) method: IdentityMethod,
-    /// Whether its agent is let in.
+    /// Whether the agent of this serial is let in.
     pub(crate) accepted: bool,
     /// Whether somebody is invited to become its agent.
     pub(crate) invited: bool,
@@ -123,7 +123,7 @@ impl Rights {
         }
     }
 
-    /// Who may: once the cluster is accepted, the agent itself and who is invited to become it.
+    /// Who may: once this invitation is accepted, the agent itself and who is invited to become it.
     pub(crate) fn token_role_binding(&self) -> RoleBinding {
         let subjects = match self.method {
             IdentityMethod::Token if self.accepted => {

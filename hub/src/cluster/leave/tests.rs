@@ -143,6 +143,7 @@ impl Hub {
         let now = clock.clone();
         let server = Server::builder()
             .seed(1)
+            .strict()
             .clock(Arc::new(move || now.now()))
             .build();
         let client = Client::new(server.service(), "default");

@@ -135,6 +135,10 @@ fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
         .clock(Arc::new(move || clock.now()))
         .count_per_object(options.count_per_object)
         .limits(options.limits);
+    let builder = match options.strict {
+        true => builder.strict(),
+        false => builder,
+    };
     match &options.stores {
         Some(stores) => builder.store(stores.open(name)).build(),
         None => builder.build(),

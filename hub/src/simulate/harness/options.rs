@@ -102,6 +102,8 @@ pub struct FleetOptions {
     pub standing: BTreeMap<String, Standing>,
     /// Whether the servers count the writes of every object, not only their sum.
     pub count_per_object: bool,
+    /// Whether the embedded servers refuse mistakes of clients that Kubernetes tolerates.
+    pub strict: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
     /// Where the hub's controllers run; with everything else by default. In a runtime of its own a hub does not wait in line
@@ -131,6 +133,7 @@ impl FleetOptions {
             apply_once: ApplyOnce::Never,
             standing: BTreeMap::new(),
             count_per_object: false,
+            strict: true,
             limits: StoreLimits::default(),
             hub_runtime: None,
             through: None,

@@ -113,7 +113,10 @@ pub(super) async fn patch(
         ..PatchParams::default()
     };
     let patched = match status {
-        true => api.patch_status(&target.name, &params, &Patch::Merge(patch)).await,
+        true => {
+            api.patch_status(&target.name, &params, &Patch::Merge(patch))
+                .await
+        }
         false => api.patch(&target.name, &params, &Patch::Merge(patch)).await,
     };
     match patched {

@@ -88,7 +88,10 @@ fn changes(dice: &mut Dice, names: &[String]) -> Vec<Act> {
                 namespace: "default".to_owned(),
                 name: "one".to_owned(),
             };
-            acts.push(Act::Patch(target, json!({"data": {"image": "mine", "theirs": n.to_string()}})));
+            acts.push(Act::Patch(
+                target,
+                json!({"data": {"image": "mine", "theirs": n.to_string()}}),
+            ));
         }
     }
     if dice.happens(500) {

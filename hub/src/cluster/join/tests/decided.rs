@@ -267,14 +267,6 @@ fn invitation_of(cluster: &Cluster, heard: Option<Timestamp>, now: Timestamp) ->
 }
 
 #[test]
-fn an_invitation_to_tokens_holds_for_its_time() {
-    let used = claimed(3, "k");
-    let later = now() + SignedDuration::from_mins(30);
-    let open = invitation(&used, IdentityMethod::Token, Some(later), later);
-    assert!(open.open && open.until == Some(now() + SignedDuration::from_hours(1)));
-}
-
-#[test]
 fn an_accepted_cluster_waits_for_the_key_of_its_next_agent() {
     let mut again = cluster(true);
     again.spec.auto_accept = false;

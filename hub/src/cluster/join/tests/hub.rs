@@ -28,6 +28,7 @@ impl Hub {
         let server = Server::builder()
             .seed(1)
             .rbac()
+            .strict()
             .signer(authority)
             .clock(Arc::new(move || here.now()))
             .build();

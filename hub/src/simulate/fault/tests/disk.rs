@@ -86,7 +86,10 @@ async fn a_sync_that_fails_ends_the_store_and_what_was_acknowledged_is_there_at_
     };
     assert!(!settled, "nobody is told that it is kept");
     let failure = timeout(SECOND, disk.failures.recv()).await.unwrap().unwrap();
-    assert!(failure.server == HUB && failure.why.contains("cannot sync"), "{failure:?}");
+    assert!(
+        failure.server == HUB && failure.why.contains("cannot sync"),
+        "{failure:?}"
+    );
     disk.shelves.hub_ended(false);
     disk.shelves.open_hub().unwrap();
     assert!(disk.hub().get(&key(0)).is_some());

@@ -111,7 +111,10 @@ pub(super) async fn send(wire: &Wire, method: Method, path: &str, body: &Value) 
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
     };
-    let request = Request::builder().method(method).uri(path).header("content-type", media);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", media);
     let body = match body {
         Value::Null => Bytes::new(),
         body => Bytes::from(body.to_string()),

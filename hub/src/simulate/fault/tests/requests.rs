@@ -86,7 +86,10 @@ async fn writes_that_are_late_are_overtaken_by_others() {
             send(&line.direct, Method::PATCH, &format!("{maps}/a"), &body).await
         });
         assert!(second.is_ok());
-        assert!(first == Ok(200) || first == Err(TIMED_OUT.to_owned()), "{first:?}");
+        assert!(
+            first == Ok(200) || first == Err(TIMED_OUT.to_owned()),
+            "{first:?}"
+        );
         if let Some(arrives) = line.network.last_arrival() {
             tokio::time::sleep_until(arrives + SECOND).await;
         }
@@ -104,8 +107,14 @@ async fn an_error_is_answered_and_nothing_is_done() {
         let maps = "/api/v1/namespaces/default/configmaps";
         let body = json!({"metadata": {"name": "a"}});
         let answer = send(&line.wire, Method::POST, maps, &body).await.unwrap();
-        let after = answer.headers().get("retry-after").map(|after| after.to_str().unwrap());
-        assert_eq!((answer.status().as_u16(), after), (code, retry_after.map(|_| "3")));
+        let after = answer
+            .headers()
+            .get("retry-after")
+            .map(|after| after.to_str().unwrap());
+        assert_eq!(
+            (answer.status().as_u16(), after),
+            (code, retry_after.map(|_| "3"))
+        );
         assert!(!line.has("a").await);
         assert_eq!(line.count(Kind::Refused), 1);
         goes_through(&sound).await;

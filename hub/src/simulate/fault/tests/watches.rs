@@ -17,8 +17,14 @@ async fn next(body: &mut AnswerBody) -> String {
         Some(Err(error)) => error.to_string(),
         Some(Ok(frame)) => {
             let line: Value = serde_json::from_slice(&frame.into_data().unwrap()).unwrap();
-            let about = line.pointer("/object/metadata/name").or(line.pointer("/object/code"));
-            format!("{} {}", line["type"].as_str().unwrap(), about.unwrap_or(&Value::Null))
+            let about = line
+                .pointer("/object/metadata/name")
+                .or(line.pointer("/object/code"));
+            format!(
+                "{} {}",
+                line["type"].as_str().unwrap(),
+                about.unwrap_or(&Value::Null)
+            )
         }
     }
 }
@@ -63,7 +69,10 @@ async fn a_watch_that_is_silent_shows_nothing_until_whoever_reads_gives_it_up() 
     line.network.end_watches(all().at("/configmaps"), Ending::Silent);
     assert_eq!(line.create("a").await.0, Ok(201));
     let began = Instant::now();
-    assert_eq!(next(&mut body).await, "a simulated fault: the connection was reset");
+    assert_eq!(
+        next(&mut body).await,
+        "a simulated fault: the connection was reset"
+    );
     assert!(began.elapsed() > SECOND * 200, "{:?}", began.elapsed());
     assert_eq!(line.count(Kind::WatchSilenced), 1);
 }

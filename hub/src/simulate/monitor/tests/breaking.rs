@@ -405,7 +405,11 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     world.put(Some(&world.hub), APPLICATION, &application(&running()));
     let send = |cluster: &str| {
         let (namespace, bundle) = bundle_of(cluster);
-        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+        world.put(
+            Some(&world.hub),
+            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+            &bundle,
+        );
     };
     // The label of c3 goes while its Bundle is on its way, and its turn goes to c2.
     put(json!([C1, "c2"]));
@@ -419,7 +423,11 @@ fn removing(moments: &[(&str, &str)]) -> World {
     let world = World::delivered();
     for cluster in ["c2", "c3"] {
         let (namespace, bundle) = bundle_of(cluster);
-        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+        world.put(
+            Some(&world.hub),
+            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+            &bundle,
+        );
     }
     let mut counted = Vec::new();
     for cluster in ["c2", "c3"] {
@@ -431,7 +439,11 @@ fn removing(moments: &[(&str, &str)]) -> World {
         let (namespace, bundle) = bundle_of(cluster);
         let bundle = with(bundle, "/metadata/generation", json!(2));
         let bundle = with_deletion(bundle, "garbage-collection");
-        world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+        world.put(
+            Some(&world.hub),
+            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+            &bundle,
+        );
     }
     world
 }
@@ -449,7 +461,11 @@ fn p8_removals_beyond_the_budget_are_told() {
     let back = removing(&[("c2", "2026-01-01T05:00:00Z"), ("c3", "2026-01-01T04:00:00Z")]);
     back.breaks(Promise::P8, at, "at most 10 % of 3 clusters");
     let uncounted = removing(&[("c2", "2026-01-01T00:00:00Z")]);
-    uncounted.breaks(Promise::P8, at, "the removal to be counted in the status of its application");
+    uncounted.breaks(
+        Promise::P8,
+        at,
+        "the removal to be counted in the status of its application",
+    );
 }
 
 #[test]
@@ -687,7 +703,11 @@ fn p14_the_same_inputs_that_give_another_decision_are_told() {
     world.holds();
     witness.hears(decided("gold", "b"));
     let at = (DECISION.0, DECISION.1, DECISION.2, DECISION.3);
-    world.breaks(Promise::P14, at, "the decision a that the same inputs gave before; found b");
+    world.breaks(
+        Promise::P14,
+        at,
+        "the decision a that the same inputs gave before; found b",
+    );
 }
 
 #[test]
