@@ -83,7 +83,7 @@ pub(crate) struct World {
 /// The API server of the hub.
 enum Behind {
     Embedded(Server),
-    Real(Real),
+    Real(Box<Real>),
 }
 
 impl World {
@@ -118,7 +118,7 @@ impl World {
         let (server, client) = match real {
             Some(real) => {
                 let client = real.client.clone();
-                (Behind::Real(real), client)
+                (Behind::Real(Box::new(real)), client)
             }
             None => {
                 let clock = clock.clone();
