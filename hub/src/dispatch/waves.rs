@@ -82,7 +82,7 @@ fn wait_for_turn(wanted: &mut Wanted) {
 fn is_begun(wanted: &[Wanted], held: &[Observed], wait: WaitFor) -> bool {
     let given = |held: &&Observed| {
         let same = |wanted: &Wanted| wanted.name == held.name && wanted.spec.revision == held.spec.revision;
-        !held.deleting && wanted.iter().any(same)
+        !held.deleting && held.spec.revision.is_some() && wanted.iter().any(same)
     };
     let mut given = held.iter().filter(given);
     given.any(|held| !report(held).0.passes(wait))

@@ -416,6 +416,12 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     send("c2");
     send("c3");
     world.holds();
+    // It comes back, and the share of another changes that is under way as well.
+    put(json!([C1, "c2", "c3"]));
+    let (namespace, second) = bundle_of("c2");
+    let second = with(second, "/metadata/generation", json!(2));
+    world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &second);
+    world.holds();
 }
 
 /// Three clusters of which `c2` and then `c3` go, as far as the hub has counted them, at these times by its clock.
