@@ -11,6 +11,7 @@ mod fleet;
 mod identity;
 mod joining;
 mod leader;
+mod looking;
 mod memory;
 mod metrics;
 mod moves;
