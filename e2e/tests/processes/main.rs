@@ -12,6 +12,7 @@ mod fleet;
 mod identity;
 mod joining;
 mod leader;
+mod looking;
 mod memory;
 mod metrics;
 mod moves;

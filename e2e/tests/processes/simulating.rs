@@ -42,6 +42,7 @@ async fn a_lost_region_comes_back_and_the_same_seed_tells_the_same_story() -> Re
         (&true.into(), &serde_json::json!([]))
     );
     assert_eq!(told["clusters"], 5);
+    assert_eq!(told["decisions"][0]["step"], "step-0", "{}", told["decisions"]);
     let timeline = told["timeline"].as_array().context("no timeline")?;
     let at = |what: &str| {
         let found = timeline
@@ -107,6 +108,7 @@ async fn what_cannot_be_delivered_is_named_and_nothing_is_broken() -> Result<()>
         "{}",
         ended.stderr
     );
+    assert!(ended.stderr.contains("c4, c5 are cut off"), "{}", ended.stderr);
     let ended = simulate(home.path(), &["--lose", "region=nord"]).await?;
     assert_eq!(ended.status.code(), Some(1));
     assert!(

@@ -16,6 +16,7 @@ mod restart;
 mod rights;
 mod steady;
 mod tap;
+mod versions;
 
 use kube::{Api, api::PostParams};
 use parking_lot::{Mutex, MutexGuard};
