@@ -60,7 +60,7 @@ pub use controller::{ApplicationOptions, DEFAULT_REVISION_LIMIT, WRITES_AT_ONCE_
 pub use error::PassError;
 pub use foresee::{Foreseen, ForeseenDecision, Proposal, Snapshot, Unforeseen, foresee, understand};
 pub use objects::ForeseenObject;
-pub use witness::{Decided, Witness};
+pub use witness::{Decided, Said, Witness};
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);

@@ -5,7 +5,11 @@ use super::placing::{Placed, Request, steps};
 use crate::workflow::Reach;
 use roundhouse_api::{decision::DecisionSpec, hash, names::decision_name};
 use serde_json::json;
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 /// A decision that is to be stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +24,25 @@ pub struct Decided {
     pub decision: String,
 }
 
-type Hears = dyn Fn(Decided) + Send + Sync;
+/// What a hub says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// It has decided.
+    Decided(Decided),
+    /// It is to dispatch an application in turns, and takes these clusters of it for unreachable: they take no place.
+    Unreachable {
+        /// Namespace of the Application.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The clusters.
+        clusters: BTreeSet<String>,
+    },
+}
 
-/// Is told of every decision before it is stored.
+type Hears = dyn Fn(Said) + Send + Sync;
+
+/// Is told what the hub acts on: of every decision before it is stored, and of who takes no place.
 #[derive(Clone)]
 pub struct Witness(Arc<Hears>);
 
@@ -34,30 +54,45 @@ impl fmt::Debug for Witness {
 
 impl Witness {
     /// From a function.
-    pub fn new(hears: impl Fn(Decided) + Send + Sync + 'static) -> Witness {
+    pub fn new(hears: impl Fn(Said) + Send + Sync + 'static) -> Witness {
         Witness(Arc::new(hears))
     }
 
-    /// Tells of one.
-    pub fn hears(&self, decided: Decided) {
-        (self.0)(decided);
+    /// Tells it something.
+    pub fn hears(&self, said: Said) {
+        (self.0)(said);
     }
 
-    /// Tells of those that are to be stored. `reach` is what was decided with.
+    /// Tells of decisions that are to be stored, and of who is unreachable. `reach` is what was decided with.
     pub(super) fn tell(&self, request: &Request<'_>, reach: &[Option<Reach>], placed: &[Placed]) {
+        self.unreachable(request, placed);
         let written: Vec<&Placed> = placed.iter().filter(|placed| placed.write).collect();
         if written.is_empty() {
             return;
         }
         let inputs = inputs(request, reach);
         for placed in written {
-            self.hears(Decided {
-                namespace: request.key.0.to_string(),
+            self.hears(Said::Decided(Decided {
+                namespace: request.key.0.clone(),
                 name: decision_name(&request.application.name, &placed.step),
                 inputs: hash::sha256(format!("{} {inputs}", placed.step).as_bytes()),
                 decision: hash::of_value(&json!(content(&placed.decision))),
-            });
+            }));
         }
+    }
+
+    fn unreachable(&self, request: &Request<'_>, placed: &[Placed]) {
+        let mut in_turns = placed.iter().filter(|placed| placed.max_parallel.is_some()).peekable();
+        if in_turns.peek().is_none() {
+            return;
+        }
+        let clusters = in_turns.flat_map(|placed| &placed.decision.clusters);
+        let clusters = clusters.filter(|cluster| request.fleet.unreachable(cluster).is_some());
+        self.hears(Said::Unreachable {
+            namespace: request.key.0.clone(),
+            name: request.key.1.clone(),
+            clusters: clusters.cloned().collect(),
+        });
     }
 }
 

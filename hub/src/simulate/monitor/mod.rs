@@ -1,7 +1,7 @@
 //! The invariant monitor: the promises P1–P14 (reliability of the design), checked while a fleet runs.
 //!
 //! It is told of every write of every server in the order in which they are made ([`Monitor::stores`]), of every request and
-//! answer next to the servers ([`Monitor::wires`]), by the hubs of what their decisions follow from ([`Monitor::witness`]), and
+//! answer next to the servers ([`Monitor::wires`]), by the hubs of what they act on ([`Monitor::witness`]), and
 //! by the script of what is done to the parties ([`Note`]). Each promise
 //! is a pure check over that and over a small `Model` of what is stored; what a check finds is [`Broken`].
 //!
@@ -178,13 +178,13 @@ impl Monitor {
         }
     }
 
-    /// Who hears what the decisions of the hubs follow from.
+    /// Who hears what the hubs act on.
     pub fn witness(&self) -> Witness {
         let monitor = self.clone();
-        Witness::new(move |decided| {
+        Witness::new(move |said| {
             let at = monitor.now();
             let inner = &mut *monitor.inner.lock();
-            inner.check(at, |check, _, found| check.decided(&decided, found));
+            inner.check(at, |check, _, found| check.said(&said, found));
         })
     }
 

@@ -1,7 +1,7 @@
 //! The promises, how one is checked, and what is said when it does not hold.
 
 use super::{commit::Commit, model::Model, who::Asked};
-use crate::{application::Decided, simulate::trace::Object};
+use crate::{application::Said, simulate::trace::Object};
 use bytes::Bytes;
 use http::StatusCode;
 use roundhouse_apiserver::{Expect, Store};
@@ -223,8 +223,8 @@ pub(super) trait Check: Send {
     fn answered(&mut self, _: &Asked, _: StatusCode, _: &mut Found<'_>) {}
     /// A part of an answer was read by an agent.
     fn heard(&mut self, _: &Asked, _: &Bytes, _: &mut Found<'_>) {}
-    /// A hub has decided, and told what from.
-    fn decided(&mut self, _: &Decided, _: &mut Found<'_>) {}
+    /// A hub has said what it acts on.
+    fn said(&mut self, _: &Said, _: &mut Found<'_>) {}
     /// The script told something.
     fn noted(&mut self, _: &Note, _: &Model, _: &mut Found<'_>) {}
 }

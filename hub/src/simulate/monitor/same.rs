@@ -9,7 +9,7 @@ use super::{
     promise::{Check, Found, Promise},
 };
 use crate::{
-    application::Decided,
+    application::Said,
     simulate::{HUB, trace::Object},
 };
 use std::collections::BTreeMap;
@@ -21,10 +21,17 @@ pub(super) struct Same {
 }
 
 impl Check for Same {
+<<<<<<< HEAD
     fn decided(&mut self, decided: &Decided, found: &mut Found<'_>) {
         if self.decided.contains_key(&decided.inputs) {
             found.judges(Promise::P14);
         }
+=======
+    fn said(&mut self, said: &Said, found: &mut Found<'_>) {
+        let Said::Decided(decided) = said else {
+            return;
+        };
+>>>>>>> faults13
         let before = self.decided.entry(decided.inputs.clone());
         let before = before.or_insert_with(|| decided.decision.clone());
         if *before != decided.decision {

@@ -4,7 +4,10 @@ use super::{
     super::{Note, promise::Promise, who::Who},
     world::*,
 };
-use crate::{application::Decided, simulate::HUB};
+use crate::{
+    application::{Decided, Said},
+    simulate::HUB,
+};
 use http::Method;
 use roundhouse_api::names::annotation;
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
@@ -424,6 +427,34 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     world.holds();
 }
 
+#[test]
+fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it() {
+    for heard in [false, true] {
+        let world = World::delivered();
+        let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+        world.put(Some(&world.hub), DECISION, &all);
+        world.put(Some(&world.hub), APPLICATION, &application(&running()));
+        let away = if heard { vec![] } else { vec!["c2".to_owned()] };
+        world.monitor.witness().hears(Said::Unreachable {
+            namespace: APPLICATION.2.to_owned(),
+            name: APPLICATION.3.to_owned(),
+            clusters: away.into_iter().collect(),
+        });
+        for cluster in ["c2", "c3"] {
+            let (namespace, bundle) = bundle_of(cluster);
+            world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+        }
+        match heard {
+            false => world.holds(),
+            true => world.breaks(
+                Promise::P8,
+                (BUNDLE.0, BUNDLE.1, "cluster-c3", BUNDLE.3),
+                "found c3 beside {\"c2\"}",
+            ),
+        }
+    }
+}
+
 /// Three clusters of which `c2` and then `c3` go, as far as the hub has counted them, at these times by its clock.
 fn removing(moments: &[(&str, &str)]) -> World {
     let world = World::delivered();
@@ -690,13 +721,13 @@ fn p13_an_agent_that_asks_for_or_is_told_of_another_cluster_is_told() {
     }
 }
 
-fn decided(inputs: &str, decision: &str) -> Decided {
-    Decided {
+fn decided(inputs: &str, decision: &str) -> Said {
+    Said::Decided(Decided {
         namespace: DECISION.2.to_owned(),
         name: DECISION.3.to_owned(),
         inputs: inputs.to_owned(),
         decision: decision.to_owned(),
-    }
+    })
 }
 
 #[test]
