@@ -82,7 +82,10 @@ impl Witness {
     }
 
     fn unreachable(&self, request: &Request<'_>, placed: &[Placed]) {
-        let mut in_turns = placed.iter().filter(|placed| placed.max_parallel.is_some()).peekable();
+        let mut in_turns = placed
+            .iter()
+            .filter(|placed| placed.max_parallel.is_some())
+            .peekable();
         if in_turns.peek().is_none() {
             return;
         }

@@ -21,17 +21,13 @@ pub(super) struct Same {
 }
 
 impl Check for Same {
-<<<<<<< HEAD
-    fn decided(&mut self, decided: &Decided, found: &mut Found<'_>) {
-        if self.decided.contains_key(&decided.inputs) {
-            found.judges(Promise::P14);
-        }
-=======
     fn said(&mut self, said: &Said, found: &mut Found<'_>) {
         let Said::Decided(decided) = said else {
             return;
         };
->>>>>>> faults13
+        if self.decided.contains_key(&decided.inputs) {
+            found.judges(Promise::P14);
+        }
         let before = self.decided.entry(decided.inputs.clone());
         let before = before.or_insert_with(|| decided.decision.clone());
         if *before != decided.decision {

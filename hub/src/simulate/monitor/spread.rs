@@ -73,57 +73,6 @@ impl Check for Spread {
     }
 }
 
-<<<<<<< HEAD
-/// A Bundle is written: with it no more clusters of its step are under way than `maxParallel` says.
-fn dispatches(commit: &Commit, bundle: &Bundle, model: &Model, found: &mut Found<'_>) {
-    let generation = |value: &serde_json::Value| value.pointer("/metadata/generation").cloned();
-    let new = commit.before.is_none() || generation(commit.before()) != generation(commit.after());
-    let labels = bundle.metadata.labels.as_ref();
-    let (Some(of), Some(step)) = (
-        &bundle.spec.application_ref,
-        labels.and_then(|all| all.get(label::STEP)),
-    ) else {
-        return;
-    };
-    let Some(deploy) = deploy_at_work(model, &of.namespace, &of.name, step).filter(|_| new) else {
-        return;
-    };
-    let most = usize::try_from(deploy.max_parallel.unwrap_or(u32::MAX)).unwrap_or(usize::MAX);
-    let decision = (
-        of.namespace.as_str().into(),
-        decision_name(&of.name, step).as_str().into(),
-    );
-    let Some(decision) = model.decisions.get(&decision) else {
-        return;
-    };
-    let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
-    if !model.is_available(this) || !decision.clusters.iter().any(|of| of == this) {
-        // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
-        return;
-    }
-    found.judges(Promise::P8);
-    let under_way = |held: &Held| {
-        let present = held.present().filter(|_| !held.deleting);
-        present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))
-    };
-    let own = model.bundles_of((&of.namespace, &of.name));
-    let all = own.filter(|(cluster, (_, name), held)| {
-        step_of_bundle(name).is_none()
-            && decision.clusters.iter().any(|of| of == cluster)
-            && under_way(held)
-    });
-    let mut others: BTreeSet<&str> = all.map(|(cluster, ..)| cluster).collect();
-    // One that is under way keeps its place, also where others that are have come back to the step.
-    let begins = !others.remove(this);
-    if begins && others.len() >= most {
-        let expected = format!("at most {most} clusters of step {step} under way");
-        let is = format!("{this} beside {others:?}");
-        found.broke(Promise::P8, commit.object(), expected, is);
-    }
-}
-
-=======
->>>>>>> faults13
 /// Written for this revision, and never yet reported to be what the step waits for.
 fn is_under_way(content: &Content, revision: &str, deploy: &DeployStep) -> bool {
     content.spec.revision.as_deref() == Some(revision)
@@ -176,10 +125,12 @@ impl Spread {
         let none = BTreeSet::new();
         let of_this = (of.namespace.as_str().into(), of.name.as_str().into());
         let away = self.away.get(&of_this).unwrap_or(&none);
-        if !model.is_available(this) || away.contains(this) || !decision.clusters.iter().any(|of| of == this) {
+        if !model.is_available(this) || away.contains(this) || !decision.clusters.iter().any(|of| of == this)
+        {
             // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
             return;
         }
+        found.judges(Promise::P8);
         let under_way = |held: &Held| {
             let present = held.present().filter(|_| !held.deleting);
             present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))

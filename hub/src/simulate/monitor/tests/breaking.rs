@@ -423,7 +423,11 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     put(json!([C1, "c2", "c3"]));
     let (namespace, second) = bundle_of("c2");
     let second = with(second, "/metadata/generation", json!(2));
-    world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &second);
+    world.put(
+        Some(&world.hub),
+        (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+        &second,
+    );
     world.holds();
 }
 
@@ -442,7 +446,11 @@ fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it() {
         });
         for cluster in ["c2", "c3"] {
             let (namespace, bundle) = bundle_of(cluster);
-            world.put(Some(&world.hub), (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3), &bundle);
+            world.put(
+                Some(&world.hub),
+                (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+                &bundle,
+            );
         }
         match heard {
             false => world.holds(),
