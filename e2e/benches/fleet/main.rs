@@ -144,7 +144,7 @@ async fn run(arguments: &Arguments) -> Report {
     for scenario in &arguments.scenarios {
         eprintln!("{scenario}");
         let figures = match scenario.as_str() {
-            "delivery" => delivery::measure(size).await,
+            "delivery" => Box::pin(delivery::measure(size)).await,
             "change" => change::measure(size).await,
             "memory" => memory::measure(&mut worlds).await,
             "idle" => idle::measure(&mut worlds).await,

@@ -9,8 +9,9 @@ use roundhouse_hub::simulate::{
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// An agent finds its watches dead by the next renewal of its Lease that does not come back within 16 s.
-const HEALS: Duration = Duration::from_secs(35);
+/// An agent finds its watches dead by the next renewal of its Lease, after 10 s, that does not come back within 16 s; that it
+/// hears again the hub learns with the renewal after that.
+const HEALS: Duration = Duration::from_secs(45);
 /// One that hears its Lease finds a dead watch of Bundles by the bookmarks that stay away for two and a half minutes.
 const HEALS_ALONE: Duration = Duration::from_secs(180);
 /// A connection on which nothing comes is given up after 330 s; what is late then follows at once.

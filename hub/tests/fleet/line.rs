@@ -1,4 +1,4 @@
-//! The lines between hubs and their API server: held, slow, and with a record of what went over them.
+//! The lines between hubs and their API server: held, and with a record of what went over them.
 
 use http::{Method, Request};
 use kube::{Client, client::Body};
@@ -8,7 +8,6 @@ use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
-    time::Duration,
 };
 use tokio::sync::watch;
 use tower::service_fn;
@@ -47,7 +46,6 @@ struct State {
     held: BTreeSet<String>,
     /// Held from their next write to a path with this word on.
     traps: BTreeMap<String, &'static str>,
-    slow: BTreeMap<String, Duration>,
     sent: Vec<Sent>,
 }
 
@@ -79,11 +77,6 @@ impl Lines {
     pub(crate) fn let_go(&self, who: &str) {
         self.state.lock().held.remove(who);
         self.changed.send_replace(());
-    }
-
-    /// Makes everything that somebody sends take longer.
-    pub(crate) fn slow(&self, who: &str, by: Duration) {
-        self.state.lock().slow.insert(who.to_owned(), by);
     }
 
     /// What was answered, in that order.
@@ -119,17 +112,13 @@ impl Lines {
                     .iter()
                     .find_map(|pointer| parsed.pointer(pointer)?.as_i64());
                 let (method, uri) = (head.method.clone(), head.uri.clone());
-                let slow = {
+                {
                     let mut state = lines.state.lock();
                     let trap = state.traps.get(&who).copied();
                     if method != Method::GET && trap.is_some_and(|word| uri.path().contains(word)) {
                         state.traps.remove(&who);
                         state.held.insert(who.clone());
                     }
-                    state.slow.get(&who).copied()
-                };
-                if let Some(slow) = slow {
-                    tokio::time::sleep(slow).await;
                 }
                 let held = lines.pass(&who).await;
                 let answer = client

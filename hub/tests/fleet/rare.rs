@@ -78,11 +78,13 @@ pub(crate) async fn account(fleet: &Fleet, cluster: &str) {
 
 /// Waits, for at most twenty minutes of virtual time.
 async fn until<T>(look: impl AsyncFn() -> Option<T>) -> T {
-    for _ in 0..1_200 {
+    let mut looks = 0;
+    loop {
         if let Some(found) = look().await {
             return found;
         }
+        looks += 1;
+        assert!(looks < 1_200, "waited twenty minutes");
         sleep(Duration::from_secs(1)).await;
     }
-    panic!("waited twenty minutes");
 }

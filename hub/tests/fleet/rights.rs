@@ -328,7 +328,7 @@ async fn live(lines: &Lines) {
 #[tokio::test(start_paused = true)]
 async fn the_hub_asks_for_what_its_table_says_and_for_nothing_else() {
     let lines = Lines::default();
-    live(&lines).await;
+    Box::pin(live(&lines)).await;
     let hubs = |sent: &Sent| [HUB, "b", "c"].contains(&sent.who.as_str());
     let sent: Vec<Sent> = lines.sent().into_iter().filter(hubs).collect();
     let (of_steps, all): (BTreeSet<Asked>, BTreeSet<Asked>) = sent

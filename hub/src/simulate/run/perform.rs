@@ -158,8 +158,15 @@ impl Stage {
             }
         };
         match (lasting, fault) {
-            // Those who are cut off are known by name; a failed sync is over as soon as it has failed.
-            (None, Fault::Partition(_) | Fault::Disk(DiskFault::FailedSync)) => {}
+            // Those who are cut off or do not run are known by name; a failed sync is over as soon as it has failed.
+            (
+                None,
+                Fault::Partition(_)
+                | Fault::Disk(DiskFault::FailedSync)
+                | Fault::Stopped(_)
+                | Fault::Killed(_)
+                | Fault::PowerCut,
+            ) => {}
             (None, fault) => self.endless.push(fault.to_string()),
             (Some(_), _) => {}
         }

@@ -75,14 +75,14 @@ async fn story(seed: u64) -> Monitor {
 
 #[tokio::test(start_paused = true)]
 async fn a_plain_run_breaks_no_promise_and_replays() {
-    let first = story(7).await;
+    let first = Box::pin(story(7)).await;
     assert_eq!(first.report(40), None);
     let trace = first.trace();
     assert!(trace.writes() > 50, "{}", trace.writes());
-    let again = story(7).await.trace();
+    let again = Box::pin(story(7)).await.trace();
     assert_eq!(
         String::from_utf8(again.canonical()).unwrap(),
         String::from_utf8(trace.canonical()).unwrap()
     );
-    assert_ne!(story(8).await.trace().digest(), trace.digest());
+    assert_ne!(Box::pin(story(8)).await.trace().digest(), trace.digest());
 }
