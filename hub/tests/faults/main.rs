@@ -11,6 +11,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     reason = "the helpers of tests are tests, clippy just does not see it"
 )]
 
