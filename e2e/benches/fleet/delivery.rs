@@ -143,6 +143,7 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     options.strict = false;
     options.through = Some(arrivals.through());
     let own_hub = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("hub")
         .worker_threads(2)
         .enable_all()
         .build()?;

@@ -36,6 +36,11 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Pause after a conflict: the newer version is about to arrive.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long an application rests between two passes, for each Bundle of it: a pass costs some 20 µs of each.
+const REST: Duration = Duration::from_micros(50);
+/// Longest such rest.
+const MAX_REST: Duration = Duration::from_secs(1);
+
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
 
@@ -230,7 +235,8 @@ async fn work(
                     Err(error) => (error.id(), Err(PassError::Ended { reason: error.to_string() })),
                 };
                 if let Some(key) = running.remove(&id) {
-                    settle(queue, &mut failures, options.seed, &key, outcome);
+                    let rest = rest(cache.count_of(&key));
+                    settle(queue, &mut failures, options.seed, (&key, rest), outcome);
                 }
             }
             key = queue.next(), if passes.len() < options.concurrency.max(1) => {
@@ -267,7 +273,7 @@ fn settle(
     queue: &Queue,
     failures: &mut HashMap<Key, u32>,
     seed: u64,
-    key: &Key,
+    (key, rest): (&Key, Duration),
     outcome: Result<Outcome, PassError>,
 ) {
     let outcome = outcome.unwrap_or_else(|error| Outcome {
@@ -295,10 +301,16 @@ fn settle(
             }
         }
     };
-    queue.done(key);
+    queue.done(key, rest);
     for after in [outcome.wake, again].into_iter().flatten() {
         queue.add_at(key.clone(), Instant::now() + after);
     }
+}
+
+/// How long an application of so many Bundles rests between two passes.
+fn rest(bundles: usize) -> Duration {
+    REST.saturating_mul(u32::try_from(bundles).unwrap_or(u32::MAX))
+        .min(MAX_REST)
 }
 
 /// Pause after the n-th failure in a row: doubled each time, less up to a quarter so that failures do not stay in step.
@@ -375,6 +387,12 @@ mod tests {
         assert_eq!(counted(), [1, 1]);
         leading.set(None);
         assert_eq!(counted(), [0, 1]);
+    }
+
+    #[test]
+    fn rests_grow_with_the_bundles_and_are_bounded() {
+        let rests = [0, 1, 1_000, 1_000_000, usize::MAX].map(|bundles| rest(bundles).as_micros());
+        assert_eq!(rests, [0, 50, 50_000, 1_000_000, 1_000_000]);
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! Which application is looked at next.
 //!
 //! A key is in work at most once; a wake-up during its pass makes another pass afterwards. Of several delayed
-//! wake-ups the earliest counts.
+//! wake-ups the earliest counts. After a pass a key rests as long as the pass weighs: whatever wakes it meanwhile is served by
+//! one pass then, or the reports of a thousand agents would make hundreds of passes over a thousand Bundles each.
 
 use super::Key;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
 use tokio::{sync::Notify, time::Instant};
 
 /// The work queue.
@@ -23,15 +27,38 @@ struct State {
     again: HashSet<Key>,
     later: BTreeMap<Instant, BTreeSet<Key>>,
     due: HashMap<Key, Instant>,
+    /// Until when keys rest.
+    resting: HashMap<Key, Instant>,
 }
 
 impl State {
-    fn push(&mut self, key: Key) {
+    fn push(&mut self, key: Key, now: Instant) {
         if self.running.contains(&key) {
             self.again.insert(key);
-        } else if self.queued.insert(key.clone()) {
-            self.ready.push_back(key);
+            return;
         }
+        match self.resting.get(&key).copied() {
+            Some(until) if until > now => self.delay(key, until),
+            _ => {
+                self.resting.remove(&key);
+                if self.queued.insert(key.clone()) {
+                    self.ready.push_back(key);
+                }
+            }
+        }
+    }
+
+    fn delay(&mut self, key: Key, when: Instant) {
+        if let Some(due) = self.due.get(&key).copied() {
+            if due <= when {
+                return;
+            }
+            if let Some(keys) = self.later.get_mut(&due) {
+                keys.remove(&key);
+            }
+        }
+        self.due.insert(key.clone(), when);
+        self.later.entry(when).or_default().insert(key);
     }
 
     fn ripen(&mut self, now: Instant) {
@@ -41,7 +68,7 @@ impl State {
             }
             for key in entry.remove() {
                 self.due.remove(&key);
-                self.push(key);
+                self.push(key, now);
             }
         }
     }
@@ -50,24 +77,13 @@ impl State {
 impl Queue {
     /// Looks at `key` as soon as there is room.
     pub(super) fn add(&self, key: Key) {
-        self.state.lock().push(key);
+        self.state.lock().push(key, Instant::now());
         self.changed.notify_one();
     }
 
     /// Looks at `key` at `when`, or earlier if it is already to be looked at earlier.
     pub(super) fn add_at(&self, key: Key, when: Instant) {
-        let mut state = self.state.lock();
-        if let Some(due) = state.due.get(&key).copied() {
-            if due <= when {
-                return;
-            }
-            if let Some(keys) = state.later.get_mut(&due) {
-                keys.remove(&key);
-            }
-        }
-        state.due.insert(key.clone(), when);
-        state.later.entry(when).or_default().insert(key);
-        drop(state);
+        self.state.lock().delay(key, when);
         self.changed.notify_one();
     }
 
@@ -105,12 +121,17 @@ impl Queue {
         *self.state.lock() = State::default();
     }
 
-    /// The pass over `key` has ended.
-    pub(super) fn done(&self, key: &Key) {
+    /// The pass over `key` has ended; the next one begins after `rest` at the earliest.
+    pub(super) fn done(&self, key: &Key, rest: Duration) {
         let mut state = self.state.lock();
+        let now = Instant::now();
         state.running.remove(key);
+        match rest.is_zero() {
+            true => state.resting.remove(key),
+            false => state.resting.insert(key.clone(), now + rest),
+        };
         if state.again.remove(key) {
-            state.push(key.clone());
+            state.push(key.clone(), now);
             drop(state);
             self.changed.notify_one();
         }
@@ -120,7 +141,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn key(name: &str) -> Key {
         ("ns".to_owned(), name.to_owned())
@@ -137,10 +157,10 @@ mod tests {
         assert_eq!(queue.next().await, key("b"));
         let idle = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
         assert!(idle.is_err(), "a is still in work");
-        queue.done(&key("a"));
+        queue.done(&key("a"), Duration::ZERO);
         assert_eq!(queue.next().await, key("a"));
-        queue.done(&key("a"));
-        queue.done(&key("b"));
+        queue.done(&key("a"), Duration::ZERO);
+        queue.done(&key("b"), Duration::ZERO);
         assert!(
             tokio::time::timeout(Duration::from_secs(60), queue.next())
                 .await
@@ -169,11 +189,38 @@ mod tests {
         }
         assert_eq!(queue.next().await, key("a"));
         assert_eq!(start.elapsed().as_secs(), 3);
-        queue.done(&key("a"));
+        queue.done(&key("a"), Duration::ZERO);
         assert!(
             tokio::time::timeout(Duration::from_secs(60), queue.next())
                 .await
                 .is_err()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_rests_after_its_pass_and_others_do_not() {
+        let (queue, start) = (Queue::default(), Instant::now());
+        let rest = Duration::from_secs(5);
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add(key("a"));
+        queue.done(&key("a"), rest);
+        for seconds in 1..4 {
+            queue.add_at(key("a"), start + Duration::from_secs(seconds));
+        }
+        queue.add(key("b"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("b"), Duration::ZERO));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), rest));
+        queue.done(&key("a"), rest);
+        tokio::time::sleep(rest).await;
+        queue.add(key("a"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), 2 * rest));
+        queue.done(&key("a"), Duration::ZERO);
+        queue.done(&key("b"), Duration::ZERO);
+        let more = tokio::time::timeout(rest, queue.next()).await;
+        assert!(
+            more.is_err(),
+            "all wake-ups during a rest make one pass: {more:?}"
         );
     }
 }

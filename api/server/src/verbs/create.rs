@@ -38,7 +38,10 @@ pub(super) fn create(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, Ap
         strict::check_new(resource, &value)?;
     }
     // What is no number is dropped, as the storage of Kubernetes does.
-    if meta(&value, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0) {
+    if meta(&value, "resourceVersion")
+        .parse::<u64>()
+        .is_ok_and(|version| version != 0)
+    {
         return Err(ApiError::unclassified(
             "resourceVersion should not be set on objects to be created",
         ));

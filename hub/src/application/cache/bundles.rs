@@ -137,6 +137,15 @@ impl Cache {
         steps
     }
 
+    /// How many Bundles an application has.
+    pub(in crate::application) fn count_of(&self, application: &Key) -> usize {
+        self.state
+            .read()
+            .by_application
+            .get(application)
+            .map_or(0, BTreeSet::len)
+    }
+
     fn bundles_that(
         &self,
         application: &Key,
