@@ -1,7 +1,7 @@
 //! The API server of a hub or of a member: an embedded one, or one that stands already.
 
 use super::{
-    FleetOptions, HarnessError,
+    FleetOptions, HUB, HarnessError,
     door::Door,
     options::seed_of,
     wire::{Ends, Wire},
@@ -106,6 +106,10 @@ impl Backend {
             Kind::Embedded { door, .. } => door.wire(identity),
             Kind::Standing(client) if options.wires.is_none() => return client.clone(),
             Kind::Standing(client) => Wire::of(client.clone()),
+        };
+        let wire = match &options.hub_runtime {
+            Some(runtime) if self.name == HUB => wire.worked_by(runtime.clone()),
+            _ => wire,
         };
         let wire = match &options.wires {
             Some(wires) => wires.0(&Ends::new(who, &self.name), wire),

@@ -106,8 +106,8 @@ pub struct FleetOptions {
     pub strict: bool,
     /// What the embedded servers keep of the past.
     pub limits: StoreLimits,
-    /// Where the hub's controllers run; with everything else by default. In a runtime of its own a hub does not wait in line
-    /// behind the tasks of a thousand agents, as it would not if they were other processes.
+    /// Where the hub's controllers run and its API server works; with everything else by default. In a runtime of its own a hub
+    /// does not wait in line behind the tasks of a thousand agents, as it would not if they were other processes.
     pub hub_runtime: Option<tokio::runtime::Handle>,
     /// What the hub's controllers and the agents reach the hub's API server through.
     pub through: Option<Through>,

@@ -6,6 +6,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use std::{fmt, sync::Arc};
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, service_fn};
 
 /// Who asks which API server: [`super::HUB`] is the name of the hub's controllers and of the hub's server, a member's name
@@ -69,6 +71,15 @@ impl Wire {
                 let answer = client.send(request.map(Body::from)).await?;
                 Ok(answer.map(|body| body.map_err(Into::into).boxed_unsync()))
             }
+        })
+    }
+
+    /// The same, with the work of each request done by a runtime, as by the server's own threads: a task that waits for its
+    /// answer among thousands holds nothing of the server meanwhile.
+    pub fn worked_by(self, runtime: Handle) -> Wire {
+        Wire::new(move |request| {
+            let work = AbortOnDropHandle::new(runtime.spawn(self.send(request)));
+            async move { work.await? }
         })
     }
 
