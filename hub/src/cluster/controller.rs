@@ -183,7 +183,7 @@ impl Controller {
         self.strays.extend(strays);
     }
 
-    /// True if the cluster is to be looked at: its Lease changed, is gone, or lacks the hub's id.
+    /// True if the cluster is to be looked at: its Lease tells something new, is gone, or lacks the hub's id.
     fn take_heartbeat(&mut self, cluster: &str, now: Timestamp) -> bool {
         let namespace = format!("cluster-{cluster}");
         let Some(lease) = self.seen.leases.get(&namespace, AGENT_LEASE) else {
@@ -194,10 +194,10 @@ impl Controller {
             .annotations()
             .get(names::annotation::SEEN)
             .map(String::as_str);
-        let changed = self
+        let matters = self
             .heartbeats
             .observe(cluster, renewed.map(|time| time.0), echo, now);
-        changed || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
+        matters || lease.annotations().get(names::annotation::HUB_ID) != Some(&self.hub_id)
     }
 
     /// How long nothing can be begun. Nothing is due before every list was seen whole.

@@ -41,8 +41,9 @@ impl Heartbeats {
         }
     }
 
-    /// Takes note of a Lease whose `renewTime` is `renewed_at` and whose agent echoes `echo`. True if the former is another
-    /// one than before.
+    /// Takes note of a Lease whose `renewTime` is `renewed_at` and whose agent echoes `echo`. True if a verdict may be another
+    /// one by it: a renewal in time, of an agent that hears, only puts off when its cluster is looked at again anyway, and a fleet
+    /// has hundreds of those each second.
     ///
     /// `renewed_at` is the agent's clock, and `echo` a resourceVersion: both are compared for equality only.
     pub fn observe(
@@ -67,6 +68,9 @@ impl Heartbeats {
             self.seen.insert(cluster.to_owned(), beat);
             return true;
         };
+        let was_long_ago = |at: Timestamp| now.duration_since(at) >= self.lease_duration;
+        let mut matters =
+            beat.echo.is_some() != echo.is_some() || beat.heartbeat.echo.is_some_and(was_long_ago);
         if beat.echo.as_deref() != echo {
             beat.echo = echo.map(str::to_owned);
             beat.heartbeat.echo = echo.map(|_| now);
@@ -74,18 +78,21 @@ impl Heartbeats {
         if beat.renewed_at == renewed_at {
             return false;
         }
+        matters |= beat.renewed_at.is_none() || renewed_at.is_none();
         beat.renewed_at = renewed_at;
         // A Lease made anew has no renewTime yet: that is no sign of life.
         if renewed_at.is_some() {
             let last = beat.heartbeat.changed.unwrap_or(beat.heartbeat.first_seen);
             // What is on the Lease is from before the silence: whoever has just come back cannot have heard anything yet.
-            if now.duration_since(last) >= self.lease_duration {
+            if was_long_ago(last) {
                 beat.heartbeat.echo = echo.map(|_| now);
+                matters = true;
             }
+            matters |= beat.heartbeat.changed.is_none();
             beat.heartbeat.changed = Some(now);
             beat.heartbeat.renewed = true;
         }
-        true
+        matters
     }
 
     /// What is known of a cluster's Lease.
@@ -131,6 +138,43 @@ mod tests {
         assert_eq!(beats.get("c1").unwrap().changed, Some(at(140)));
         beats.forget("c1");
         assert_eq!(beats.get("c1"), None);
+    }
+
+    #[test]
+    fn a_renewal_in_time_of_an_agent_that_hears_changes_no_verdict() {
+        let mut beats = Heartbeats::new(Duration::from_secs(40));
+        // Seconds of the agent's clock, its echo, the hub's clock, and whether the cluster is looked at.
+        let table = [
+            (Some(1), Some("1"), 100, true, "the Lease is seen first"),
+            (Some(2), Some("2"), 110, true, "the first sign of life"),
+            (Some(3), Some("3"), 120, false, "in time"),
+            (Some(4), Some("4"), 159, false, "in time, if hardly"),
+            (Some(4), Some("4"), 160, false, "nothing is new"),
+            (
+                Some(5),
+                Some("5"),
+                199,
+                true,
+                "it was silent for a Lease's duration",
+            ),
+            (Some(6), Some("5"), 209, false, "it may hear yet"),
+            (Some(7), Some("5"), 229, false, "it may hear yet"),
+            (Some(8), Some("5"), 240, true, "for too long it has not heard"),
+            (Some(9), Some("5"), 250, true, "nor now"),
+            (Some(10), Some("6"), 260, true, "it hears again"),
+            (Some(11), Some("7"), 270, false, "in time"),
+            (Some(12), None, 280, true, "it says nothing of it any more"),
+            (Some(13), None, 290, false, "in time"),
+            (None, None, 300, true, "the Lease was made anew"),
+            (Some(14), None, 310, true, "and is renewed"),
+        ];
+        for (renewed, echo, now, matters, why) in table {
+            assert_eq!(
+                beats.observe("c1", renewed.map(at), echo, at(now)),
+                matters,
+                "{now}: {why}"
+            );
+        }
     }
 
     #[test]
