@@ -16,7 +16,7 @@ use roundhouse_api::{
     names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
 };
 use serde_json::{Value, json};
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 /// What came of a number of writes.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ async fn count(writes: &mut (impl Stream<Item = Result<bool, PassError>> + Unpin
 }
 
 /// Replicas that the Bundles of a cluster asked for, against those that they are to ask for.
-fn change(parts: &[(Wanted, Option<Observed>)]) -> Ordering {
+fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
     let before = parts
         .iter()
         .filter_map(|(_, held)| held.as_ref())
@@ -81,7 +81,11 @@ pub(super) struct Writer<'a> {
 
 impl Writer<'_> {
     /// Creates and replaces what the plan says, the answers included in the cache.
-    pub(super) async fn dispatch(self, plan: &Plan, observed: &BTreeMap<String, Vec<Observed>>) -> Written {
+    pub(super) async fn dispatch(
+        self,
+        plan: &Plan,
+        observed: &BTreeMap<String, Vec<Arc<Observed>>>,
+    ) -> Written {
         let wanted = plan.targets.iter().filter_map(|(cluster, target)| match target {
             Target::Bundles(wanted) => Some((cluster, wanted)),
             _ => None,
@@ -122,7 +126,7 @@ impl Writer<'_> {
 
     /// Lets Bundles go that are wanted again while their removal is refused: the agent holds the objects, and takes them up
     /// again with the Bundle that is made next. Waiting for the removal would never end.
-    async fn recall(self, plan: &Plan, observed: &BTreeMap<String, Vec<Observed>>) -> Written {
+    async fn recall(self, plan: &Plan, observed: &BTreeMap<String, Vec<Arc<Observed>>>) -> Written {
         let mut written = Written::default();
         let held = observed
             .values()
@@ -146,7 +150,7 @@ impl Writer<'_> {
 
     /// Writes the parts of one cluster, the last one first, and stops at the first that fails. An object that moves to
     /// a later part is there before it goes from its former one, or its agent would prune it in between.
-    async fn write_parts(self, parts: Vec<(Wanted, Option<Observed>)>) -> Written {
+    async fn write_parts(self, parts: Vec<(Wanted, Option<Arc<Observed>>)>) -> Written {
         let mut written = Written::default();
         for (wanted, existing) in parts.into_iter().rev() {
             match self.write(wanted, existing).await {
@@ -161,9 +165,9 @@ impl Writer<'_> {
     }
 
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
-    async fn write(self, wanted: Wanted, existing: Option<Observed>) -> Result<bool, PassError> {
+    async fn write(self, wanted: Wanted, existing: Option<Arc<Observed>>) -> Result<bool, PassError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
-        let bundle = wanted.bundle(existing.as_ref());
+        let bundle = wanted.bundle(existing.as_deref());
         let post = PostParams {
             field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
             ..PostParams::default()
@@ -177,7 +181,7 @@ impl Writer<'_> {
         {
             return Err(self.in_the_way(&api, &wanted).await);
         }
-        let before = existing.map(|existing| existing.resource_version);
+        let before = existing.map(|existing| existing.resource_version.clone());
         let changed = !matches!(&answer, Ok(after) if after.metadata.resource_version == before);
         self.take(answer, "writing", &wanted.namespace, &wanted.name)?;
         Ok(changed)
@@ -217,7 +221,7 @@ impl Writer<'_> {
     }
 
     /// Takes these removals one step further, each as far as it goes without an answer of its agent.
-    pub(super) async fn remove(self, due: Vec<(Observed, Deletion)>) -> Written {
+    pub(super) async fn remove(self, due: Vec<(Arc<Observed>, Deletion)>) -> Written {
         let fleet = self.cache.fleet();
         // Of a cluster that leaves the cluster controller takes the Bundles away, as its user said.
         let due = due
@@ -229,7 +233,7 @@ impl Writer<'_> {
         count(&mut removals).await
     }
 
-    async fn step(self, bundle: Observed, deletion: Deletion) -> Result<bool, PassError> {
+    async fn step(self, bundle: Arc<Observed>, deletion: Deletion) -> Result<bool, PassError> {
         match removal::next(&bundle, Some(&deletion)) {
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
             Removal::Delete => self.delete(&bundle).await?,

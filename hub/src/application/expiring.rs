@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Preconditions},
 };
 use roundhouse_api::{bundle::Bundle, clock::SharedClock};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Pause after a deletion that failed, and the longest sleep: the clock may be set meanwhile.
 const RETRY: Duration = Duration::from_secs(30);
@@ -65,7 +65,7 @@ pub(super) async fn expire(client: Client, cache: &Cache, clock: SharedClock) {
 }
 
 /// When each is due, of those that are complete.
-fn due<'a>(bundles: &'a [Observed], seen: &mut Seen, now: Timestamp) -> Vec<(&'a Observed, Timestamp)> {
+fn due<'a>(bundles: &'a [Arc<Observed>], seen: &mut Seen, now: Timestamp) -> Vec<(&'a Observed, Timestamp)> {
     let mut kept = Seen::new();
     let mut due = Vec::new();
     for bundle in bundles {
@@ -79,7 +79,7 @@ fn due<'a>(bundles: &'a [Observed], seen: &mut Seen, now: Timestamp) -> Vec<(&'a
         let (.., first) = kept
             .entry(key)
             .or_insert(known.unwrap_or((bundle.uid.clone(), since, now)));
-        due.extend(expiry::expires_at(bundle, *first).map(|when| (bundle, when)));
+        due.extend(expiry::expires_at(bundle, *first).map(|when| (&**bundle, when)));
     }
     *seen = kept;
     due

@@ -14,7 +14,7 @@ use roundhouse_api::{
     },
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Kind, namespace and name of an object.
 type Named = (String, String, String);
@@ -138,7 +138,7 @@ pub(super) fn outputs(
     rendered: &Rendered,
     placed: &[Placed],
     clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> BTreeMap<String, OutputEvidence> {
     let mut all = BTreeMap::new();
     for output in wanted(valid, rendered) {
@@ -163,7 +163,7 @@ pub(super) fn outputs(
 pub(super) fn step_outputs(
     outputs: &[StepOutput],
     passed: &[&String],
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> BTreeMap<String, OutputEvidence> {
     let own = outputs
         .iter()
@@ -176,7 +176,7 @@ pub(super) fn step_outputs(
 fn agreed<'c>(
     output: &str,
     clusters: impl Iterator<Item = &'c String>,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     is_it: impl Fn(&ResourceMeta) -> bool,
 ) -> Option<(String, OutputEvidence)> {
     let mut first: Option<(&String, Value)> = None;
@@ -206,8 +206,8 @@ fn agreed<'c>(
 }
 
 /// The value that a cluster reports.
-fn reported(held: &[Observed], output: &str, is_it: impl Fn(&ResourceMeta) -> bool) -> Option<Value> {
-    let reports = held.iter().filter_map(Observed::own_report);
+fn reported(held: &[Arc<Observed>], output: &str, is_it: impl Fn(&ResourceMeta) -> bool) -> Option<Value> {
+    let reports = held.iter().filter_map(|bundle| bundle.own_report());
     let manifests = reports.filter_map(|status| status.resource_status.as_ref());
     let all = manifests.flat_map(|status| &status.manifests);
     let mut own = all.filter(|manifest| is_it(&manifest.resource_meta));

@@ -93,7 +93,7 @@ impl Snapshot {
     }
 
     /// The Bundles of an application, by cluster.
-    pub fn bundles(&self, namespace: &str, name: &str) -> BTreeMap<String, Vec<Observed>> {
+    pub fn bundles(&self, namespace: &str, name: &str) -> BTreeMap<String, Vec<Arc<Observed>>> {
         self.cache.bundles(&(namespace.to_owned(), name.to_owned()))
     }
 
@@ -141,11 +141,11 @@ pub struct Foreseen {
     /// Which Bundles differ from what is wanted.
     pub plan: Plan,
     /// The Bundles that are there, by cluster.
-    pub observed: BTreeMap<String, Vec<Observed>>,
+    pub observed: BTreeMap<String, Vec<Arc<Observed>>>,
     /// The objects of steps, in the order of the workflow.
     pub objects: Vec<ForeseenObject>,
     /// The Bundles of objects of steps that nothing wants any more.
-    pub left: Vec<Observed>,
+    pub left: Vec<Arc<Observed>>,
     /// Why removals would wait for a confirmation, if they would.
     pub held: Option<String>,
     /// Where the counts of kinds are that definitions describe.
@@ -265,7 +265,7 @@ pub fn foresee(snapshot: &Snapshot, proposal: &Proposal<'_>, now: Timestamp) -> 
         // With what was only read nothing goes.
         .filter(|bundle| !bundle.only_reads())
         .filter(|bundle| going.contains(&(bundle.namespace.clone(), bundle.name.clone())));
-    let left: Vec<Observed> = left.cloned().collect();
+    let left: Vec<Arc<Observed>> = left.cloned().collect();
     let judged = stored.as_ref().map(|stored| {
         removing::judge(
             stored,
@@ -353,7 +353,7 @@ struct Request<'a> {
     cache: &'a Cache,
     delivery: &'a Delivery<'a>,
     decisions: &'a BTreeMap<String, Arc<Decision>>,
-    observed: &'a BTreeMap<String, Vec<Observed>>,
+    observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
     patches: BTreeMap<String, Vec<ResolvedPatch>>,
     now: Timestamp,
 }

@@ -25,27 +25,27 @@ use roundhouse_api::{
     decision::DecisionSpec,
     placement::{PlacementSpec, Toleration, TolerationOperator},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use take::{held, take};
 
 /// The Bundles of steps' objects: those that are there, those that are wanted, and those that are not.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     /// Step -> cluster -> its Bundle.
-    pub(super) observed: BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    pub(super) observed: BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
     /// What is wanted, of each step that follows the fleet.
     pub(super) plans: BTreeMap<String, Plan>,
     /// Namespace and name of Bundles that nothing wants any more.
     pub(super) surplus: Vec<(String, String)>,
     /// The Bundles that steps take away now, with the evidence that is written first.
-    pub(super) due: Vec<(Observed, Deletion)>,
+    pub(super) due: Vec<(Arc<Observed>, Deletion)>,
     /// What the clusters of each step show that has an object there or is at work, in the order of the workflow.
     pub(super) shown: Vec<ObjectDelivery>,
 }
 
 impl Objects {
     /// All of them that are there.
-    pub(super) fn bundles(&self) -> impl Iterator<Item = &Observed> {
+    pub(super) fn bundles(&self) -> impl Iterator<Item = &Arc<Observed>> {
         self.observed.values().flat_map(BTreeMap::values).flatten()
     }
 }
@@ -123,12 +123,12 @@ pub(super) fn look(known: &Known<'_>, succeeded: bool, evidence: &mut Evidence) 
     all
 }
 
-fn key_of(bundle: &Observed) -> (String, String) {
+fn key_of(bundle: &Arc<Observed>) -> (String, String) {
     (bundle.namespace.clone(), bundle.name.clone())
 }
 
 /// What clusters show of Bundles that stay as they are.
-fn stand(known: &Known<'_>, held: &BTreeMap<String, Vec<Observed>>) -> Vec<ClusterEvidence> {
+fn stand(known: &Known<'_>, held: &BTreeMap<String, Vec<Arc<Observed>>>) -> Vec<ClusterEvidence> {
     let fleet = known.cache.fleet();
     let each = held.iter().map(|(cluster, held)| {
         let unreachable = fleet.unreachable(cluster);

@@ -20,6 +20,7 @@ use roundhouse_api::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,7 +34,7 @@ pub(super) struct Judged {
     /// When earlier removals no longer count, if that matters.
     pub(super) again: Option<Duration>,
     /// The Bundles that may go, with the evidence that is written first.
-    pub(super) due: Vec<(Observed, Deletion)>,
+    pub(super) due: Vec<(Arc<Observed>, Deletion)>,
     /// The clusters whose Bundle is not being deleted yet, sorted.
     pub(super) waiting: Vec<String>,
     /// Whether nothing is left to remove.
@@ -44,7 +45,7 @@ pub(super) struct Judged {
 pub(super) fn judge(
     app: &Stored,
     plan: &Plan,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     objects: &Objects,
     fleet: &Fleet,
     revision: &str,
@@ -54,7 +55,7 @@ pub(super) fn judge(
     let all = observed.values().flatten().chain(objects.bundles());
     // A cluster that leaves keeps, or loses, what the one who lets it leave says.
     let all = all.filter(|b| !fleet.is_leaving(&b.cluster));
-    let (surplus, staying): (Vec<&Observed>, Vec<&Observed>) =
+    let (surplus, staying): (Vec<&Arc<Observed>>, Vec<&Arc<Observed>>) =
         all.partition(|b| going.contains(&(b.namespace.clone(), b.name.clone())));
     let clusters = observed.keys().chain(objects.bundles().map(|b| &b.cluster));
     let clusters: BTreeSet<&String> = clusters.collect();
@@ -94,8 +95,9 @@ pub(super) fn judge(
         }
     };
     let collected = |deletion: &Deletion| deletion.confirmed_by == Deletion::GARBAGE_COLLECTION;
-    let refusing = |b: &&&Observed| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b);
-    let refusing: Vec<&Observed> = surplus.iter().filter(refusing).copied().collect();
+    let refusing =
+        |b: &&&Arc<Observed>| b.spec.deletion.as_ref().is_some_and(collected) && removal::is_refused(b);
+    let refusing: Vec<&Arc<Observed>> = surplus.iter().filter(refusing).copied().collect();
     let kinds = refusing.iter().flat_map(|b| removal::refused_kinds(b)).collect();
     let refused: BTreeMap<String, String> = refusing
         .iter()
@@ -146,7 +148,7 @@ pub(super) fn judge(
 /// `workflow`: a step of it may still need what was reported on a Bundle.
 pub(super) async fn release(
     writer: Writer<'_>,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     keep_evidence: bool,
     workflow: Option<&WorkflowStatus>,
 ) -> Written {
@@ -168,7 +170,7 @@ pub(super) async fn release(
 pub(super) async fn delete(
     writer: Writer<'_>,
     app: &Stored,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> Written {
     let revision = app
         .status
@@ -207,7 +209,7 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
 }
 
 /// Says whom the deletion waits for.
-pub(super) fn waiting(observed: &BTreeMap<String, Vec<Observed>>, fleet: &Fleet) -> String {
+pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &Fleet) -> String {
     const MAX_NAMED: usize = 5;
     let named = observed.keys().take(MAX_NAMED).map(|cluster| {
         let why = fleet.unreachable(cluster);

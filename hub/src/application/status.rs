@@ -18,7 +18,7 @@ use roundhouse_api::{
     },
     condition::{self, Verdict},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Messages of conditions are cut at this many characters.
 const MAX_MESSAGE: usize = 1024;
@@ -30,7 +30,7 @@ const MAX_VIOLATIONS: usize = 10;
 /// What every cluster with a target shows, by name; clusters that get nothing are left out.
 pub(super) fn evidence_by_cluster(
     plan: &Plan,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     fleet: &Fleet,
 ) -> BTreeMap<String, Result<ClusterEvidence, String>> {
     let judge = |(cluster, target): (&String, &Target)| {
@@ -160,7 +160,7 @@ pub(super) fn delivery(
     placed: &[Placed],
     plan_shares: &BTreeMap<String, dispatch::Share>,
     clusters: &BTreeMap<String, Result<ClusterEvidence, String>>,
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     fleet: &Fleet,
 ) -> Delivery {
     let members: Vec<_> = clusters

@@ -51,7 +51,7 @@ impl Delivery<'_> {
     pub(super) fn plan(
         &self,
         layers: &[Layer<'_>],
-        observed: &BTreeMap<String, Vec<Observed>>,
+        observed: &BTreeMap<String, Vec<Arc<Observed>>>,
         epoch: i64,
     ) -> (BTreeMap<String, Share>, Plan) {
         let shares = dispatch::shares(layers);
@@ -87,7 +87,7 @@ pub(super) struct Known<'a> {
 /// What is known in one round.
 pub(super) struct View {
     pub(super) fleet: Arc<Fleet>,
-    pub(super) observed: BTreeMap<String, Vec<Observed>>,
+    pub(super) observed: BTreeMap<String, Vec<Arc<Observed>>>,
     pub(super) placed: Vec<Placed>,
     pub(super) shares: BTreeMap<String, Share>,
     pub(super) plan: Plan,

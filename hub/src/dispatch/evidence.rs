@@ -12,6 +12,7 @@ use roundhouse_api::{
     bundle::{APPLIED, AVAILABLE, BundlePhase, BundleStatus, PROGRESSING},
     condition,
 };
+use std::sync::Arc;
 
 /// Messages are cut at this many characters.
 const MAX_MESSAGE: usize = 160;
@@ -24,12 +25,12 @@ pub const AWAITS_TURN: &str = "waits for its turn";
 pub fn cluster_evidence(
     cluster: &str,
     wanted: &[Wanted],
-    observed: &[Observed],
+    observed: &[Arc<Observed>],
     unreachable: Option<&str>,
 ) -> ClusterEvidence {
     let judged = wanted.iter().map(|wanted| {
         let bundle = observed.iter().find(|b| b.name == wanted.name);
-        judge(wanted, bundle)
+        judge(wanted, bundle.map(Arc::as_ref))
     });
     // No part is no evidence.
     let (mut state, mut message) =
@@ -48,9 +49,13 @@ pub fn cluster_evidence(
 }
 
 /// What the reports say of Bundles that stay as they are, whatever they hold.
-pub fn held_evidence(cluster: &str, observed: &[Observed], unreachable: Option<&str>) -> ClusterEvidence {
+pub fn held_evidence(
+    cluster: &str,
+    observed: &[Arc<Observed>],
+    unreachable: Option<&str>,
+) -> ClusterEvidence {
     let living = observed.iter().filter(|b| !b.deleting);
-    let (state, message) = match (worst(living.map(report)), unreachable) {
+    let (state, message) = match (worst(living.map(|bundle| report(bundle))), unreachable) {
         (None, _) => (ClusterState::Dispatching, "no bundle is written".to_owned()),
         (Some(_), Some(why)) => (ClusterState::Unreachable, why.to_owned()),
         (Some(worst), None) => worst,
@@ -239,7 +244,6 @@ mod tests {
     use jiff::Timestamp;
     use roundhouse_api::bundle::{BundleSpec, Counts, OmittedWorkloads, WorkloadStatus};
     use roundhouse_api::condition::{Status, Verdict};
-    use std::sync::Arc;
 
     /// A Bundle at generation 2 of which the agent reported generation `generation` so.
     fn observed(generation: i64, phase: BundlePhase, said: &[(&'static str, &'static str)]) -> Observed {
@@ -270,7 +274,7 @@ mod tests {
     }
 
     fn said(observed: &Observed) -> String {
-        let evidence = held_evidence("c1", std::slice::from_ref(observed), None);
+        let evidence = held_evidence("c1", &[Arc::new(observed.clone())], None);
         format!("{:?}: {}", evidence.state, evidence.message)
     }
 
@@ -338,13 +342,13 @@ mod tests {
             );
             observed
         };
-        let state = |parts: &[Observed]| held_evidence("c1", parts, None).state;
+        let state = |parts: [Observed; 2]| held_evidence("c1", &parts.map(Arc::new), None).state;
         assert_eq!(said(&unhealthy(2)), "Unhealthy: 1/2 objects failed");
         assert_eq!(said(&unhealthy(1)), "Failed: 1/2 objects failed");
         let ready = observed(2, BundlePhase::Ready, &[]);
         let progressing = observed(2, BundlePhase::Progressing, &[(APPLIED, "Waiting")]);
-        assert_eq!(state(&[unhealthy(2), ready]), ClusterState::Unhealthy);
-        assert_eq!(state(&[unhealthy(2), progressing]), ClusterState::Failed);
+        assert_eq!(state([unhealthy(2), ready]), ClusterState::Unhealthy);
+        assert_eq!(state([unhealthy(2), progressing]), ClusterState::Failed);
     }
 
     #[test]
@@ -372,6 +376,9 @@ mod tests {
             ready: 19,
         });
         assert_eq!(said(&observed), "Applied: 119/120 ready");
-        assert_eq!(crate::dispatch::rollup::ready_replicas(&[observed], 120), 119);
+        assert_eq!(
+            crate::dispatch::rollup::ready_replicas(&[Arc::new(observed)], 120),
+            119
+        );
     }
 }

@@ -29,7 +29,7 @@ pub struct ObjectRequest<'a> {
     /// Its clusters.
     pub clusters: &'a [String],
     /// Its Bundles, by cluster.
-    pub observed: &'a BTreeMap<String, Vec<Observed>>,
+    pub observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
 }
 
 /// Compares what is wanted with what is there.

@@ -28,7 +28,7 @@ pub struct Request<'a> {
     /// Who gets how much.
     pub shares: &'a BTreeMap<String, Share>,
     /// The application's Bundles, by cluster.
-    pub observed: &'a BTreeMap<String, Vec<Observed>>,
+    pub observed: &'a BTreeMap<String, Vec<Arc<Observed>>>,
     /// Apply-once mode that the application asks for.
     pub apply_once: Option<ApplyOnce>,
     /// Fields whose live value it wants kept.
@@ -124,8 +124,8 @@ impl Plan {
 }
 
 /// Whether the Bundles of a cluster ask for fewer replicas than those that it holds.
-pub(super) fn shrinks(wanted: &[Wanted], held: &[Observed]) -> bool {
-    let named = |held: &&Observed| wanted.iter().any(|wanted| wanted.name == held.name);
+pub(super) fn shrinks(wanted: &[Wanted], held: &[Arc<Observed>]) -> bool {
+    let named = |held: &&Arc<Observed>| wanted.iter().any(|wanted| wanted.name == held.name);
     let before: u64 = held.iter().filter(named).map(|held| held.replicas).sum();
     wanted.iter().map(Wanted::replicas).sum::<u64>() < before
 }
@@ -257,7 +257,7 @@ fn bundles(
     request: &Request<'_>,
     cluster: &str,
     share: &Share,
-    held: &[Observed],
+    held: &[Arc<Observed>],
     divide: impl FnOnce() -> Result<Arc<Divided>, Refusal>,
     revision: &str,
 ) -> Target {
@@ -270,7 +270,7 @@ fn bundles(
         Ok(divided) => divided,
         Err(refusal) => return Target::Refused(refusal),
     };
-    if divided.is_empty() && held.iter().any(has_manifests) {
+    if divided.is_empty() && held.iter().any(|bundle| has_manifests(bundle)) {
         // An agent takes an emptied Bundle for no evidence: what there is goes as a whole, by evidence and its limits.
         return Target::Nothing;
     }

@@ -8,7 +8,7 @@ use roundhouse_api::application::{
 };
 use roundhouse_api::bundle::DEGRADED;
 use roundhouse_api::condition;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// At most this many reasons for unplaced replicas.
 const MAX_REASONS: usize = 20;
@@ -38,11 +38,11 @@ pub struct Unplaced {
 }
 
 /// Replicas that are ready by reports about the present content: those of the revision, at most as many as asked for.
-pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
+pub fn ready_replicas(observed: &[Arc<Observed>], placed: u64) -> u64 {
     let reports = observed
         .iter()
         .filter(|b| !b.deleting)
-        .filter_map(Observed::own_report);
+        .filter_map(|bundle| bundle.own_report());
     let ready = reports.map(|report| {
         let listed = report.workloads.iter().map(|w| u64::from(w.ready_replicas()));
         listed.sum::<u64>() + report.omitted_workloads.map_or(0, |omitted| omitted.ready)
@@ -51,11 +51,11 @@ pub fn ready_replicas(observed: &[Observed], placed: u64) -> u64 {
 }
 
 /// The first trouble that reports about the present content name: reason and message of the condition `Degraded`.
-pub fn trouble(observed: &[Observed]) -> Option<(String, String)> {
+pub fn trouble(observed: &[Arc<Observed>]) -> Option<(String, String)> {
     let reports = observed
         .iter()
         .filter(|b| !b.deleting)
-        .filter_map(Observed::own_report);
+        .filter_map(|bundle| bundle.own_report());
     let mut degraded = reports.filter_map(|report| {
         let condition = condition::get(&report.conditions, DEGRADED)?;
         (condition.status == "True").then(|| (condition.reason.clone(), condition.message.clone()))

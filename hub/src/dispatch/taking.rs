@@ -35,7 +35,7 @@ pub struct Taking<'a> {
     /// Cluster -> the steps whose object goes there.
     pub targets: &'a BTreeMap<String, BTreeSet<&'a str>>,
     /// Step -> cluster -> its Bundles.
-    pub observed: &'a BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    pub observed: &'a BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
     /// At most this many clusters are under way at a time.
     pub most: Option<u32>,
 }
@@ -46,7 +46,7 @@ pub struct Taken {
     /// The Bundles that are made for their agents to report on.
     pub asked: Plan,
     /// The Bundles that go, with the evidence that is written first.
-    pub due: Vec<(Observed, Deletion)>,
+    pub due: Vec<(Arc<Observed>, Deletion)>,
     /// What each cluster shows, by name: ready is one where the object is gone.
     pub clusters: Vec<ClusterEvidence>,
 }
@@ -56,9 +56,9 @@ enum Stand<'a> {
     /// There is none, of this step.
     Missing(&'a str),
     /// It is to be confirmed or deleted.
-    Due(&'a Observed),
+    Due(&'a Arc<Observed>),
     /// Its agent is at it.
-    Going(&'a Observed),
+    Going(&'a Arc<Observed>),
     /// Its agent has reported that all is gone.
     Gone,
 }
@@ -110,7 +110,7 @@ pub fn take_away(taking: &Taking<'_>, unreachable: impl Fn(&str) -> Option<Strin
                 taken.asked.targets.insert((*cluster).clone(), target);
             }
             taken.due.extend(stands.iter().filter_map(|stand| match stand {
-                Stand::Due(bundle) => Some(((*bundle).clone(), deletion.clone())),
+                Stand::Due(bundle) => Some((Arc::clone(bundle), deletion.clone())),
                 _ => None,
             }));
         }
@@ -127,7 +127,7 @@ fn is_open(stand: &Stand<'_>) -> bool {
 fn stands<'a>(taking: &Taking<'a>, step: &'a str, cluster: &str, deletion: &Deletion) -> Vec<Stand<'a>> {
     let held = taking.observed.get(step).and_then(|held| held.get(cluster));
     let held = held.map_or(&[][..], Vec::as_slice);
-    let stand = |bundle| match removal::next(bundle, Some(deletion)) {
+    let stand = |bundle: &'a Arc<Observed>| match removal::next(bundle, Some(deletion)) {
         Removal::Confirm | Removal::Delete => Stand::Due(bundle),
         Removal::Await => Stand::Going(bundle),
         Removal::Release => Stand::Gone,

@@ -85,11 +85,13 @@ struct Store {
 }
 
 impl Store {
-    fn observed(&self) -> BTreeMap<String, Vec<Observed>> {
-        let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
+    fn observed(&self) -> BTreeMap<String, Vec<Arc<Observed>>> {
+        let mut all: BTreeMap<String, Vec<Arc<Observed>>> = BTreeMap::new();
         for bundle in self.bundles.values() {
             let observed = Observed::of(bundle.clone()).unwrap();
-            all.entry(observed.cluster.clone()).or_default().push(observed);
+            all.entry(observed.cluster.clone())
+                .or_default()
+                .push(Arc::new(observed));
         }
         all
     }
@@ -121,7 +123,7 @@ impl Store {
                 let existing = observed
                     .get(cluster)
                     .and_then(|all| all.iter().find(|b| b.name == wanted.name));
-                let mut bundle = wanted.bundle(existing);
+                let mut bundle = wanted.bundle(existing.map(Arc::as_ref));
                 let key = format!("{}/{}", wanted.namespace, wanted.name);
                 match self.bundles.get(&key) {
                     Some(old) => {

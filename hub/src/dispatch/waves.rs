@@ -10,7 +10,7 @@ use super::{
 };
 use crate::workflow::{ClusterEvidence, ClusterState};
 use roundhouse_api::application::WaitFor;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A step at work that dispatches to few clusters at a time.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ pub struct Wave<'a> {
 pub fn hold_back(
     plan: &mut Plan,
     waves: &[Wave<'_>],
-    observed: &BTreeMap<String, Vec<Observed>>,
+    observed: &BTreeMap<String, Vec<Arc<Observed>>>,
     shown: &BTreeMap<String, Result<ClusterEvidence, String>>,
     unreachable: impl Fn(&str) -> bool,
 ) {
@@ -79,8 +79,8 @@ fn wait_for_turn(wanted: &mut Wanted) {
 
 /// Whether a cluster was given something of this revision and has not shown it, where other content is to follow: a label or
 /// another cluster changed its share meanwhile.
-fn is_begun(wanted: &[Wanted], held: &[Observed], wait: WaitFor) -> bool {
-    let given = |held: &&Observed| {
+fn is_begun(wanted: &[Wanted], held: &[Arc<Observed>], wait: WaitFor) -> bool {
+    let given = |held: &&Arc<Observed>| {
         let same = |wanted: &Wanted| wanted.name == held.name && wanted.spec.revision == held.spec.revision;
         !held.deleting && held.spec.revision.is_some() && wanted.iter().any(same)
     };

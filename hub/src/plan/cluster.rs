@@ -77,13 +77,13 @@ impl<'a> Differ<'a> {
     }
 
     /// What differs on a cluster that holds `held` and is to hold `wanted`.
-    pub fn compare(&mut self, held: &[Observed], wanted: &[Wanted]) -> Comparison {
+    pub fn compare(&mut self, held: &[Arc<Observed>], wanted: &[Wanted]) -> Comparison {
         let settings = settings(held, wanted, self.salt);
-        let hash_of = |bundle: &Observed| {
+        let hash_of = |bundle: &Arc<Observed>| {
             let hash = self.dispatched.hash_of(&bundle.namespace, &bundle.name);
             hash.unwrap_or_default().to_owned()
         };
-        let mut held: Vec<&Observed> = held.iter().filter(|bundle| !bundle.deleting).collect();
+        let mut held: Vec<&Arc<Observed>> = held.iter().filter(|bundle| !bundle.deleting).collect();
         held.sort_by_key(|bundle| super::part_of(&bundle.name));
         let before: Vec<String> = held.into_iter().map(hash_of).collect();
         let after = wanted
@@ -203,7 +203,7 @@ fn without_count(manifest: &Value, paths: &ReplicaPaths) -> String {
 }
 
 /// What differs of the Bundles themselves: how they are applied, not what.
-fn settings(held: &[Observed], wanted: &[Wanted], salt: &str) -> Vec<ObjectChange> {
+fn settings(held: &[Arc<Observed>], wanted: &[Wanted], salt: &str) -> Vec<ObjectChange> {
     let changed = wanted
         .iter()
         .filter(|wanted| wanted.todo == Todo::Replace)

@@ -352,7 +352,7 @@ fn compare(foreseen: &Foreseen, dispatched: &Dispatched, salt: &str) -> BTreeMap
         };
         compared.insert(cluster.clone(), comparison);
     }
-    let mut more = |cluster: &str, held: &[Observed], wanted: &[Wanted]| {
+    let mut more = |cluster: &str, held: &[Arc<Observed>], wanted: &[Wanted]| {
         let own = differ.compare(held, wanted);
         let together = compared.entry(cluster.to_owned()).or_default();
         // Most clusters have the object of one step at most.

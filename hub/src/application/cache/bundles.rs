@@ -91,10 +91,10 @@ impl Cache {
     }
 
     /// Hand-written Bundles that go some time after they are complete.
-    pub(in crate::application) fn expiring(&self) -> Vec<Observed> {
+    pub(in crate::application) fn expiring(&self) -> Vec<Arc<Observed>> {
         let state = self.state.read();
         let bundles = state.expiring.iter().filter_map(|key| state.bundles.get(key));
-        bundles.map(|bundle| bundle.as_ref().clone()).collect()
+        bundles.cloned().collect()
     }
 
     /// Waits until one of them changes.
@@ -111,12 +111,15 @@ impl Cache {
     }
 
     /// The Bundles of an application but for those of its steps' objects, by cluster.
-    pub(in crate::application) fn bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
+    pub(in crate::application) fn bundles(&self, application: &Key) -> BTreeMap<String, Vec<Arc<Observed>>> {
         self.bundles_that(application, |bundle| bundle.carried_step().is_none())
     }
 
     /// All Bundles of an application, those of its steps' objects included, by cluster.
-    pub(in crate::application) fn all_bundles(&self, application: &Key) -> BTreeMap<String, Vec<Observed>> {
+    pub(in crate::application) fn all_bundles(
+        &self,
+        application: &Key,
+    ) -> BTreeMap<String, Vec<Arc<Observed>>> {
         self.bundles_that(application, |_| true)
     }
 
@@ -124,8 +127,8 @@ impl Cache {
     pub(in crate::application) fn step_bundles(
         &self,
         application: &Key,
-    ) -> BTreeMap<String, BTreeMap<String, Vec<Observed>>> {
-        let mut steps: BTreeMap<String, BTreeMap<String, Vec<Observed>>> = BTreeMap::new();
+    ) -> BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>> {
+        let mut steps: BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>> = BTreeMap::new();
         let all = self.bundles_that(application, |bundle| bundle.carried_step().is_some());
         for bundle in all.into_values().flatten() {
             let Some(step) = bundle.carried_step().map(str::to_owned) else {
@@ -150,14 +153,14 @@ impl Cache {
         &self,
         application: &Key,
         wanted: impl Fn(&Observed) -> bool,
-    ) -> BTreeMap<String, Vec<Observed>> {
+    ) -> BTreeMap<String, Vec<Arc<Observed>>> {
         let state = self.state.read();
-        let mut all: BTreeMap<String, Vec<Observed>> = BTreeMap::new();
+        let mut all: BTreeMap<String, Vec<Arc<Observed>>> = BTreeMap::new();
         for key in state.by_application.get(application).into_iter().flatten() {
             if let Some(bundle) = state.bundles.get(key).filter(|bundle| wanted(bundle)) {
                 all.entry(bundle.cluster.clone())
                     .or_default()
-                    .push(bundle.as_ref().clone());
+                    .push(bundle.clone());
             }
         }
         all

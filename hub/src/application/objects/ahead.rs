@@ -7,7 +7,10 @@ use crate::{
     workflow::{self, ObjectAhead},
 };
 use roundhouse_api::application::{ClusterVerb, Condition};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The object of a step, as a run will have it.
 #[derive(Debug, Clone)]
@@ -23,9 +26,9 @@ pub struct ForeseenObject {
     /// The Bundles of an object that is applied; none where its name is not known.
     pub plan: Plan,
     /// Its Bundles that are there, by cluster.
-    pub observed: BTreeMap<String, Vec<Observed>>,
+    pub observed: BTreeMap<String, Vec<Arc<Observed>>>,
     /// The Bundles of other steps that this one takes away.
-    pub taken: Vec<Observed>,
+    pub taken: Vec<Arc<Observed>>,
 }
 
 /// The objects of all steps once a run has succeeded in which every step was reached, and those Bundles that nothing wants then;
@@ -64,7 +67,7 @@ fn foresee(
     known: &Known<'_>,
     ahead: &ObjectAhead<'_>,
     steps: &[ObjectAhead<'_>],
-    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
 ) -> ForeseenObject {
     let step = &ahead.object;
     let name = step.step.name.as_str();

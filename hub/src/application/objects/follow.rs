@@ -16,7 +16,7 @@ use roundhouse_api::{
     bundle::{BundleSpec, UpdateStrategy, UpdateStrategyType},
 };
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A step that follows the fleet: its clusters are chosen as placement chooses them, by one rule without replicas; but for
 /// those from which the run has taken the object away again.
@@ -24,7 +24,7 @@ pub(super) fn follow(
     known: &Known<'_>,
     step: &StepObject<'_>,
     manifest: &Value,
-    held: &BTreeMap<String, Vec<Observed>>,
+    held: &BTreeMap<String, Vec<Arc<Observed>>>,
     evidence: &mut Evidence,
 ) -> (Plan, StepEvidence) {
     let fleet = known.cache.fleet();
@@ -64,7 +64,7 @@ pub(super) fn wanted(
     known: &Known<'_>,
     step: &StepObject<'_>,
     manifest: &Value,
-    held: &BTreeMap<String, Vec<Observed>>,
+    held: &BTreeMap<String, Vec<Arc<Observed>>>,
 ) -> (Plan, Chosen, bool) {
     let (delivery, name) = (known.delivery, &step.step.name);
     let mut chosen = choose(known, (name, &step.object.placement), held.keys());

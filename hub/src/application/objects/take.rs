@@ -10,7 +10,10 @@ use crate::{
     },
     workflow::{HeldObject, Reach, StepEvidence, StepObject},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Where a step takes an object away.
 struct Takes<'s> {
@@ -38,8 +41,8 @@ impl<'s> Takes<'s> {
 
     /// Whether it takes from a cluster what these Bundles carry. Where it has begun it goes on, whatever becomes of the
     /// cluster's labels.
-    fn takes(&self, cluster: &str, bundles: &[Observed]) -> bool {
-        let begun = |bundle: &Observed| bundle.taken_by() == Some(self.step);
+    fn takes(&self, cluster: &str, bundles: &[Arc<Observed>]) -> bool {
+        let begun = |bundle: &Arc<Observed>| bundle.taken_by() == Some(self.step);
         self.named.contains(cluster) || self.listed.contains(cluster) || bundles.iter().any(begun)
     }
 }
@@ -51,7 +54,7 @@ pub(super) fn targets<'s>(
     known: &Known<'_>,
     step: &StepObject<'_>,
     of: &[&StepObject<'s>],
-    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
 ) -> BTreeMap<String, BTreeSet<&'s str>> {
     let none = BTreeMap::new();
     let takes = Takes::of(known, step);
@@ -73,7 +76,7 @@ pub(super) fn targets<'s>(
 pub(super) fn held(
     known: &Known<'_>,
     step: &StepObject<'_>,
-    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
 ) -> Vec<HeldObject> {
     let of = step.object.takes_of.iter();
     let of: Vec<_> = of.filter_map(|from| Some((from, observed.get(from)?))).collect();
@@ -81,7 +84,7 @@ pub(super) fn held(
         return Vec::new();
     }
     let takes = Takes::of(known, step);
-    let gone = |bundle: &Observed| {
+    let gone = |bundle: &Arc<Observed>| {
         bundle.taken_by().is_some_and(|other| other != takes.step)
             && removal::next(bundle, bundle.spec.deletion.as_ref()) == Removal::Release
     };
@@ -101,7 +104,7 @@ pub(super) fn take(
     known: &Known<'_>,
     step: &StepObject<'_>,
     steps: &[StepObject<'_>],
-    observed: &BTreeMap<String, BTreeMap<String, Vec<Observed>>>,
+    observed: &BTreeMap<String, BTreeMap<String, Vec<Arc<Observed>>>>,
 ) -> (Taken, StepEvidence) {
     let (delivery, name) = (known.delivery, &step.step.name);
     // What an earlier run has applied is not this step's.

@@ -22,7 +22,10 @@ use roundhouse_api::{
     placement::{PlacementSpec, Rule},
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Namespace of objects that name none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -228,7 +231,7 @@ fn rules_of(decision: &DecisionSpec) -> Vec<Rule> {
 
 /// The clusters that are to lose the application, and what keeps it there.
 fn leaving(foreseen: &Foreseen, snapshot: &Snapshot) -> BTreeMap<String, Leaving> {
-    let goes = |bundle: &Observed| {
+    let goes = |bundle: &Arc<Observed>| {
         let surplus = foreseen.plan.surplus.iter();
         surplus
             .clone()

@@ -70,7 +70,7 @@ fn taken(clusters: &[(&str, Option<Is>)], most: Option<u32>, away: &[&str]) -> T
         .map(|(cluster, _)| ((*cluster).to_owned(), BTreeSet::from(["flags"])));
     let held = clusters.iter().filter_map(|(cluster, is)| {
         let bundle = bundle(cluster, (*is)?);
-        Some(((*cluster).to_owned(), vec![bundle]))
+        Some(((*cluster).to_owned(), vec![Arc::new(bundle)]))
     });
     take_away(
         &Taking {

@@ -133,7 +133,7 @@ fn a_cluster_whose_share_changes_before_it_has_shown_the_last_one_keeps_its_plac
             wait: WaitFor::Ready,
         };
         let what = format!("{held:?} at {most}");
-        let observed = BTreeMap::from([("3".to_owned(), vec![held])]);
+        let observed = BTreeMap::from([("3".to_owned(), vec![Arc::new(held)])]);
         hold_back(&mut plan, &[wave], &observed, &BTreeMap::new(), |_| false);
         let written: String = names.into_iter().filter(|name| !plan.awaits_turn(name)).collect();
         assert_eq!(written, expected, "{what}");
@@ -286,7 +286,7 @@ fn what_is_begun_is_finished_first_and_then_what_gives_replicas_up() {
             let parts = parts.map(|(part, todo)| wanted(name, part, asked, *todo));
             plan.targets
                 .insert(name.to_owned(), Target::Bundles(parts.collect()));
-            let all = (0..todos.len()).map(|part| held(name, part, has));
+            let all = (0..todos.len()).map(|part| Arc::new(held(name, part, has)));
             observed.insert(name.to_owned(), all.collect::<Vec<_>>());
         }
         let wave = Wave {

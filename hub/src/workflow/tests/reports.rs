@@ -94,7 +94,7 @@ impl Member {
     }
 
     fn evidence(&self, name: &str, hash: &'static str) -> ClusterEvidence {
-        let observed = self.observed();
+        let observed = self.observed().map(Arc::new);
         let todo = match &observed {
             None => Todo::Create,
             Some(_) if self.hash == hash => Todo::Nothing,

@@ -103,7 +103,7 @@ fn stale() -> [StepEvidence; 3] {
         ..BundleStatus::default()
     };
     [Some(report("other", 2)), Some(report("own", 1)), None].map(|status| {
-        let bundle = Observed {
+        let bundle = Arc::new(Observed {
             uid: "another".to_owned(),
             generation: 2,
             spec: Arc::new(BundleSpec {
@@ -112,7 +112,7 @@ fn stale() -> [StepEvidence; 3] {
             }),
             status: status.map(Arc::new),
             ..Observed::default()
-        };
+        });
         let clusters =
             ["c0", "c1"].map(|cluster| held_evidence(cluster, std::slice::from_ref(&bundle), None));
         StepEvidence::Placed {
