@@ -90,6 +90,10 @@ impl Stage {
             true => monitor.wires().then(without_terms()),
             false => monitor.wires(),
         };
+        let wires = match &script.wires {
+            Some(more) => wires.then(more.clone()),
+            None => wires,
+        };
         options.wires = Some(wires.then(network.wires()));
         options.configure = Some(configure(script, seed));
         if let Some(configure) = &script.hub {
