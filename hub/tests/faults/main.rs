@@ -17,6 +17,7 @@
 
 mod agents;
 mod approvals;
+mod flood;
 mod hub;
 mod inputs;
 mod line;
