@@ -86,6 +86,8 @@ pub struct Script {
     pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
+    /// Writes that may wait for the disk of the hub's API server, if not as many as usual.
+    pub queue: Option<usize>,
     /// What lies on the wires between the faults and the API servers: what looks at every request that arrives, and its answer.
     pub wires: Option<Wires>,
 }
@@ -124,6 +126,7 @@ impl Script {
             agents: None,
             hub: None,
             history: 10_000,
+            queue: None,
             wires: None,
         }
     }

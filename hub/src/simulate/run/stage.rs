@@ -72,6 +72,9 @@ impl Stage {
         let mut options = FleetOptions::new(script.members.clone(), Arc::new(clock));
         options.limits.history_events = script.history;
         let shelves = Shelves::new(seed, options.limits, seen.clone(), failures);
+        if let Some(writes) = script.queue {
+            shelves.queue(writes);
+        }
         options.seed = seed;
         options.model = Model {
             seed,
