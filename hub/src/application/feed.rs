@@ -2,11 +2,14 @@
 
 use super::{
     Key,
-    cache::{Cache, Kind, key_of},
+    cache::{Cache, Kind},
     placements::placement_resource,
     queue::Queue,
 };
-use crate::dispatch::Observed;
+use crate::{
+    dispatch::Observed,
+    relist::{key_of, trusted},
+};
 use futures::{Stream, StreamExt, stream::select_all};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -70,27 +73,29 @@ struct Listing {
 /// Feeds the cache until `shutdown`. Watches that break are made again with back-off; what is held stays meanwhile.
 pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &CancellationToken) {
     let mut streams = select_all([
-        watch(dynamic(&client), Kind::Application, |o| {
+        watch(cache, dynamic(&client), Kind::Application, |o| {
             Seen::Application(Box::new(o))
         }),
-        watch(Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
+        watch(cache, Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
             Seen::Bundle(Box::new(o))
         }),
-        watch(Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
+        watch(cache, Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
             Seen::Cluster(Box::new(o))
         }),
-        watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
+        watch(cache, Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
         }),
-        watch(placements(&client), Kind::Placement, |o| {
+        watch(cache, placements(&client), Kind::Placement, |o| {
             Seen::Placement(Box::new(o))
         }),
         watch(
+            cache,
             Api::<ComponentDefinition>::all(client.clone()),
             Kind::Definition,
             |o| Seen::Definition(Box::new(o)),
         ),
         watch(
+            cache,
             Api::<ApplicationRevision>::all(client.clone()),
             Kind::Revision,
             |o| Seen::Revision(Box::new(o)),
@@ -110,7 +115,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 }
             }
             News::ListBegins => {
-                let before = cache.names(kind);
+                let before = cache.held(kind).into_keys().collect();
                 lists.insert(
                     kind,
                     Listing {
@@ -124,7 +129,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 wake = put(cache, seen);
             }
             News::ListEnds => {
-                // Only a whole list says that something is gone, and only of what was there before.
+                // Only a whole list says that something is gone, of what was there before, and what it lacks was asked for.
                 let listing = lists.remove(&kind).unwrap_or_default();
                 for lost in listing.before.difference(&listing.found) {
                     wake.extend(gone(cache, kind, lost));
@@ -222,13 +227,14 @@ fn is_missing(error: &watcher::Error) -> bool {
     status.code == 404
 }
 
-type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;
+type Feed<'a> = Pin<Box<dyn Stream<Item = (Kind, News)> + Send + 'a>>;
 
-fn watch<K>(api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed
+fn watch<K>(cache: &Cache, api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed<'_>
 where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+    let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
+    let events = trusted(api, events, move || cache.held(kind));
     // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
     let mut awaited = true;
     let news = events

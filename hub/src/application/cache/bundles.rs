@@ -1,10 +1,11 @@
 //! Bundles, by the application that they belong to.
 
-use super::{Cache, KINDS, State, older};
+use super::{Cache, KINDS, State};
 use crate::{
     application::Key,
     dispatch::Observed,
     fleet::{Members, Summary, Tally, summary},
+    relist::older,
 };
 use roundhouse_api::names::{bundle_name, label};
 use std::{

@@ -1,6 +1,6 @@
 //! The fleet and the Placements: who sees what of them.
 
-use super::{Cache, State, Stored, older};
+use super::{Cache, State, Stored};
 use crate::{
     application::{
         Key,
@@ -8,8 +8,9 @@ use crate::{
         placements::StoredPlacement,
     },
     placement::{ClusterFacts, Sight},
+    relist::older,
 };
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use roundhouse_api::{cluster::Cluster, decision::Decision};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -39,7 +40,13 @@ impl Cache {
 
     /// Takes a cluster in; returns the applications that can see what changed.
     pub(in crate::application) fn put_cluster(&self, cluster: &Cluster) -> BTreeSet<Key> {
+        let (name, version) = (cluster.name_any(), cluster.resource_version().unwrap_or_default());
         let mut state = self.state.write();
+        let held = state.clusters.get(&name);
+        if held.is_some_and(|held| older(held, &version)) {
+            return BTreeSet::new();
+        }
+        state.clusters.insert(name, version);
         let change = Arc::make_mut(&mut state.fleet).put(cluster);
         self.seen_by(&mut state, change)
     }
@@ -47,6 +54,7 @@ impl Cache {
     /// The same for a cluster that is gone.
     pub(in crate::application) fn remove_cluster(&self, name: &str) -> BTreeSet<Key> {
         let mut state = self.state.write();
+        state.clusters.remove(name);
         let change = Arc::make_mut(&mut state.fleet).remove(name);
         self.seen_by(&mut state, change)
     }

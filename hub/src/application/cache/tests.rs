@@ -336,7 +336,7 @@ fn the_sums_over_bundles_are_those_of_counting_them_anew() {
         assert_eq!(state.counts, anew, "after change {version}");
     }
     assert!(cache.tally().bundles > 0);
-    for key in cache.names(Kind::Bundle) {
+    for key in cache.held(Kind::Bundle).into_keys() {
         cache.remove_bundle(&key);
     }
     assert_eq!(cache.state.read().counts, Counts::default());

@@ -102,6 +102,8 @@ impl Stage {
         if let Some(configure) = &script.hub {
             configure(&mut options.hub);
         }
+        let told = monitor.clone();
+        network.set_versions(move |server, ago| told.version(server, ago));
         network.set_latency(script.latency.clone());
         network.set_hubs(&script.hubs);
         let fleet = Fleet::start(options).await?;
