@@ -24,6 +24,7 @@ mod line;
 mod looks;
 mod members;
 mod network;
+mod oversize;
 mod reconnect;
 mod runs;
 mod same;
