@@ -153,6 +153,8 @@ struct State {
     fleet: Arc<Fleet>,
     /// The resourceVersions of its clusters.
     clusters: BTreeMap<String, String>,
+    /// Whether they cannot be listed or watched.
+    blind: bool,
     /// What the placing steps of an application look at in a cluster, as far as a pass has found out.
     sights: HashMap<Key, Arc<Sight>>,
     placements: BTreeMap<Key, Arc<StoredPlacement>>,

@@ -5,7 +5,7 @@ use crate::{
     seeing::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
 };
 use roundhouse_api::{
-    application::{ACCEPTED, ApplicationPhase, PLACED, StepPhase},
+    application::{ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, PLACED, StepPhase},
     cluster::Leave,
     condition,
 };
@@ -48,6 +48,11 @@ fn relabel(mut script: Script, each: usize, away: bool) -> Script {
     script
 }
 
+/// What an application says of whether the clusters are seen.
+fn says(status: &ApplicationStatus, seen: &str) -> bool {
+    condition::get(&status.conditions, CLUSTERS_SEEN).is_some_and(|found| found.status == seen)
+}
+
 #[test]
 fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
     let lists = On::all_of(Parties::these([HUB]))
@@ -67,7 +72,15 @@ fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
             ))
             .then(Act::EndWatches(lists.clone(), Ending::Gone))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .at(SECOND * 60, Act::check("nothing is deleted", bundles("web", 10)))
+            .then(Act::wait(
+                "it says so",
+                status_of("web", |status| says(status, "False")),
+            ))
+            .then(Act::check("nothing is deleted", bundles("web", 10)))
+            .then(Act::wait(
+                "it sees them again",
+                status_of("web", |status| says(status, "True")),
+            ))
             .until(within(SECOND * 200))
     });
 }

@@ -51,6 +51,20 @@ impl Cache {
         self.seen_by(&mut state, change)
     }
 
+    /// Notes whether the clusters are seen as they are; returns the applications to which that is new: all, or none.
+    pub(in crate::application) fn see_clusters(&self, are_seen: bool) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        match std::mem::replace(&mut state.blind, !are_seen) == are_seen {
+            true => state.applications.keys().cloned().collect(),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// Whether the clusters are seen as they are.
+    pub(in crate::application) fn sees_clusters(&self) -> bool {
+        !self.state.read().blind
+    }
+
     /// The same for a cluster that is gone.
     pub(in crate::application) fn remove_cluster(&self, name: &str) -> BTreeSet<Key> {
         let mut state = self.state.write();
