@@ -176,7 +176,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
             News::Gone(seen) => {
                 let (key, version) = (name(&seen), version(&seen));
                 if !cache.holds_newer(kind, &key, &version) {
-                    wake = gone(cache, kind, &key);
+                    wake = gone(cache, queue, kind, &key);
                 }
             }
             News::ListBegins => {
@@ -197,7 +197,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 // Only a whole list says that something is gone, of what was there before, and what it lacks was asked for.
                 let listing = lists.remove(&kind).unwrap_or_default();
                 for lost in listing.before.difference(&listing.found) {
-                    wake.extend(gone(cache, kind, lost));
+                    wake.extend(gone(cache, queue, kind, lost));
                 }
                 if cache.listed(kind) {
                     ready.cancel();
@@ -234,10 +234,11 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
     }
 }
 
-fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
+fn gone(cache: &Cache, queue: &Queue, kind: Kind, key: &Key) -> BTreeSet<Key> {
     match kind {
         Kind::Application => {
             cache.remove_application(key);
+            queue.forget(key);
             BTreeSet::from([key.clone()])
         }
         Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
