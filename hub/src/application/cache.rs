@@ -214,6 +214,13 @@ impl Cache {
         {
             return held.clone();
         }
+        if stored.deleting && stored.finalizers.is_empty() {
+            // Its last state: the answer to our own release may come later than the word that it is gone.
+            self.refer(&mut state, &key, None);
+            state.applications.remove(&key);
+            state.sights.remove(&key);
+            return Arc::new(stored);
+        }
         // A status, a label or an annotation that changed is no other spec.
         let held = state.applications.get(&key);
         let same = |held: &&Arc<Stored>| (&held.uid, held.generation) == (&stored.uid, stored.generation);
