@@ -4,7 +4,7 @@ use crate::apply::Engine;
 use crate::beginning::{Beginning, Origin};
 use crate::bundle::Presence;
 use crate::config::Config;
-use crate::delay::{HUB_WATCH_MAX, backoff, spread};
+use crate::delay::{HUB_RETRY_MAX, backoff, spread};
 use crate::error::{AgentError, CallError};
 use crate::facts;
 use crate::install;
@@ -92,8 +92,11 @@ pub async fn run(
         kill,
         tracker: TaskTracker::new(),
     };
-    let dead = heartbeat.given_up();
-    let work = Box::pin(serve(&config, &hub, &member, &clock, origin, dead, &workers));
+    let signs = Signs {
+        dead: heartbeat.given_up(),
+        renewed: heartbeat.renewed(),
+    };
+    let work = Box::pin(serve(&config, &hub, &member, &clock, origin, signs, &workers));
     let listen = Box::pin(heartbeat.listen());
     let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
     let result = tokio::select! {
@@ -116,6 +119,14 @@ pub async fn run(
         tracing::warn!(cluster = %config.cluster, "stopped before every bundle was finished; the next start resumes them");
     }
     result
+}
+
+/// What the Lease shows of the hub.
+struct Signs {
+    /// Watches of it turned out to be dead.
+    dead: tokio::sync::watch::Receiver<u64>,
+    /// It has taken a renewal: it hears.
+    renewed: tokio::sync::watch::Receiver<()>,
 }
 
 /// The tasks of an agent's bundles, and how they end.
@@ -221,15 +232,14 @@ where
     }
 }
 
-/// Reads the ledgers, then watches the Bundles and keeps a worker for each. Never ends by itself. `dead` tells that watches of
-/// the hub turned out to be dead.
+/// Reads the ledgers, then watches the Bundles and keeps a worker for each. Never ends by itself.
 async fn serve(
     config: &Config,
     hub: &Client,
     member: &Client,
     clock: &SharedClock,
     origin: Origin,
-    dead: tokio::sync::watch::Receiver<u64>,
+    signs: Signs,
     workers: &Workers,
 ) {
     let hub_id = &origin.hub_id;
@@ -257,12 +267,12 @@ async fn serve(
         workers.start(&shared, name, inbox, stored);
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
-    let begin = || resuming(delivered.clone(), || known.lock().known(), dead.clone());
+    let begin = || resuming(delivered.clone(), || known.lock().known(), signs.dead.clone());
     // Nothing of a hub is looked at before it has said that it is the one.
     let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
     let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));
     let hub_policy = Steady {
-        max: config.retry_max.min(HUB_WATCH_MAX),
+        max: config.retry_max.min(HUB_RETRY_MAX),
         ..policy(format!("bundles of {}", config.cluster))
     };
     let bundles = steady(hub_policy, begin, |event| {
@@ -302,10 +312,16 @@ async fn serve(
             }
         }
     };
+    let mut renewed = signs.renewed;
+    let hears = async {
+        while renewed.changed().await.is_ok() {
+            shared.registry.hub_hears();
+        }
+    };
     let registry = Arc::clone(&shared.registry);
     let what = "ledgers in the member".to_owned();
     let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what));
-    futures::join!(Box::pin(bundles), Box::pin(stored), without_hub);
+    futures::join!(Box::pin(bundles), Box::pin(stored), without_hub, hears);
 }
 
 /// Everything that the workers of one agent share.

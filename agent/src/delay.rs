@@ -6,9 +6,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest pause before a watch of the hub is begun anew. A hub that is back is heard again soon enough that it does not take
-/// the agent for deaf meanwhile: one such pause and two renewals of the Lease take less than the Lease holds.
-pub(crate) const HUB_WATCH_MAX: Duration = Duration::from_secs(10);
+/// The part of a pause by which tries to reach the hub are jittered: a thousand agents lose a hub at the same moment.
+pub(crate) const HUB_JITTER: f64 = 0.5;
+/// Longest pause before a hub that did not answer is tried again: with the jitter it is 5 s. A hub that is back has everybody
+/// again within so long, however long it was away, and is asked by a thousand agents one after the other.
+pub(crate) const HUB_RETRY_MAX: Duration = Duration::from_millis(3_333);
 
 /// A source of jitter.
 pub trait Jitter: Send + Sync + Debug {

@@ -106,6 +106,16 @@ impl CallError {
         }
     }
 
+    /// Whether it may not have been heard at all: no connection, no answer in time, or only what stands before the server
+    /// answers.
+    pub(crate) fn is_unheard(&self) -> bool {
+        match self {
+            CallError::Kube(kube::Error::Api(status)) => matches!(status.code, 502..=504),
+            CallError::Kube(_) | CallError::Timeout(_) => true,
+            CallError::Unserved { .. } => false,
+        }
+    }
+
     /// Whether the server says that this very object is missing, or its namespace.
     pub(crate) fn says_missing(&self, key: &ObjectKey) -> bool {
         let status = self.status().filter(|_| self.fault() == Fault::NotFound);

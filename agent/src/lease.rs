@@ -4,8 +4,8 @@
 //! agent whose requests arrive and whose watches are dead renews, and says the same version each time.
 
 use crate::config::Config;
-use crate::delay::{HUB_WATCH_MAX, backoff, spread};
-use crate::error::{AgentError, CallError};
+use crate::delay::{HUB_JITTER, HUB_RETRY_MAX, backoff, spread};
+use crate::error::{AgentError, CallError, Fault};
 use crate::member::{found, within};
 use crate::watch::ear::Ear;
 use crate::watch::{Steady, steady};
@@ -27,8 +27,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The part of the interval by which renewals are jittered.
 const JITTER: f64 = 0.1;
-/// The same of the time after which one that failed is tried again: a thousand agents lose a hub at the same moment.
-const RETRY_JITTER: f64 = 0.5;
 
 /// The Lease of one cluster.
 pub(crate) struct Heartbeat<'a> {
@@ -42,6 +40,8 @@ pub(crate) struct Heartbeat<'a> {
     ear: Ear,
     /// Done when the hub has said who it is.
     confirmed: CancellationToken,
+    /// Told of every renewal that the hub has taken.
+    renewed: watch::Sender<()>,
 }
 
 impl<'a> Heartbeat<'a> {
@@ -54,6 +54,7 @@ impl<'a> Heartbeat<'a> {
             clock,
             seen: Mutex::default(),
             confirmed: CancellationToken::new(),
+            renewed: watch::Sender::new(()),
         }
     }
 
@@ -72,6 +73,11 @@ impl<'a> Heartbeat<'a> {
         self.confirmed.clone()
     }
 
+    /// Told of every renewal that the hub has taken.
+    pub(crate) fn renewed(&self) -> watch::Receiver<()> {
+        self.renewed.subscribe()
+    }
+
     /// Told whenever watches of the hub turned out to be dead.
     pub(crate) fn given_up(&self) -> watch::Receiver<u64> {
         self.ear.told()
@@ -85,7 +91,7 @@ impl<'a> Heartbeat<'a> {
         let policy = Steady {
             what: format!("Lease of {}", self.config.cluster),
             min: self.config.retry_min,
-            max: self.config.retry_max.min(HUB_WATCH_MAX),
+            max: self.config.retry_max.min(HUB_RETRY_MAX),
             jitter: self.config.jitter.clone(),
         };
         let begin = || watcher(api.clone(), only.clone()).take_until(self.ear.gives_up());
@@ -111,6 +117,7 @@ impl<'a> Heartbeat<'a> {
         };
         let mut failures = 0;
         loop {
+            let mut longest = HUB_RETRY_MAX;
             self.config.health.tick();
             let seen = self.seen.lock().clone();
             let patch = Patch::Merge(renewal(self.config, seen.as_deref(), self.clock.now()));
@@ -123,6 +130,7 @@ impl<'a> Heartbeat<'a> {
                 Ok(lease) => {
                     failures = 0;
                     self.config.health.renewed();
+                    self.renewed.send_replace(());
                     self.ear.renewed(lease.metadata.resource_version.as_deref());
                     let found = hub_id(&lease);
                     if found == Some(expected) {
@@ -138,10 +146,15 @@ impl<'a> Heartbeat<'a> {
                 }
                 Err(error) => {
                     failures += 1;
+                    // A hub that is there and refuses it is not told more often than it would be otherwise.
+                    if matches!(error.fault(), Fault::Lasting(_)) {
+                        longest = self.config.lease_interval;
+                    }
                     tracing::warn!(cluster = %self.config.cluster, error = error.message(), "the Lease was not renewed");
                 }
             }
-            tokio::time::sleep(pause(self.config, failures, self.config.jitter.unit())).await;
+            let unit = self.config.jitter.unit();
+            tokio::time::sleep(pause(self.config, failures, longest, unit)).await;
         }
     }
 }
@@ -169,14 +182,15 @@ fn renewal(config: &Config, seen: Option<&str>, now: Timestamp) -> Value {
     })
 }
 
-/// How long until the next renewal, after so many in a row that failed; `unit` is from 0 to 1.
-fn pause(config: &Config, failures: u32, unit: f64) -> Duration {
+/// How long until the next renewal, after so many in a row that failed, and at `longest` then, but for the jitter; `unit` is
+/// from 0 to 1.
+fn pause(config: &Config, failures: u32, longest: Duration, unit: f64) -> Duration {
     match failures {
         0 => spread(config.lease_interval, JITTER, unit),
         failures => {
-            let longest = config.lease_interval;
+            let longest = longest.min(config.lease_interval);
             let delay = backoff(failures - 1, config.retry_min.min(longest), longest);
-            spread(delay, RETRY_JITTER, unit)
+            spread(delay, HUB_JITTER, unit)
         }
     }
 }
@@ -187,12 +201,27 @@ mod tests {
     use roundhouse_api::names::ClusterName;
 
     #[test]
-    fn a_renewal_that_failed_is_tried_again_sooner_and_ever_later_until_the_interval() {
+    fn a_renewal_that_failed_is_tried_again_sooner_and_ever_later_until_a_limit() {
         let config = Config::new(ClusterName::new("c1").unwrap());
-        let seconds = |failures, unit| pause(&config, failures, unit).as_secs_f64();
-        let middle: Vec<f64> = (0..7).map(|failures| seconds(failures, 0.5)).collect();
-        assert_eq!(middle, [10.0, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]);
-        assert!((seconds(0, 0.0) - 9.0).abs() < 1e-9);
-        assert!((seconds(1, 0.0) - 0.5).abs() < 1e-9 && (seconds(1, 1.0) - 1.5).abs() < 1e-9);
+        let seconds = |failures, longest, unit| pause(&config, failures, longest, unit).as_secs_f64();
+        let middle = |longest| {
+            (0..7)
+                .map(|failures| seconds(failures, longest, 0.5))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            middle(HUB_RETRY_MAX),
+            [10.0, 1.0, 2.0, 3.333, 3.333, 3.333, 3.333]
+        );
+        assert_eq!(
+            middle(config.lease_interval),
+            [10.0, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+        );
+        assert!((seconds(0, HUB_RETRY_MAX, 0.0) - 9.0).abs() < 1e-9);
+        assert!((seconds(1, HUB_RETRY_MAX, 0.0) - 0.5).abs() < 1e-9);
+        assert!(
+            (4.9..5.0).contains(&seconds(99, HUB_RETRY_MAX, 1.0)),
+            "back within 5 s"
+        );
     }
 }

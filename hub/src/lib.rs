@@ -15,6 +15,7 @@ pub mod leader;
 pub mod metrics;
 pub mod placement;
 pub mod plan;
+mod relist;
 pub mod render;
 pub mod restored;
 pub mod rights;

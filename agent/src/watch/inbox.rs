@@ -4,6 +4,7 @@ use crate::bundle::Presence;
 use crate::object::ObjectKey;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 /// What there is to look at.
@@ -11,7 +12,7 @@ use tokio::sync::Notify;
 pub(crate) struct News {
     /// The Bundle, if something about it changed that a pass must act on.
     pub(crate) intent: bool,
-    /// Its status on the hub is not what was reported.
+    /// Its status on the hub is not what was reported, or a report was not heard.
     pub(crate) status: bool,
     /// Objects that were touched, and at which version they were seen last; `None` if they were gone.
     pub(crate) touched: BTreeMap<ObjectKey, Option<Box<str>>>,
@@ -38,6 +39,8 @@ impl News {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pending: Mutex<(Presence, News)>,
+    /// Whether the last report was not heard.
+    unheard: AtomicBool,
     wake: Notify,
 }
 
@@ -100,6 +103,19 @@ impl Inbox {
             .is_some_and(|seen| !is_newer(seen.as_deref(), version))
         {
             news.ledger = None;
+        }
+    }
+
+    /// Whether the last report was not heard: then it is sent again as soon as the hub hears anything.
+    pub(crate) fn unheard(&self, is_so: bool) {
+        self.unheard.store(is_so, Ordering::Relaxed);
+    }
+
+    /// The hub has heard something of this agent.
+    pub(crate) fn hub_hears(&self) {
+        if self.unheard.swap(false, Ordering::Relaxed) {
+            self.pending.lock().1.status = true;
+            self.wake.notify_one();
         }
     }
 
@@ -172,5 +188,22 @@ mod tests {
         inbox.ledger(None);
         inbox.saw_ledger(Some("9"));
         assert!(inbox.has_news());
+    }
+
+    #[test]
+    fn a_report_that_was_not_heard_is_news_once_when_the_hub_hears_again() {
+        let inbox = Inbox::default();
+        inbox.hub_hears();
+        assert!(!inbox.has_news());
+        inbox.unheard(true);
+        assert!(!inbox.has_news());
+        inbox.hub_hears();
+        assert!(inbox.take().1.status);
+        inbox.hub_hears();
+        assert!(!inbox.has_news());
+        inbox.unheard(true);
+        inbox.unheard(false);
+        inbox.hub_hears();
+        assert!(!inbox.has_news(), "the next one was heard");
     }
 }

@@ -99,6 +99,13 @@ impl Registry {
         inbox
     }
 
+    /// Tells the workers whose last report was not heard that the hub hears.
+    pub(crate) fn hub_hears(&self) {
+        for seat in self.seats.lock().values() {
+            seat.inbox.hub_hears();
+        }
+    }
+
     /// Tells all workers that definitions changed.
     pub(crate) fn kinds_changed(&self) {
         for seat in self.seats.lock().values() {

@@ -1,6 +1,6 @@
 //! A watch that never ends: errors are waited out with back-off, and a watch that keeps failing is begun anew.
 
-use crate::delay::{SharedJitter, backoff, spread};
+use crate::delay::{HUB_JITTER, SharedJitter, backoff, spread};
 use futures::{Stream, StreamExt};
 use kube::runtime::watcher;
 use std::pin::Pin;
@@ -49,7 +49,7 @@ pub(crate) async fn steady<K, S>(
                         tracing::warn!(watch = policy.what, %error, "this watch keeps failing, and what it watches is not seen; check that the API server answers and what it says here");
                     }
                     here += 1;
-                    tokio::time::sleep(spread(delay, 0.5, policy.jitter.unit())).await;
+                    tokio::time::sleep(spread(delay, HUB_JITTER, policy.jitter.unit())).await;
                     if here >= ANEW_AFTER {
                         break;
                     }

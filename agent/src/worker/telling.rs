@@ -99,8 +99,10 @@ impl Worker {
             &status,
             self.shared.config.call_timeout,
         )
-        .await?;
-        if let Some(version) = sent {
+        .await;
+        let unheard = sent.as_ref().is_err_and(CallError::is_unheard);
+        self.inbox.unheard(unheard);
+        if let Some(version) = sent? {
             self.report_version = version.parse().ok();
             self.reported = Some(status);
         }

@@ -374,8 +374,11 @@ fn answer(
             };
             let reads = matches!(verb, "get" | "list" | "watch");
             // Leases are few, and who holds one must not lose it because others write much.
-            let busy = || core.store.is_busy() || core.audit.as_ref().is_some_and(|audit| audit.is_busy());
-            if !reads && call.resource.kind != "Lease" && busy() {
+            let busy = || match call.resource.kind == "Lease" {
+                true => core.store.is_very_busy(),
+                false => core.store.is_busy() || core.audit.as_ref().is_some_and(|audit| audit.is_busy()),
+            };
+            if !reads && busy() {
                 return Err(ApiError::too_many_requests());
             }
             let passed = core.fence.pass(core, &call, &parts.headers);

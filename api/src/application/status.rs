@@ -19,6 +19,10 @@ pub const DELIVERED: &str = "Delivered";
 /// that has once been so.
 pub const OVERCOMMITTED: &str = "Overcommitted";
 
+/// Condition type: the hub sees the clusters as they are. `False` while it cannot list or watch them: then placements follow
+/// what was seen last. Absent until that has once been so.
+pub const CLUSTERS_SEEN: &str = "ClustersSeen";
+
 /// Condition type: removals wait for a confirmation. `False` once the removals of the present spec were judged, `Unknown`
 /// before.
 pub const DELETES_HELD: &str = "DeletesHeld";

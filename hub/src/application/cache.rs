@@ -20,6 +20,7 @@ use crate::{
     leader::Leading,
     metrics::{Lag, Metrics},
     placement::Sight,
+    relist::{Held, older},
 };
 use kube::{ResourceExt, core::DynamicObject};
 use parking_lot::{Mutex, RwLock};
@@ -150,6 +151,10 @@ struct State {
     /// Hand-written Bundles that go some time after they are complete.
     expiring: BTreeSet<Key>,
     fleet: Arc<Fleet>,
+    /// The resourceVersions of its clusters.
+    clusters: BTreeMap<String, String>,
+    /// Whether they cannot be listed or watched.
+    blind: bool,
     /// What the placing steps of an application look at in a cluster, as far as a pass has found out.
     sights: HashMap<Key, Arc<Sight>>,
     placements: BTreeMap<Key, Arc<StoredPlacement>>,
@@ -171,26 +176,12 @@ fn word(phase: impl serde::Serialize) -> String {
     }
 }
 
-/// Whether a resourceVersion is older than the one that is held. Versions of one kind are numbers that grow (Kubernetes
-/// KEP-5504); where they are not, the later event counts.
-fn older(held: &str, new: &str) -> bool {
-    let number = |version: &str| version.parse::<u128>().ok();
-    match (number(held), number(new)) {
-        (Some(held), Some(new)) => new < held,
-        _ => false,
-    }
-}
-
 fn older_object<K: ResourceExt>(held: Option<&Arc<K>>, new: &K) -> bool {
     let held = held.and_then(|held| held.resource_version());
     older(
         &held.unwrap_or_default(),
         &new.resource_version().unwrap_or_default(),
     )
-}
-
-pub(super) fn key_of<K: ResourceExt>(object: &K) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 impl Cache {
@@ -222,6 +213,13 @@ impl Cache {
             && older(&held.resource_version, &stored.resource_version)
         {
             return held.clone();
+        }
+        if stored.deleting && stored.finalizers.is_empty() {
+            // Its last state: the answer to our own release may come later than the word that it is gone.
+            self.refer(&mut state, &key, None);
+            state.applications.remove(&key);
+            state.sights.remove(&key);
+            return Arc::new(stored);
         }
         // A status, a label or an annotation that changed is no other spec.
         let held = state.applications.get(&key);
@@ -279,7 +277,7 @@ impl Cache {
         match kind {
             Kind::Application => state.applications.get(key).map(|o| o.resource_version.clone()),
             Kind::Bundle => state.bundles.get(key).map(|o| o.resource_version.clone()),
-            Kind::Cluster => None,
+            Kind::Cluster => state.clusters.get(&key.1).cloned(),
             Kind::Placement => state.placements.get(key).map(|o| o.resource_version.clone()),
             Kind::Decision => state.decisions.get(key).and_then(|o| o.resource_version()),
             Kind::Definition => state.definitions.get(key).map(|(version, _)| version.clone()),
@@ -287,22 +285,31 @@ impl Cache {
         }
     }
 
-    /// Names of a kind that are held, to find out after a new list what is gone.
-    pub(super) fn names(&self, kind: Kind) -> BTreeSet<Key> {
+    /// What is held of a kind, to find out after a new list what is gone.
+    pub(super) fn held(&self, kind: Kind) -> Held {
+        fn all<'a, O: 'a>(
+            objects: impl IntoIterator<Item = (&'a Key, O)>,
+            version: impl Fn(O) -> Option<String>,
+        ) -> Held {
+            let objects = objects.into_iter();
+            objects
+                .map(|(key, object)| (key.clone(), version(object).unwrap_or_default()))
+                .collect()
+        }
         let state = self.state.read();
         match kind {
-            Kind::Application => state.applications.keys().cloned().collect(),
-            Kind::Bundle => state.bundles.keys().cloned().collect(),
-            Kind::Cluster => state
-                .fleet
-                .members
-                .keys()
-                .map(|name| (String::new(), name.clone()))
-                .collect(),
-            Kind::Decision => state.decisions.keys().cloned().collect(),
-            Kind::Placement => state.placements.keys().cloned().collect(),
-            Kind::Definition => state.definitions.keys().cloned().collect(),
-            Kind::Revision => state.revisions.keys().cloned().collect(),
+            Kind::Application => all(&state.applications, |o| Some(o.resource_version.clone())),
+            Kind::Bundle => all(&state.bundles, |o| Some(o.resource_version.clone())),
+            Kind::Cluster => {
+                let clusters = state.clusters.iter();
+                clusters
+                    .map(|(name, version)| ((String::new(), name.clone()), version.clone()))
+                    .collect()
+            }
+            Kind::Decision => all(&state.decisions, |o| o.resource_version()),
+            Kind::Placement => all(&state.placements, |o| Some(o.resource_version.clone())),
+            Kind::Definition => all(&state.definitions, |(version, _)| Some(version.clone())),
+            Kind::Revision => all(&state.revisions, |o| o.resource_version()),
         }
     }
 

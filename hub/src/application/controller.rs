@@ -10,7 +10,7 @@ use super::{
     pass::{Hub, Outcome},
     placements::follow,
     queue::Queue,
-    witness::Witness,
+    witness::{Said, Witness},
 };
 use crate::{
     action::{Executor, Jobs, NoExecutor, Watches},
@@ -235,8 +235,17 @@ async fn work(
                     Err(error) => (error.id(), Err(PassError::Ended { reason: error.to_string() })),
                 };
                 if let Some(key) = running.remove(&id) {
+                    if hub.cache.application(&key).is_none() {
+                        queue.forget(&key);
+                    }
                     let rest = rest(cache.count_of(&key));
                     settle(queue, &mut failures, options.seed, (&key, rest), outcome);
+                }
+                if let Some(witness) = &options.witness {
+                    // Of those that go just now one may be in each pass.
+                    let most = hub.cache.applications().len() + options.concurrency.max(1);
+                    let what = "applications that wait for a time";
+                    witness.hears(Said::Holds { what, value: queue.later(), most });
                 }
             }
             key = queue.next(), if passes.len() < options.concurrency.max(1) => {

@@ -2,11 +2,14 @@
 
 use super::{
     Key,
-    cache::{Cache, Kind, key_of},
+    cache::{Cache, Kind},
     placements::placement_resource,
     queue::Queue,
 };
-use crate::dispatch::Observed;
+use crate::{
+    dispatch::Observed,
+    relist::{key_of, trusted},
+};
 use futures::{Stream, StreamExt, stream::select_all};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -26,11 +29,18 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     pin::Pin,
+    time::Duration,
 };
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Objects of one page of a list: a Bundle may weigh half a mebibyte.
 const PAGE: u32 = 100;
+
+/// The clusters are not seen any more when lists and watches of them have failed for so long.
+const BLIND: Duration = Duration::from_secs(30);
+/// One that fails is tried again sooner than this: after at most 30 s and their jitter, and what the request takes.
+const RETRIED: Duration = Duration::from_secs(120);
 
 /// An object of one of the watched kinds.
 #[derive(Debug)]
@@ -52,6 +62,8 @@ enum News {
     ListBegins,
     Listed(Seen),
     ListEnds,
+    /// It could not be listed or watched; it is tried again.
+    Failed,
 }
 
 /// The Application resource with its fields as they are, the unknown ones included.
@@ -67,50 +79,108 @@ struct Listing {
     found: BTreeSet<Key>,
 }
 
+/// Whether the clusters are seen; pure.
+#[derive(Debug, Default)]
+struct Sight {
+    /// The first of the failures that follow each other, and the last one.
+    failing: Option<(Instant, Instant)>,
+}
+
+impl Sight {
+    /// A list or a watch failed; whether it does for so long that nothing is seen any more.
+    fn failed(&mut self, now: Instant) -> bool {
+        let since = self.failing.filter(|(_, last)| now - *last < RETRIED);
+        let since = since.map_or(now, |(since, _)| since);
+        self.failing = Some((since, now));
+        now - since >= BLIND
+    }
+
+    /// Something was seen.
+    fn seen(&mut self) {
+        self.failing = None;
+    }
+
+    /// When it is seen again although nothing comes: a watch that works says nothing of it.
+    fn clears(&self) -> Option<Instant> {
+        self.failing.map(|(_, last)| last + RETRIED)
+    }
+}
+
 /// Feeds the cache until `shutdown`. Watches that break are made again with back-off; what is held stays meanwhile.
 pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &CancellationToken) {
     let mut streams = select_all([
-        watch(dynamic(&client), Kind::Application, |o| {
+        watch(cache, dynamic(&client), Kind::Application, |o| {
             Seen::Application(Box::new(o))
         }),
-        watch(Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
+        watch(cache, Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
             Seen::Bundle(Box::new(o))
         }),
-        watch(Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
+        watch(cache, Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
             Seen::Cluster(Box::new(o))
         }),
-        watch(Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
+        watch(cache, Api::<Decision>::all(client.clone()), Kind::Decision, |o| {
             Seen::Decision(Box::new(o))
         }),
-        watch(placements(&client), Kind::Placement, |o| {
+        watch(cache, placements(&client), Kind::Placement, |o| {
             Seen::Placement(Box::new(o))
         }),
         watch(
+            cache,
             Api::<ComponentDefinition>::all(client.clone()),
             Kind::Definition,
             |o| Seen::Definition(Box::new(o)),
         ),
         watch(
+            cache,
             Api::<ApplicationRevision>::all(client.clone()),
             Kind::Revision,
             |o| Seen::Revision(Box::new(o)),
         ),
     ]);
     let mut lists: BTreeMap<Kind, Listing> = BTreeMap::new();
-    while let Some((kind, news)) = streams.next().await {
+    let mut sight = Sight::default();
+    loop {
+        let clears = async {
+            match sight.clears() {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let next = tokio::select! {
+            biased;
+            next = streams.next() => next,
+            () = clears => {
+                sight.seen();
+                wake_all(queue, ready, cache.see_clusters(true));
+                continue;
+            }
+        };
+        let Some((kind, news)) = next else { return };
         let mut wake = BTreeSet::new();
+        if kind == Kind::Cluster {
+            match news {
+                News::ListBegins => {}
+                News::Failed if sight.failed(Instant::now()) => wake = cache.see_clusters(false),
+                News::Failed => {}
+                _ => {
+                    sight.seen();
+                    wake_all(queue, ready, cache.see_clusters(true));
+                }
+            }
+        }
         match news {
+            News::Failed => {}
             // Who wrote it has gone on from there.
             News::Put(seen) if cache.holds(kind, &name(&seen), &version(&seen)) => {}
             News::Put(seen) => wake = put(cache, seen),
             News::Gone(seen) => {
                 let (key, version) = (name(&seen), version(&seen));
                 if !cache.holds_newer(kind, &key, &version) {
-                    wake = gone(cache, kind, &key);
+                    wake = gone(cache, queue, kind, &key);
                 }
             }
             News::ListBegins => {
-                let before = cache.names(kind);
+                let before = cache.held(kind).into_keys().collect();
                 lists.insert(
                     kind,
                     Listing {
@@ -124,21 +194,25 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 wake = put(cache, seen);
             }
             News::ListEnds => {
-                // Only a whole list says that something is gone, and only of what was there before.
+                // Only a whole list says that something is gone, of what was there before, and what it lacks was asked for.
                 let listing = lists.remove(&kind).unwrap_or_default();
                 for lost in listing.before.difference(&listing.found) {
-                    wake.extend(gone(cache, kind, lost));
+                    wake.extend(gone(cache, queue, kind, lost));
                 }
                 if cache.listed(kind) {
                     ready.cancel();
                 }
             }
         }
-        // Before everything was listed once, nothing may be decided.
-        if ready.is_cancelled() {
-            for key in wake {
-                queue.add(key);
-            }
+        wake_all(queue, ready, wake);
+    }
+}
+
+/// Before everything was listed once, nothing may be decided.
+fn wake_all(queue: &Queue, ready: &CancellationToken, keys: BTreeSet<Key>) {
+    if ready.is_cancelled() {
+        for key in keys {
+            queue.add(key);
         }
     }
 }
@@ -160,10 +234,11 @@ fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
     }
 }
 
-fn gone(cache: &Cache, kind: Kind, key: &Key) -> BTreeSet<Key> {
+fn gone(cache: &Cache, queue: &Queue, kind: Kind, key: &Key) -> BTreeSet<Key> {
     match kind {
         Kind::Application => {
             cache.remove_application(key);
+            queue.forget(key);
             BTreeSet::from([key.clone()])
         }
         Kind::Bundle => cache.remove_bundle(key).into_iter().collect(),
@@ -222,13 +297,14 @@ fn is_missing(error: &watcher::Error) -> bool {
     status.code == 404
 }
 
-type Feed = Pin<Box<dyn Stream<Item = (Kind, News)> + Send>>;
+type Feed<'a> = Pin<Box<dyn Stream<Item = (Kind, News)> + Send + 'a>>;
 
-fn watch<K>(api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed
+fn watch<K>(cache: &Cache, api: Api<K>, kind: Kind, seen: fn(K) -> Seen) -> Feed<'_>
 where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let events = watcher(api, watcher::Config::default().page_size(PAGE)).default_backoff();
+    let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
+    let events = trusted(api, events, move || cache.held(kind));
     // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
     let mut awaited = true;
     let news = events
@@ -241,14 +317,15 @@ where
             Ok(Event::Init) => {}
             Ok(_) => awaited = false,
         })
-        .filter_map(|event| std::future::ready(event.ok()));
+        .map(Result::ok);
     Box::pin(news.map(move |event| {
         let news = match event {
-            Event::Apply(object) => News::Put(seen(object)),
-            Event::Delete(object) => News::Gone(seen(object)),
-            Event::Init => News::ListBegins,
-            Event::InitApply(object) => News::Listed(seen(object)),
-            Event::InitDone => News::ListEnds,
+            Some(Event::Apply(object)) => News::Put(seen(object)),
+            Some(Event::Delete(object)) => News::Gone(seen(object)),
+            Some(Event::Init) => News::ListBegins,
+            Some(Event::InitApply(object)) => News::Listed(seen(object)),
+            Some(Event::InitDone) => News::ListEnds,
+            None => News::Failed,
         };
         (kind, news)
     }))
@@ -257,6 +334,19 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_are_not_seen_when_every_try_of_half_a_minute_failed() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut sight = Sight::default();
+        assert_eq!(sight.clears(), None);
+        assert!(!sight.failed(at(0)) && !sight.failed(at(29)) && sight.failed(at(31)));
+        assert_eq!(sight.clears(), Some(at(31) + RETRIED));
+        sight.seen();
+        assert!(!sight.failed(at(40)));
+        assert!(!sight.failed(at(200)), "the one before it has gone by");
+    }
 
     #[test]
     fn a_kind_that_is_not_known_is_told_from_one_that_may_not_be_listed() {

@@ -510,6 +510,7 @@ impl Hub {
         if let Some(unresolved) = &delivery.unresolved {
             status::unresolved(status, unresolved, app.generation, now);
         }
+        status::clusters_seen(status, self.cache.sees_clusters(), app.generation, now);
     }
 
     async fn carry_out(

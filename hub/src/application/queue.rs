@@ -55,6 +55,9 @@ impl State {
             }
             if let Some(keys) = self.later.get_mut(&due) {
                 keys.remove(&key);
+                if keys.is_empty() {
+                    self.later.remove(&due);
+                }
             }
         }
         self.due.insert(key.clone(), when);
@@ -114,6 +117,25 @@ impl Queue {
     /// How many keys wait for a pass.
     pub(super) fn depth(&self) -> usize {
         self.state.lock().ready.len()
+    }
+
+    /// How many keys wait for a time.
+    pub(super) fn later(&self) -> usize {
+        self.state.lock().due.len()
+    }
+
+    /// Forgets when `key` was to be looked at: it is gone.
+    pub(super) fn forget(&self, key: &Key) {
+        let mut state = self.state.lock();
+        let Some(due) = state.due.remove(key) else {
+            return;
+        };
+        if let Some(keys) = state.later.get_mut(&due) {
+            keys.remove(key);
+            if keys.is_empty() {
+                state.later.remove(&due);
+            }
+        }
     }
 
     /// Forgets everything: nobody works on it any more.
@@ -179,6 +201,21 @@ mod tests {
         assert_eq!(queue.next().await, key("a"));
         let more = tokio::time::timeout(Duration::from_secs(60), queue.next()).await;
         assert!(more.is_err(), "{more:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_gone_is_not_waited_for() {
+        let (queue, later) = (Queue::default(), Instant::now() + Duration::from_secs(5));
+        queue.add_at(key("a"), later);
+        queue.add_at(key("b"), later);
+        assert_eq!(queue.later(), 2);
+        queue.forget(&key("a"));
+        queue.forget(&key("a"));
+        assert_eq!(queue.later(), 1);
+        assert_eq!(queue.next().await, key("b"));
+        queue.add_at(key("c"), later);
+        queue.forget(&key("c"));
+        assert!(queue.state.lock().later.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,8 +13,9 @@ use crate::{
 use jiff::Timestamp;
 use roundhouse_api::{
     application::{
-        ACCEPTED, ApplicationPhase, ApplicationStatus, DELETES_HELD, DELIVERED, Delivery, MAX_OBJECTS,
-        OVERCOMMITTED, ObjectDelivery, PLACED, StepPhase, Unresolved, Violation, WAITS_FOR_CLUSTERS,
+        ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, DELETES_HELD, DELIVERED, Delivery,
+        MAX_OBJECTS, OVERCOMMITTED, ObjectDelivery, PLACED, StepPhase, Unresolved, Violation,
+        WAITS_FOR_CLUSTERS,
     },
     condition::{self, Verdict},
 };
@@ -281,6 +282,28 @@ fn overcommitted(status: &mut ApplicationStatus, placed: &[Placed], generation: 
             status: condition::Status::True,
             reason: "RulesClaimMore",
             message: cut(format!("lower counts or percentages: {}", shrunk.join("; "))),
+        },
+    };
+    condition::set(&mut status.conditions, verdict, Some(generation), now);
+}
+
+/// Sets `ClustersSeen`: whether placements follow the clusters as they are.
+pub(super) fn clusters_seen(status: &mut ApplicationStatus, are_seen: bool, generation: i64, now: Timestamp) {
+    let verdict = match are_seen {
+        true if condition::get(&status.conditions, CLUSTERS_SEEN).is_none() => return,
+        true => Verdict {
+            type_: CLUSTERS_SEEN,
+            status: condition::Status::True,
+            reason: "Watched",
+            message: String::new(),
+        },
+        false => Verdict {
+            type_: CLUSTERS_SEEN,
+            status: condition::Status::False,
+            reason: "ListFails",
+            message: "the clusters cannot be listed: placements follow what was seen of them last, and nothing is removed \
+                      for what they no longer show; check what the hub's log says of it, its rights, and its API server"
+                .to_owned(),
         },
     };
     condition::set(&mut status.conditions, verdict, Some(generation), now);

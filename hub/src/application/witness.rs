@@ -38,11 +38,20 @@ pub enum Said {
         /// The clusters.
         clusters: BTreeSet<String>,
     },
+    /// It holds so much of something that is bounded.
+    Holds {
+        /// What.
+        what: &'static str,
+        /// How much there is.
+        value: usize,
+        /// How much there may be.
+        most: usize,
+    },
 }
 
 type Hears = dyn Fn(Said) + Send + Sync;
 
-/// Is told what the hub acts on: of every decision before it is stored, and of who takes no place.
+/// Is told what the hub acts on: of every decision before it is stored, of who takes no place, and of what it holds.
 #[derive(Clone)]
 pub struct Witness(Arc<Hears>);
 

@@ -1,10 +1,9 @@
 //! A synchronous mirror of watched objects: it says which keys an event touched.
 
+pub(crate) use crate::relist::Key;
+use crate::relist::{key_of, older};
 use kube::{ResourceExt, runtime::watcher::Event};
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Namespace (empty for cluster-scoped objects) and name.
-pub(crate) type Key = (String, String);
 
 /// What a watch has shown so far.
 #[derive(Debug)]
@@ -30,6 +29,8 @@ impl<K: ResourceExt> Mirror<K> {
     /// A new list replaces the mirror only when it is complete: a list that breaks off removes nothing.
     pub(crate) fn feed(&mut self, event: Event<K>) -> Vec<Key> {
         match event {
+            // A list may have begun earlier than what was held, and what followed then is told again.
+            Event::Apply(object) | Event::Delete(object) if self.is_older(&object) => Vec::new(),
             Event::Apply(object) => {
                 let key = key_of(&object);
                 self.objects.insert(key.clone(), Arc::new(object));
@@ -61,6 +62,13 @@ impl<K: ResourceExt> Mirror<K> {
         }
     }
 
+    /// Whether a newer version of the object is held.
+    fn is_older(&self, object: &K) -> bool {
+        let version = |object: &K| object.resource_version().unwrap_or_default();
+        let held = self.objects.get(&key_of(object));
+        held.is_some_and(|held| older(&version(held), &version(object)))
+    }
+
     /// Whether a whole list was seen: before that, an object that is not here may still exist.
     pub(crate) fn listed(&self) -> bool {
         self.listed
@@ -75,10 +83,6 @@ impl<K: ResourceExt> Mirror<K> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &K> {
         self.objects.values().map(Arc::as_ref)
     }
-}
-
-pub(crate) fn key_of<K: ResourceExt>(object: &K) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 #[cfg(test)]
@@ -116,5 +120,29 @@ mod tests {
         assert_eq!(mirror.feed(Event::InitDone), [key("a"), key("b")]);
         assert!(mirror.get("ns", "a").is_none());
         assert_eq!(mirror.feed(Event::Delete(config_map("b"))), [key("b")]);
+    }
+
+    #[test]
+    fn what_is_told_again_from_an_earlier_version_on_changes_nothing() {
+        let at = |version: &str| {
+            let mut object = config_map("a");
+            object.metadata.resource_version = Some(version.to_owned());
+            object
+        };
+        let mut mirror = Mirror::default();
+        mirror.feed(Event::Apply(at("9")));
+        for event in [Event::Apply(at("7")), Event::Delete(at("8"))] {
+            assert!(mirror.feed(event).is_empty());
+        }
+        assert_eq!(
+            mirror
+                .get("ns", "a")
+                .unwrap()
+                .metadata
+                .resource_version
+                .as_deref(),
+            Some("9")
+        );
+        assert_eq!(mirror.feed(Event::Delete(at("10"))), [key("a")]);
     }
 }

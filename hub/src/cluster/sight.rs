@@ -1,6 +1,7 @@
 //! What the cluster controller sees: its watches, and what they have shown.
 
 use super::Mirror;
+use crate::relist::remembering;
 use futures::{Stream, StreamExt, stream::BoxStream};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
@@ -38,6 +39,19 @@ pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<S
             .default_backoff()
             .map(move |event| event.map(wrap))
     }
+    /// The same for what does not go out of what is selected before it is gone.
+    fn follow<K>(
+        api: Api<K>,
+        config: watcher::Config,
+        wrap: fn(Event<K>) -> Sighting,
+    ) -> impl Stream<Item = watcher::Result<Sighting>> + Send + 'static
+    where
+        K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        use kube::runtime::WatchStreamExt;
+        let events = watcher(api.clone(), config).default_backoff();
+        remembering(api, events).map(move |event| event.map(wrap))
+    }
     let all = watcher::Config::default;
     let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
     futures::stream::select_all([
@@ -47,15 +61,15 @@ pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<S
             Sighting::Namespace,
         )
         .boxed(),
-        watch(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
-        watch(Api::all(client.clone()), all(), Sighting::Report).boxed(),
+        follow(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
+        follow(Api::all(client.clone()), all(), Sighting::Report).boxed(),
         watch(
             Api::all(client.clone()),
             all().fields(&format!("spec.signerName={CLIENT_SIGNER}")),
             Sighting::Request,
         )
         .boxed(),
-        watch(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
+        follow(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
     ])
     .boxed()
 }

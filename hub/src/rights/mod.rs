@@ -60,7 +60,7 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         OAM_GROUP,
         "componentdefinitions",
-        &["list", "watch"],
+        &["get", "list", "watch"],
         "where the replicas of custom kinds are",
     ),
     everywhere(
@@ -96,13 +96,13 @@ pub const ON_HUB: &[Right] = &[
     everywhere(
         GROUP,
         "decisions",
-        &["create", "delete", "list", "update", "watch"],
+        &["create", "delete", "get", "list", "update", "watch"],
         "how many replicas each cluster gets, and why",
     ),
     everywhere(
         GROUP,
         "placements",
-        &["list", "watch"],
+        &["get", "list", "watch"],
         "rules that several applications share",
     ),
     everywhere(

@@ -1,23 +1,29 @@
 //! Faults of agents: F10, F11, F13, F36.
 
 use crate::{
+    flood::{Codes, creates, flood, json_to},
+    line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
     runs::{SECOND, good},
+    seeing::runs,
 };
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::Full;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
+    HUB,
     fault::{Asks, Effect, Ending, Moment, On, Parties, Rule, Side, When},
     run::{Act, Fault, Look, Script, application, with_image},
 };
 use serde_json::{Value, json};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
-use tower::{Service, ServiceExt};
 
 fn web() -> Value {
     application("web", 16, &[("east", "50%"), ("west", "50%")])
@@ -107,6 +113,97 @@ fn f11_an_agent_that_was_down_for_an_hour_finds_everything_there_and_writes_noth
     });
 }
 
+/// Two applications, one of which is changed while the agent of `east-1` is not there for an hour.
+fn changed_meanwhile(line: &Line, away: Fault, history: usize) -> Script {
+    let rest = application("rest", 16, &[("east", "50%"), ("west", "50%")]);
+    let mut script = Script::of_regions(1, &["east", "west"]).with(web()).with(rest);
+    (script.wires, script.history) = (Some(line.wires()), history);
+    let names = script.names();
+    script
+        .then(Act::wait("it is delivered", runs("web")))
+        .then(Act::wait("the other one, too", runs("rest")))
+        .at(SECOND * 30, Act::for_a_while(away, SECOND * 3600))
+        .at(SECOND * 60, Act::Apply(with_image(&web(), "web:2")))
+        .at(
+            SECOND * 3629,
+            Act::check(
+                "it has what it had",
+                images("web", "web:1", vec!["east-1".to_owned()]),
+            ),
+        )
+        .at(
+            SECOND * 3629,
+            Act::check("from here on it is counted", line.forget()),
+        )
+        .finally(
+            "the newest runs everywhere",
+            images("web", "web:2", names.clone()),
+        )
+        .finally("the other one was not touched", generations("rest", 1, names))
+}
+
+/// How often an agent was told what each Bundle contains, by the name of the Bundle.
+fn told(sent: &[Sent], who: &str) -> BTreeMap<String, usize> {
+    let mut told = BTreeMap::new();
+    let of_bundles =
+        |one: &&Sent| one.ends.who == who && one.ends.server == HUB && one.path.contains("/bundles");
+    for answer in sent.iter().filter(of_bundles).map(Sent::answer) {
+        let documents = serde_json::Deserializer::from_str(&answer).into_iter::<Value>();
+        let objects = documents
+            .map_while(Result::ok)
+            .flat_map(|document| match document {
+                list if list["items"].is_array() => list["items"].as_array().unwrap().clone(),
+                event if event["object"].is_object() => vec![event["object"].clone()],
+                object => vec![object],
+            });
+        for object in objects.filter(|object| object.pointer("/spec/workload/manifests").is_some()) {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap();
+            *told.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    told
+}
+
+#[test]
+fn f11_an_agent_that_was_cut_off_for_an_hour_is_sent_what_has_changed_and_nothing_else() {
+    // Its watch goes on where it was; or that is too far back, and it asks what is not as it was.
+    for history in [10_000, 40] {
+        good(|_| {
+            let line = Line::with_answers();
+            let away = Fault::Partition(vec!["east-1".to_owned()]);
+            let only_that = |sent: &[Sent]| {
+                let told = told(sent, "east-1");
+                let is_so = told.contains_key("default.web") && !told.contains_key("default.rest");
+                because(is_so, || format!("{told:?}"))
+            };
+            changed_meanwhile(&line, away, history).finally("only that is sent", line.look(only_that))
+        });
+    }
+}
+
+#[test]
+fn f11_an_agent_that_was_down_for_an_hour_applies_what_has_changed_and_nothing_else() {
+    good(|_| {
+        let line = Line::with_answers();
+        let away = Fault::Stopped("east-1".to_owned());
+        let only_that = |sent: &[Sent]| {
+            // One that begins knows nothing, and reads everything once.
+            let told = told(sent, "east-1");
+            because(told.get("default.rest") == Some(&1), || format!("{told:?}"))?;
+            let own = sent
+                .iter()
+                .filter(|one| one.ends.who == "east-1" && one.ends.server == "east-1");
+            let other: Vec<&Sent> = own
+                .filter(|one| one.writes() && one.path.contains("rest"))
+                .collect();
+            because(other.is_empty(), || {
+                format!("written although it has not changed: {other:?}")
+            })
+        };
+        changed_meanwhile(&line, away, 10_000).finally("only that is applied", line.look(only_that))
+    });
+}
+
 #[test]
 fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_after_it_can() {
     let outcomes = good(|_| {
@@ -135,33 +232,6 @@ fn f13_an_agent_that_can_send_and_not_receive_is_shown_as_deaf_and_hears_soon_af
     }
 }
 
-/// Somebody asks for so much at once as they can.
-fn flood(who: Identity, request: impl Fn(usize) -> Request<Full<Bytes>> + Send + Sync + 'static) -> Look {
-    let request = Arc::new(request);
-    Look::new(move |fleet| {
-        let (who, request) = (who.clone(), request.clone());
-        Box::pin(async move {
-            let server = fleet.hub_server().map_err(|error| error.to_string())?;
-            for n in 0..300 {
-                let mut service = server.service_as(Some(who.clone()));
-                let service = ServiceExt::<Request<Full<Bytes>>>::ready(&mut service)
-                    .await
-                    .unwrap();
-                tokio::spawn(service.call(request(n)));
-            }
-            Ok(())
-        })
-    })
-}
-
-fn json_to(method: Method, path: &str, media: &str, body: &Value) -> Request<Full<Bytes>> {
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", media);
-    request.body(Full::from(body.to_string())).unwrap()
-}
-
 /// An agent reads all its Bundles again and again.
 fn reads(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
     let path = format!("/apis/roundhouse.dev/v1alpha1/namespaces/cluster-{cluster}/bundles");
@@ -177,17 +247,6 @@ fn renews(cluster: &str) -> impl Fn(usize) -> Request<Full<Bytes>> + use<> {
     }
 }
 
-/// A tenant creates one object after the other.
-fn creates(n: usize) -> Request<Full<Bytes>> {
-    let map = json!({"metadata": {"name": format!("flood-{n}")}, "data": {"text": "x".repeat(20_000)}});
-    json_to(
-        Method::POST,
-        "/api/v1/namespaces/default/configmaps",
-        "application/json",
-        &map,
-    )
-}
-
 #[test]
 fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
     good(|_| {
@@ -200,7 +259,10 @@ fn f36_a_slow_reader_and_a_flooder_do_not_hold_up_others() {
             .at(SECOND * 20, Act::for_a_while(slow, SECOND * 100))
             .at(
                 SECOND * 21,
-                Act::check("one floods", flood(Identity::agent("east-2"), reads("east-2"))),
+                Act::check(
+                    "one floods",
+                    flood(Identity::agent("east-2"), &Codes::default(), reads("east-2")),
+                ),
             )
             .at(
                 SECOND * 21,
@@ -226,14 +288,23 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
         let web = application("web", 8, &[("east", "100%")]);
         let script = Script::of_regions(4, &["east"]).with(web.clone());
         let (names, agent) = (script.names(), Identity::agent("east-2"));
-        let tenant = Identity::new("somebody", ["tenants"]);
+        let (tenant, codes) = (Identity::new("somebody", ["tenants"]), Codes::default());
         let mut script = script;
         for n in 0..20 {
             let at = SECOND * 20 + SECOND / 10 * n;
             let (agent, tenant) = (agent.clone(), tenant.clone());
             script = script
-                .at(at, Act::check("an agent floods", flood(agent, renews("east-2"))))
-                .at(at, Act::check("a tenant floods", flood(tenant, creates)));
+                .at(
+                    at,
+                    Act::check("an agent floods", flood(agent, &codes, renews("east-2"))),
+                )
+                .at(
+                    at,
+                    Act::check(
+                        "a tenant floods",
+                        flood(tenant, &codes, |n| creates(0, n, 20_000)),
+                    ),
+                );
         }
         script
             .at(SECOND * 21, Act::Apply(with_image(&web, "web:2")))

@@ -1,11 +1,13 @@
 //! Faults of the hub and its disk: F1, F3 to F8.
 
 use crate::{
+    flood::{Codes, FLOOD, creates, flood},
     looks::{all_available, because, generations, images, leads, one_epoch, transitions},
     runs::{SECOND, good},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
+use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB,
     fault::{Asks, DiskFault, Effect, Moment, On, Parties, Rule, Side, When},
@@ -141,6 +143,42 @@ fn f06_a_slow_disk_delays_a_delivery_and_the_leader_keeps_its_lease() {
             .at(SECOND, Act::Apply(with_image(&web(), "web:2")))
             .at(SECOND * 59, Act::check("the first one leads", leads(HUB, true)))
             .at(SECOND * 59, Act::check("everybody is heard of", all_available()))
+            .finally("the lease did not change hands", transitions(0))
+    });
+}
+
+/// Writes that may wait for the disk.
+const QUEUE: usize = 40;
+/// Floods, one every two seconds.
+const FLOODS: u32 = 20;
+
+#[test]
+fn f06_a_slow_disk_fills_a_bounded_queue_and_the_leader_keeps_its_lease() {
+    good(|_| {
+        let (codes, tenant) = (Codes::default(), Identity::new("somebody", ["tenants"]));
+        let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(500)));
+        let mut script = fleet().with_two_hubs();
+        script.queue = Some(QUEUE);
+        let names = script.names();
+        script = script.at(Duration::ZERO, Act::for_a_while(slow, SECOND * 60));
+        for n in 0..FLOODS {
+            let flood = flood(tenant.clone(), &codes, move |each| creates(n, each, 20));
+            script = script.at(SECOND * (10 + 2 * n), Act::check("a tenant floods", flood));
+        }
+        let refused = Look::new(move |_| {
+            let (taken, refused) = (codes.of(201), codes.of(429));
+            let floods = usize::try_from(FLOODS).unwrap();
+            // Of each flood what there is room for: a user may have a hundred under way.
+            let is_so = taken >= floods && taken <= floods * QUEUE && taken + refused == floods * FLOOD;
+            let looked = because(is_so, || format!("{taken} taken, {refused} refused: {codes:?}"));
+            Box::pin(async { looked })
+        });
+        script
+            .at(SECOND * 30, Act::Apply(with_image(&web(), "web:2")))
+            .at(SECOND * 59, Act::check("the first one leads", leads(HUB, true)))
+            .at(SECOND * 59, Act::check("everybody is heard of", all_available()))
+            .at(SECOND * 59, Act::check("what is too much is refused", refused))
+            .finally("the newest runs everywhere", images("web", "web:2", names))
             .finally("the lease did not change hands", transitions(0))
     });
 }

@@ -17,11 +17,15 @@
 
 mod agents;
 mod approvals;
+mod flood;
 mod hub;
 mod inputs;
+mod line;
 mod looks;
 mod members;
 mod network;
+mod oversize;
+mod reconnect;
 mod runs;
 mod same;
 mod seeing;

@@ -1,6 +1,8 @@
 //! What happens in members beside the agent: F22 to F25.
 
 use crate::{
+    line::{Line, Sent},
+    looks::{Looked, because},
     runs::good,
     seeing::{bundle, object, runs},
 };
@@ -10,7 +12,7 @@ use roundhouse_hub::simulate::{
     run::{Act, Fault, Script, Target, Until, application, with_image},
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BUNDLE: &str = "default.web";
@@ -48,20 +50,79 @@ fn image(object: &Value) -> &str {
     image.and_then(Value::as_str).unwrap_or_default()
 }
 
+/// An application whose objects are applied once, and then left to whoever changes them.
+fn once() -> Value {
+    let mut once = application("once", 4, &[("east", "100%")]);
+    once["spec"]["policies"] =
+        json!([{"name": "once", "type": "apply-once", "properties": {"enable": true}}]);
+    once
+}
+
+const ONCE: (&str, &str, &str) = ("v1", "ConfigMap", "once");
+
+/// How often an agent wrote to its member: by the last two parts of the path, without what it only asked about.
+fn written(sent: &[Sent], who: &str) -> BTreeMap<String, usize> {
+    let mut written = BTreeMap::new();
+    let own = sent
+        .iter()
+        .filter(|one| one.ends.who == who && one.ends.server == who);
+    for one in own.filter(|one| one.writes() && !one.query.contains("dryRun")) {
+        let parts: Vec<&str> = one.path.rsplitn(3, '/').take(2).collect();
+        let parts: Vec<&str> = parts.into_iter().rev().collect();
+        *written.entry(parts.join("/")).or_default() += 1;
+    }
+    written
+}
+
+/// What is older than it was delivered is written once, and what was local before the backup stays, with the content that it
+/// was applied at.
+fn repaired_once(sent: &[Sent]) -> Looked {
+    let written = written(sent, "east-1");
+    let times = |path: &str| written.get(path).copied().unwrap_or(0);
+    let twice = ["configmaps/web", "deployments/web"]
+        .into_iter()
+        .find(|path| times(path) != 1);
+    let touched = ["configmaps/once", "deployments/once"]
+        .into_iter()
+        .find(|path| times(path) != 0);
+    because(twice.is_none() && touched.is_none(), || {
+        format!("not written once: {twice:?}, written: {touched:?}, of {written:?}")
+    })?;
+    // The ledgers, and nothing else: before and after an object is written, and what of it was found.
+    let rest: usize = written.values().sum::<usize>() - 2;
+    because(rest <= 6, || format!("{rest} more writes: {written:?}"))
+}
+
 #[test]
-fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once() {
+fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_is_respected() {
+    let edited = |found: &Value| found["data"]["image"] == "by hand";
     good(|_| {
-        fleet()
+        let line = Line::default();
+        let mut script = fleet().with(once());
+        script.wires = Some(line.wires());
+        let edit = json!({"data": {"image": "by hand"}});
+        let mut map = config_map("east-1");
+        map.name = "once".to_owned();
+        script
             .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::wait("the other one, too", runs("once")))
+            .then(Act::Patch(map, edit))
+            .at(
+                SECOND * 20,
+                Act::check("it is left alone", object("east-1", ONCE, edited)),
+            )
             .then(Act::Backup("east-1".to_owned()))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .at(SECOND, Act::wait("the next one is delivered", runs("web")))
+            .at(SECOND * 21, Act::wait("the next one is delivered", runs("web")))
+            .then(Act::check("from here on it is counted", line.forget()))
             .then(Act::Restore("east-1".to_owned()))
             .then(Act::wait(
                 "what is newer is there again",
                 object("east-1", DEPLOYMENT, |found| image(found) == "web:2"),
             ))
             .until(within(SECOND * 400))
+            .finally("what was local is there", object("east-1", ONCE, edited))
+            .finally("everything else was written once", line.look(repaired_once))
     });
 }
 
@@ -77,7 +138,7 @@ fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_kee
     let outcomes = good(|_| {
         let mut script = fleet().then(Act::wait("it is delivered", runs("web")));
         for n in 0..120 {
-            let data = json!({"data": {"image": format!("mine:{n}"), "theirs": "kept"}});
+            let data = json!({"data": {"image": format!("mine:{n}"), "theirs": n.to_string()}});
             script = script.at(SECOND * n, Act::Patch(config_map("east-1"), data));
         }
         script
@@ -86,9 +147,9 @@ fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_kee
                 Act::check("it says so", bundle("east-1", BUNDLE, is_fought)),
             )
             .then(Act::wait(
-                "what is ours is as it was, and what is theirs stays",
+                "what is ours is as it was, and what is theirs is as they wrote it last",
                 object("east-1", MAP, |found| {
-                    found["data"] == json!({"image": "web:1", "theirs": "kept"})
+                    found["data"] == json!({"image": "web:1", "theirs": "119"})
                 }),
             ))
             .until(within(SECOND * 900))

@@ -1,16 +1,19 @@
-//! Faults of the network: F12, F14, F16, F35.
+//! Faults of the network: F12, F14, F16.
 
 use crate::{
-    looks::{all_available, generations, images, step},
+    looks::{because, deployment, generations, images, step},
     runs::{SECOND, good},
+    seeing::{bundles, runs},
 };
+use parking_lot::Mutex;
 use roundhouse_api::application::StepPhase;
 use roundhouse_hub::simulate::{
-    HUB,
-    fault::{Asks, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, application, with_image},
+    HUB, MemberSpec,
+    fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
+    run::{Act, Fault, Look, Script, application, with_image},
 };
 use serde_json::Value;
+use std::sync::Arc;
 
 fn web() -> Value {
     application("web", 16, &[("east", "50%"), ("west", "50%")])
@@ -76,6 +79,73 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
     });
 }
 
+type Noted = Arc<Mutex<Option<Vec<(String, Option<i64>)>>>>;
+
+/// The Deployments are the same ones in these members, and were not changed, since this looked first.
+fn untouched(name: &'static str, members: &[String], noted: &Noted) -> Look {
+    let (members, noted) = (members.to_vec(), noted.clone());
+    Look::new(move |fleet| {
+        let (members, noted) = (members.clone(), noted.clone());
+        Box::pin(async move {
+            let mut found = Vec::new();
+            for member in &members {
+                let metadata = deployment(fleet, member, name).await?.metadata;
+                found.push((metadata.uid.unwrap_or_default(), metadata.generation));
+            }
+            let mut noted = noted.lock();
+            let before = noted.get_or_insert_with(|| found.clone());
+            because(*before == found, || {
+                format!("{found:?}, not {before:?}, of {members:?}")
+            })
+        })
+    })
+}
+
+/// Everybody lists anew, and is shown what there was before a cluster joined, another one changed its region, and something new
+/// was delivered.
+fn stale(who: Parties) -> Script {
+    let noted = Noted::default();
+    let mut script = fleet();
+    let mut names = script.names();
+    names.push("west-9".to_owned());
+    let joins = MemberSpec::labelled("west-9", &[("region", "west")]).unwrap();
+    let lists = On::all_of(who).to(Side::Hub).that(Asks::Read);
+    let stale = Fault::Network(Rule::always(lists.clone(), Effect::Stale(SECOND * 60)));
+    script = script
+        .then(Act::wait("it is delivered", runs("web")))
+        .at(SECOND * 60, Act::Join(joins))
+        .at(
+            SECOND * 60,
+            Act::Label {
+                cluster: "east-3".to_owned(),
+                key: "region".to_owned(),
+                value: Some("west".to_owned()),
+            },
+        )
+        .at(SECOND * 60, Act::Apply(with_image(&web(), "web:2")))
+        .at(SECOND * 61, Act::wait("the newest is delivered", runs("web")))
+        .at(
+            SECOND * 20,
+            Act::check("it is noted", untouched("web", &names, &noted)),
+        )
+        .at(SECOND * 20, Act::for_a_while(stale, SECOND * 20))
+        .at(SECOND * 21, Act::EndWatches(lists, Ending::Gone))
+        .at(SECOND * 40, Act::check("nothing is deleted", bundles("web", 7)));
+    script
+        .finally("it runs everywhere", images("web", "web:2", names.clone()))
+        .finally("nothing was changed", untouched("web", &names, &noted))
+}
+
+#[test]
+fn f16_lists_that_are_older_than_what_was_seen_let_nobody_decide_or_delete() {
+    for who in [Parties::these([HUB]), Parties::Agents, Parties::All] {
+        for outcome in good(|_| stale(who.clone())) {
+            let seen = outcome.seen.get(&Kind::Stale).copied().unwrap_or(0);
+            assert!(seen > 2, "{seen} lists were stale\n{outcome}");
+        }
+    }
+}
+
 #[test]
 fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on() {
     good(|_| {
@@ -108,15 +178,5 @@ fn f16_watches_that_are_too_old_are_begun_anew_and_nothing_older_is_decided_on()
                 images("web", "web:2", names.clone()),
             )
             .finally("it was changed once", generations("web", 2, names))
-    });
-}
-
-#[test]
-fn f35_everybody_is_back_within_seconds_of_the_hub() {
-    good(|_| {
-        let killed = Act::for_a_while(Fault::Killed(HUB.to_owned()), SECOND * 10);
-        Script::of_regions(20, &["east", "west"])
-            .at(SECOND * 10, killed)
-            .at(SECOND * 25, Act::check("everybody is heard of", all_available()))
     });
 }

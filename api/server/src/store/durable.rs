@@ -62,6 +62,21 @@ impl Default for DurableOptions {
     }
 }
 
+/// Leases may wait for the disk where other writes come back later, until this many times as much waits.
+const WITH_LEASES: usize = 2;
+
+impl DurableOptions {
+    /// Writes that may wait for the disk before [`Store::is_very_busy`].
+    fn most_writes(&self) -> usize {
+        self.queue_writes.saturating_mul(WITH_LEASES)
+    }
+
+    /// Bytes that may.
+    fn most_bytes(&self) -> usize {
+        self.queue_bytes.saturating_mul(WITH_LEASES)
+    }
+}
+
 /// Why a store ended by itself.
 pub type Failure = Arc<JournalError>;
 
@@ -408,6 +423,11 @@ impl Store for DurableStore {
         much || (self.shared.spares.short() && full::left(&inner) < options.segment_bytes / 4)
     }
 
+    fn is_very_busy(&self) -> bool {
+        let (inner, options) = (self.shared.inner.read(), &self.shared.options);
+        inner.unsettled >= options.most_writes() || inner.unsettled_bytes >= options.most_bytes()
+    }
+
     fn takes_writes(&self) -> bool {
         let inner = self.shared.inner.read();
         !inner.ended && !inner.full.refuses()
@@ -455,7 +475,22 @@ impl Store for DurableStore {
     }
 
     fn gauges(&self) -> Vec<Gauge> {
-        self.shared.inner.read().state.gauges()
+        let (inner, options) = (self.shared.inner.read(), &self.shared.options);
+        let gauge = |name, value, most| Gauge { name, value, most };
+        let mut gauges = inner.state.gauges();
+        gauges.extend([
+            gauge(
+                "writes that wait for the disk",
+                inner.unsettled,
+                options.most_writes(),
+            ),
+            gauge(
+                "bytes that wait for the disk",
+                inner.unsettled_bytes,
+                options.most_bytes(),
+            ),
+        ]);
+        gauges
     }
 }
 

@@ -44,6 +44,10 @@ impl<L: StoreLayer> Store for L {
         self.inner().is_busy()
     }
 
+    fn is_very_busy(&self) -> bool {
+        self.inner().is_very_busy()
+    }
+
     fn takes_writes(&self) -> bool {
         self.inner().takes_writes()
     }

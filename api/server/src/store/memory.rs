@@ -58,6 +58,10 @@ impl Store for MemoryStore {
         false
     }
 
+    fn is_very_busy(&self) -> bool {
+        false
+    }
+
     fn takes_writes(&self) -> bool {
         true
     }

@@ -179,6 +179,9 @@ pub trait Store: Send + Sync + 'static {
     /// Whether more writes wait to be settled than should. [`Store::write`] takes more nevertheless: a write that follows
     /// from another must not be left out. It is new work that should come back later.
     fn is_busy(&self) -> bool;
+    /// Whether so many wait that Leases should come back later, too, which otherwise pass those that wait: what is given up by
+    /// who asked for it still waits.
+    fn is_very_busy(&self) -> bool;
     /// Whether writes are taken; reads always are.
     fn takes_writes(&self) -> bool;
     /// Waits until every write up to a revision is settled.

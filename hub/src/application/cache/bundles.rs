@@ -1,10 +1,11 @@
 //! Bundles, by the application that they belong to.
 
-use super::{Cache, KINDS, State, older};
+use super::{Cache, KINDS, State};
 use crate::{
     application::Key,
     dispatch::Observed,
     fleet::{Members, Summary, Tally, summary},
+    relist::older,
 };
 use roundhouse_api::names::{bundle_name, label};
 use std::{
@@ -19,10 +20,18 @@ impl Cache {
         let mut state = self.state.write();
         let key = (observed.namespace.clone(), observed.name.clone());
         let mut concerned = BTreeSet::new();
+        let held = state.bundles.get(&key);
+        if held.is_some_and(|held| older(&held.resource_version, &observed.resource_version)) {
+            return concerned;
+        }
+        if observed.deleting && observed.finalizers.is_empty() {
+            // Its last state: the answer to our own release may come later than the word that it is gone.
+            concerned.extend(application_of(&observed));
+            drop(state);
+            concerned.extend(self.remove_bundle(&key));
+            return concerned;
+        }
         if let Some(held) = state.bundles.get(&key).cloned() {
-            if older(&held.resource_version, &observed.resource_version) {
-                return concerned;
-            }
             concerned.extend(state.unlink(&key, &held));
         }
         self.time(&state, &key, &observed);

@@ -1,7 +1,11 @@
 //! What is recorded about applications and kinds: Decisions, revisions, definitions.
 
-use super::{Cache, State, key_of, older, older_object};
-use crate::{application::Key, render::ReplicaPaths};
+use super::{Cache, State, older_object};
+use crate::{
+    application::Key,
+    relist::{key_of, older},
+    render::ReplicaPaths,
+};
 use kube::ResourceExt;
 use roundhouse_api::{decision::Decision, definition::ComponentDefinition, revision::ApplicationRevision};
 use serde_json::Value;

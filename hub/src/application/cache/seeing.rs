@@ -1,6 +1,6 @@
 //! The fleet and the Placements: who sees what of them.
 
-use super::{Cache, State, Stored, older};
+use super::{Cache, State, Stored};
 use crate::{
     application::{
         Key,
@@ -8,8 +8,9 @@ use crate::{
         placements::StoredPlacement,
     },
     placement::{ClusterFacts, Sight},
+    relist::older,
 };
-use kube::core::DynamicObject;
+use kube::{ResourceExt, core::DynamicObject};
 use roundhouse_api::{cluster::Cluster, decision::Decision};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -39,14 +40,35 @@ impl Cache {
 
     /// Takes a cluster in; returns the applications that can see what changed.
     pub(in crate::application) fn put_cluster(&self, cluster: &Cluster) -> BTreeSet<Key> {
+        let (name, version) = (cluster.name_any(), cluster.resource_version().unwrap_or_default());
         let mut state = self.state.write();
+        let held = state.clusters.get(&name);
+        if held.is_some_and(|held| older(held, &version)) {
+            return BTreeSet::new();
+        }
+        state.clusters.insert(name, version);
         let change = Arc::make_mut(&mut state.fleet).put(cluster);
         self.seen_by(&mut state, change)
+    }
+
+    /// Notes whether the clusters are seen as they are; returns the applications to which that is new: all, or none.
+    pub(in crate::application) fn see_clusters(&self, are_seen: bool) -> BTreeSet<Key> {
+        let mut state = self.state.write();
+        match std::mem::replace(&mut state.blind, !are_seen) == are_seen {
+            true => state.applications.keys().cloned().collect(),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// Whether the clusters are seen as they are.
+    pub(in crate::application) fn sees_clusters(&self) -> bool {
+        !self.state.read().blind
     }
 
     /// The same for a cluster that is gone.
     pub(in crate::application) fn remove_cluster(&self, name: &str) -> BTreeSet<Key> {
         let mut state = self.state.write();
+        state.clusters.remove(name);
         let change = Arc::make_mut(&mut state.fleet).remove(name);
         self.seen_by(&mut state, change)
     }

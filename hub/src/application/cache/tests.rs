@@ -336,8 +336,45 @@ fn the_sums_over_bundles_are_those_of_counting_them_anew() {
         assert_eq!(state.counts, anew, "after change {version}");
     }
     assert!(cache.tally().bundles > 0);
-    for key in cache.names(Kind::Bundle) {
+    for key in cache.held(Kind::Bundle).into_keys() {
         cache.remove_bundle(&key);
     }
     assert_eq!(cache.state.read().counts, Counts::default());
+}
+
+#[test]
+fn what_is_told_to_be_gone_before_our_own_release_of_it_is_answered_is_not_held_again() {
+    let cache = Cache::default();
+    let resource = ApiResource::erase::<Application>(&());
+    let put = |version: &str, finalizers: &[&str]| {
+        let mut object = DynamicObject::new("a", &resource).data(json!({}));
+        object.metadata.namespace = Some("default".to_owned());
+        object.metadata.resource_version = Some(version.to_owned());
+        object.metadata.finalizers = Some(finalizers.iter().map(|one| (*one).to_owned()).collect());
+        object.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        cache.put_application(object).key()
+    };
+    let of_bundle = |version, finalizers: &[&str]| Observed {
+        deleting: true,
+        finalizers: finalizers.iter().map(|one| (*one).to_owned()).collect(),
+        ..bundle(1, 1, version, None)
+    };
+    let application = put("4", &["ours"]);
+    cache.put_bundle(of_bundle(4, &["ours"]));
+    assert_eq!(cache.applications(), [application.clone()]);
+    // The watch first, and then the answer.
+    cache.remove_application(&application);
+    for bundle in cache.held(Kind::Bundle).into_keys() {
+        cache.remove_bundle(&bundle);
+    }
+    put("5", &[]);
+    cache.put_bundle(of_bundle(5, &[]));
+    assert!(cache.applications().is_empty() && cache.held(Kind::Bundle).is_empty());
+    // The answer first.
+    put("6", &["ours"]);
+    cache.put_bundle(of_bundle(6, &["ours"]));
+    put("7", &[]);
+    cache.put_bundle(of_bundle(7, &[]));
+    assert!(cache.applications().is_empty() && cache.held(Kind::Bundle).is_empty());
+    assert_eq!(cache.tally().bundles, 0);
 }

@@ -6,6 +6,7 @@ use super::{
     script, structured, timeline,
 };
 use crate::{
+    application::{Decided, Said, Witness},
     cli::{documents, proposals},
     simulate::{
         monitor::Promise,
@@ -14,9 +15,10 @@ use crate::{
 };
 use clap::Parser;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const SEED: &str = include_str!("../../../../e2e/samples/01-seed.yaml");
+const TOGETHER: &str = include_str!("../../../../e2e/samples/workflows/regions-together.yaml");
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -32,7 +34,11 @@ fn args(words: &[&str]) -> Result<Args, String> {
 }
 
 fn made(words: &[&str]) -> Result<script::Made, String> {
-    let proposed = proposals::of_documents(documents::split("app.yaml", SEED).unwrap(), None).unwrap();
+    made_of(SEED, words)
+}
+
+fn made_of(text: &str, words: &[&str]) -> Result<script::Made, String> {
+    let proposed = proposals::of_documents(documents::split("app.yaml", text).unwrap(), None).unwrap();
     script::of(&args(words)?, &proposed).map_err(|failure| failure.to_string())
 }
 
@@ -345,4 +351,55 @@ fn the_seed_outlives_the_loss_of_a_region_and_is_the_same_twice() {
         assert!(text.contains(part), "{part:?} is missing:\n{text}");
     }
     assert_eq!(run::run(&made.script, 7).digest(), outcome.digest());
+}
+
+/// Labels change while decisions are on their way, and half of the clusters are lost. The hub tells every decision a second
+/// time, as `again` makes it.
+fn labels_and_a_loss(again: fn(Decided) -> Decided) -> run::Outcome {
+    let words = [
+        "--clusters",
+        "16",
+        "--patience",
+        "2m",
+        "--lose",
+        "region=west@1s",
+        "--set-label",
+        "c1:region=west@2s",
+        "--set-label",
+        "c15:region-@1500ms",
+    ];
+    let mut script = made_of(TOGETHER, &words).unwrap().script;
+    script.hub = Some(Arc::new(move |options| {
+        let told = options.application.witness.take().unwrap();
+        let twice = move |said: Said| {
+            told.hears(said.clone());
+            if let Said::Decided(decided) = said {
+                told.hears(Said::Decided(again(decided)));
+            }
+        };
+        options.application.witness = Some(Witness::new(twice));
+    }));
+    run::run(&script, 19)
+}
+
+/// The monitor once took what was stored when a decision arrived for what it followed from, and said P14 here.
+#[test]
+fn labels_that_change_while_decisions_are_on_their_way_break_no_promise() {
+    let outcome = labels_and_a_loss(|decided| decided);
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.judged.contains(&Promise::P14), "{:?}", outcome.judged);
+}
+
+#[test]
+fn a_hub_that_decides_otherwise_on_the_same_inputs_is_told_in_the_same_run() {
+    let outcome = labels_and_a_loss(|decided| Decided {
+        decision: format!("another than {}", decided.decision),
+        ..decided
+    });
+    let promises: Vec<Promise> = outcome.broken.iter().map(|broken| broken.promise).collect();
+    assert!(!promises.is_empty(), "{outcome}");
+    assert!(
+        promises.iter().all(|promise| *promise == Promise::P14),
+        "{outcome}"
+    );
 }

@@ -42,6 +42,8 @@ struct Inner {
     dice: Dice,
     seen: Seen,
     failures: UnboundedSender<StoreFailure>,
+    /// Writes that may wait for the hub's disk, if not as many as usual.
+    queue: Option<usize>,
     disk: FaultyDisk,
     sync_takes: Duration,
     hub: Option<Arc<Stepped>>,
@@ -69,6 +71,7 @@ impl Shelves {
             dice: Dice::new(seed, "disk"),
             seen,
             failures,
+            queue: None,
             disk: FaultyDisk::default(),
             sync_takes: Duration::ZERO,
             hub: None,
@@ -80,6 +83,11 @@ impl Shelves {
     pub fn stores(&self) -> Stores {
         let shelves = self.clone();
         Stores::new(move |server| shelves.0.lock().open(server))
+    }
+
+    /// From its next start on the hub's store lets so many writes wait for the disk.
+    pub fn queue(&self, writes: usize) {
+        self.0.lock().queue = Some(writes);
     }
 
     /// Lets the hub's disk fail.
@@ -182,10 +190,12 @@ impl Inner {
     }
 
     fn open_hub(&mut self) -> Result<Arc<Stepped>, JournalError> {
+        let usual = DurableOptions::default();
         let options = DurableOptions {
             limits: self.limits,
             segment_bytes: SEGMENT,
-            ..DurableOptions::default()
+            queue_writes: self.queue.unwrap_or(usual.queue_writes),
+            ..usual
         };
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let store = DurableStore::without_threads(disk, options)?;

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::{sync::mpsc, time::Instant};
@@ -17,12 +17,23 @@ use tokio::{sync::mpsc, time::Instant};
 pub(super) const TIMES_OUT: Duration = Duration::from_secs(60);
 
 /// All wires of a fleet. Clones are the same network.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Network(Arc<Inner>);
 
-#[derive(Debug)]
+impl std::fmt::Debug for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Network")
+            .field("state", &self.0.state)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The version of what a server stored so long ago.
+type Versions = dyn Fn(&str, Duration) -> Option<u64> + Send + Sync;
+
 struct Inner {
     state: Mutex<State>,
+    versions: OnceLock<Box<Versions>>,
     /// Told whenever a rule or a partition comes or goes.
     changes: Changes,
     deaths: mpsc::UnboundedSender<String>,
@@ -77,6 +88,7 @@ impl Network {
         };
         let inner = Inner {
             state: Mutex::new(state),
+            versions: OnceLock::new(),
             changes: Changes::default(),
             deaths,
             seen,
@@ -112,6 +124,17 @@ impl Network {
 
     pub(super) fn is_hub(&self, who: &str) -> bool {
         self.0.state.lock().hubs.contains(who)
+    }
+
+    /// Tells how to find the version of what a server stored some time ago, for [`Effect::Stale`]; the first one counts.
+    pub fn set_versions(&self, versions: impl Fn(&str, Duration) -> Option<u64> + Send + Sync + 'static) {
+        // A second one is not taken.
+        let _ = self.0.versions.set(Box::new(versions));
+    }
+
+    /// The version of what a server stored so long ago, if that is known.
+    pub(super) fn version(&self, server: &str, ago: Duration) -> Option<u64> {
+        self.0.versions.get()?(server, ago)
     }
 
     /// Turns a fault on; the number turns it off again.
@@ -272,6 +295,7 @@ impl Network {
                     true
                 }
                 Effect::Duplicate(_) | Effect::Late(_) | Effect::DelayFrames(_) => false,
+                Effect::Stale(_) if !super::rule::lists(request) => false,
                 effect => {
                     plan.effect.get_or_insert_with(|| (*number, effect.clone()));
                     true

@@ -156,6 +156,20 @@ pub(super) fn watches<B>(request: &Request<B>) -> bool {
             .any(|part| part == "watch=true" || part == "watch=1")
 }
 
+/// Whether a request lists objects, from the first of them on.
+pub(super) fn lists<B>(request: &Request<B>) -> bool {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let mut parts = path.trim_start_matches('/').split('/');
+    let in_group = if parts.next() == Some("apis") { 2 } else { 1 };
+    let parts: Vec<&str> = parts.skip(in_group).collect();
+    let collection = matches!(parts[..], [_] | ["namespaces", _, _]);
+    let asks_for_one = ["continue=", "resourceVersion="];
+    let goes_on = query
+        .split('&')
+        .any(|part| asks_for_one.iter().any(|word| part.starts_with(word)));
+    collection && !goes_on && !writes(request) && !watches(request)
+}
+
 /// What happens to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -182,6 +196,9 @@ pub enum Effect {
     },
     /// It waits as long as the rule is there.
     Stall,
+    /// A list is answered as it was so long ago, as by an API server whose cache fell behind; what follows from there is told by
+    /// the watch.
+    Stale(Duration),
     /// Every line of a watch takes a while to arrive.
     DelayFrames(RangeInclusive<Duration>),
 }
@@ -198,6 +215,7 @@ impl fmt::Display for Effect {
             Effect::Late(late) => write!(f, "arrive up to {late:?} late, whether or not anybody waits"),
             Effect::Answer { code, .. } => write!(f, "are answered with {code}, and nothing is done"),
             Effect::Stall => f.write_str("wait"),
+            Effect::Stale(ago) => write!(f, "that list are answered as it was {ago:?} ago"),
             Effect::DelayFrames(by) => {
                 write!(
                     f,

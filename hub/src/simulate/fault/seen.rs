@@ -22,6 +22,8 @@ pub enum Kind {
     Refused,
     /// A request was not answered for as long as the fault lasted.
     Stalled,
+    /// A list was answered as it was some time ago.
+    Stale,
     /// A watch was ended.
     WatchEnded,
     /// A watch fell silent.
@@ -81,6 +83,7 @@ impl fmt::Display for Kind {
             Kind::Late => "request late",
             Kind::Refused => "error answered",
             Kind::Stalled => "request stalled",
+            Kind::Stale => "list stale",
             Kind::WatchEnded => "watch ended",
             Kind::WatchSilenced => "watch silenced",
             Kind::FrameDelayed => "watch line delayed",

@@ -118,6 +118,13 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
             network.note(Kind::Refused);
             refusal(code, retry_after)
         }
+        Some((_, Effect::Stale(ago))) => match network.version(&ends.server, ago) {
+            Some(version) => {
+                network.note(Kind::Stale);
+                arrive(network, ends, wire, as_of(request, version)?).await
+            }
+            None => arrive(network, ends, wire, request).await,
+        },
         Some((number, Effect::Stall)) => {
             network.note(Kind::Stalled);
             network.until(|network| !network.has_rule(number)).await;
@@ -141,6 +148,14 @@ async fn arrive(network: &Network, ends: &Ends, wire: &Wire, request: Request<By
 
 async fn times_out() -> Answer {
     Err(BoxError::from(Broken::TimedOut))
+}
+
+/// The same list as of a version.
+fn as_of(mut request: Request<Bytes>, version: u64) -> Result<Request<Bytes>, BoxError> {
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let uri = format!("{path}?{query}&resourceVersion={version}&resourceVersionMatch=Exact");
+    *request.uri_mut() = uri.parse()?;
+    Ok(request)
 }
 
 fn copy(request: &Request<Bytes>) -> Request<Bytes> {

@@ -5,7 +5,10 @@ use super::{
     model::{APPLICATIONS, BUNDLES, Model},
     promise::{Check, Found, Note, Promise},
 };
-use crate::simulate::{HUB, trace::Object};
+use crate::{
+    application::Said,
+    simulate::{HUB, trace::Object},
+};
 use roundhouse_api::{
     application::{MAX_NOT_READY, MAX_OBJECTS, MAX_REGIONS, MAX_REMOVALS},
     bundle::{MAX_FAILURES, MAX_WORKLOADS},
@@ -46,6 +49,21 @@ impl Check for Bounded {
             if length > *most {
                 let expected = format!("at most {most} in {pointer}");
                 found.broke(Promise::P12, commit.object(), expected, length.to_string());
+            }
+        }
+    }
+
+    fn said(&mut self, said: &Said, found: &mut Found<'_>) {
+        if let Said::Holds { what, value, most } = said {
+            found.judges(Promise::P12);
+            if value > most {
+                let hub = Object::party(HUB, "hub");
+                found.broke(
+                    Promise::P12,
+                    hub,
+                    format!("at most {most} {what}"),
+                    value.to_string(),
+                );
             }
         }
     }

@@ -83,6 +83,8 @@ struct Inner {
     servers: BTreeSet<Arc<str>>,
     /// How many writes there were.
     writes: u64,
+    /// When each server came to which version, heartbeats aside.
+    versions: BTreeMap<Arc<str>, Vec<(Duration, u64)>>,
 }
 
 impl fmt::Debug for Monitor {
@@ -134,6 +136,7 @@ impl Monitor {
                 starts: BTreeMap::new(),
                 servers: BTreeSet::new(),
                 writes: 0,
+                versions: BTreeMap::new(),
             })),
         }
     }
@@ -218,6 +221,15 @@ impl Monitor {
         self.inner.lock().model.decisions.values().cloned().collect()
     }
 
+    /// The version of what a server stored so long ago; `None` if it stored nothing then.
+    pub fn version(&self, server: &str, ago: Duration) -> Option<u64> {
+        let then = self.now().checked_sub(ago)?;
+        let inner = self.inner.lock();
+        let versions = inner.versions.get(server)?;
+        let until = versions.partition_point(|(at, _)| *at <= then);
+        versions.get(until.checked_sub(1)?).map(|(_, version)| *version)
+    }
+
     /// How many things the trace has so far.
     pub fn happened(&self) -> u64 {
         self.inner.lock().trace.len()
@@ -275,6 +287,8 @@ impl Monitor {
                 digest: trace::digest(commit.after()),
             };
             inner.trace.note(&commit.object(), commit.at, wrote);
+            let versions = inner.versions.entry(commit.server.clone()).or_default();
+            versions.push((commit.at, commit.revision));
         }
         inner.story.take(commit);
         inner.check(commit.at, |check, model, found| {

@@ -4,7 +4,7 @@ use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
     run::HubOptions,
-    simulate::{HUB, MemberSpec, monitor::Promise, workloads::Model},
+    simulate::{HUB, MemberSpec, Wires, monitor::Promise, workloads::Model},
 };
 use roundhouse_agent::Config;
 use roundhouse_api::names::ClusterName;
@@ -86,6 +86,10 @@ pub struct Script {
     pub hub: Option<Arc<Changes<HubOptions>>>,
     /// How many changes an API server keeps for watches that resume.
     pub history: usize,
+    /// Writes that may wait for the disk of the hub's API server, if not as many as usual.
+    pub queue: Option<usize>,
+    /// What lies on the wires between the faults and the API servers: what looks at every request that arrives, and its answer.
+    pub wires: Option<Wires>,
 }
 
 impl std::fmt::Debug for Script {
@@ -122,6 +126,8 @@ impl Script {
             agents: None,
             hub: None,
             history: 10_000,
+            queue: None,
+            wires: None,
         }
     }
 

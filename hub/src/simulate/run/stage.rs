@@ -72,6 +72,9 @@ impl Stage {
         let mut options = FleetOptions::new(script.members.clone(), Arc::new(clock));
         options.limits.history_events = script.history;
         let shelves = Shelves::new(seed, options.limits, seen.clone(), failures);
+        if let Some(writes) = script.queue {
+            shelves.queue(writes);
+        }
         options.seed = seed;
         options.model = Model {
             seed,
@@ -90,11 +93,17 @@ impl Stage {
             true => monitor.wires().then(without_terms()),
             false => monitor.wires(),
         };
+        let wires = match &script.wires {
+            Some(more) => wires.then(more.clone()),
+            None => wires,
+        };
         options.wires = Some(wires.then(network.wires()));
         options.configure = Some(configure(script, seed));
         if let Some(configure) = &script.hub {
             configure(&mut options.hub);
         }
+        let told = monitor.clone();
+        network.set_versions(move |server, ago| told.version(server, ago));
         network.set_latency(script.latency.clone());
         network.set_hubs(&script.hubs);
         let fleet = Fleet::start(options).await?;

@@ -661,6 +661,20 @@ async fn p12_what_grows_beyond_its_bound_is_told() {
         "at most 1572864 bytes",
     );
 
+    for value in [10, 11] {
+        let (world, what) = (World::delivered(), "applications that wait for a time");
+        let most = 10;
+        world.monitor.witness().hears(Said::Holds { what, value, most });
+        match value {
+            10 => world.holds(),
+            _ => world.breaks(
+                Promise::P12,
+                (HUB, "", "", "hub"),
+                "at most 10 applications that wait for a time; found 11",
+            ),
+        }
+    }
+
     let world = World::delivered();
     for value in [10, 11] {
         world.note(&Note::Gauge {

@@ -150,3 +150,48 @@ async fn writers_share_a_sync_and_a_lease_passes_a_full_queue() {
     assert!(disk.syncs() - before <= 2, "{} syncs", disk.syncs() - before);
     gate.open();
 }
+
+/// What waits for the disk, and how much may.
+fn waiting(store: &DurableStore) -> (usize, usize) {
+    let gauges = store.gauges();
+    let found = gauges
+        .iter()
+        .find(|gauge| gauge.name == "writes that wait for the disk");
+    let gauge = found.unwrap();
+    (gauge.value, gauge.most)
+}
+
+#[test]
+fn leases_pass_a_full_queue_and_wait_at_the_end_of_their_own_room() {
+    let store = DurableStore::without_threads(Arc::new(FaultyDisk::default()), options()).unwrap();
+    store.step();
+    let write = |key: Key| {
+        let wrote = store.write(
+            &key,
+            Expect::Absent,
+            Change::Put(&mut |_| Bytes::from_static(b"{}")),
+        );
+        wrote.unwrap()
+    };
+    for n in 0..50 {
+        assert!(!store.is_busy(), "{n}");
+        write(key("configmaps", &format!("object-{n}")));
+    }
+    assert!(store.is_busy());
+    for n in 0..50 {
+        assert!(!store.is_very_busy(), "{n}");
+        write(lease(&format!("lease-{n}")));
+    }
+    assert!(store.is_very_busy());
+    assert_eq!(waiting(&store), (100, 100));
+    write(key("configmaps", "what-follows-from-another"));
+    assert_eq!(
+        waiting(&store),
+        (101, 100),
+        "who watches the bound would see it broken"
+    );
+    while waiting(&store).0 > 0 {
+        store.step();
+    }
+    assert!(!store.is_busy() && !store.is_very_busy());
+}
