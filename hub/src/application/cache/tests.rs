@@ -361,7 +361,7 @@ fn what_is_told_to_be_gone_before_our_own_release_of_it_is_answered_is_not_held_
     };
     let application = put("4", &["ours"]);
     cache.put_bundle(of_bundle(4, &["ours"]));
-    assert_eq!(cache.applications(), [application.clone()]);
+    assert_eq!(cache.applications(), std::slice::from_ref(&application));
     // The watch first, and then the answer.
     cache.remove_application(&application);
     for bundle in cache.held(Kind::Bundle).into_keys() {
