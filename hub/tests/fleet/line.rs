@@ -68,6 +68,11 @@ impl Lines {
         self.state.lock().traps.insert(who.to_owned(), word);
     }
 
+    /// Holds whatever somebody sends and is sent, from now on.
+    pub(crate) fn hold(&self, who: &str) {
+        self.state.lock().held.insert(who.to_owned());
+    }
+
     /// Whether somebody's line is held.
     pub(crate) fn is_held(&self, who: &str) -> bool {
         self.state.lock().held.contains(who)

@@ -12,14 +12,15 @@ use k8s_openapi::{
     api::{certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::ConfigMap},
 };
 use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use roundhouse_api::{
     application::Application,
     cluster::{Cluster, ClusterSpec},
+    decision::Decision,
     names::{AGENT_LEASE, CLIENT_SIGNER, HUB_LEASE, annotation},
     rights::{Right, Scope},
 };
@@ -211,6 +212,44 @@ async fn join(fleet: &Fleet) {
     assert!(clusters.get_opt("j1").await.unwrap().is_none(), "it has left");
 }
 
+/// The events that the hub's API server keeps: a watch that was away for more of them begins with a list.
+const HISTORY: usize = 500;
+
+/// A hub whose watches were away finds lists that lack what it holds, and asks for that by name.
+async fn lists_that_lack(fleet: &Fleet, lines: &Lines, held: [Api<DynamicObject>; 3]) {
+    for hub in [HUB, "b"] {
+        lines.hold(hub);
+    }
+    fleet.hub_server().unwrap().close_watches();
+    for api in held {
+        let [object] = &api.list(&ListParams::default()).await.unwrap().items[..] else {
+            panic!("there is one object of each kind");
+        };
+        api.delete(&object.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(fleet.hub_client(), "default");
+    let map = ConfigMap {
+        metadata: ObjectMeta {
+            name: Some("noise".to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..ConfigMap::default()
+    };
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    for n in 0..HISTORY {
+        let noise = Patch::Merge(json!({"data": {"n": n.to_string()}}));
+        maps.patch("noise", &PatchParams::default(), &noise)
+            .await
+            .unwrap();
+    }
+    for hub in [HUB, "b"] {
+        lines.let_go(hub);
+    }
+    sleep(Duration::from_secs(60)).await;
+}
+
 /// An application whose steps have an object on the hub.
 async fn steps(fleet: &Fleet, deploy: &Value) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OF_STEP}});
@@ -242,13 +281,21 @@ async fn live(lines: &Lines) {
     options.hub.application.tenancy = Tenancy::Namespace;
     options.hub.application.revision_limit = 0;
     options.through = Some(lines.through());
+    options.limits.history_events = HISTORY;
     install(lines, &options).await;
     let mut fleet = Fleet::start(options).await.unwrap();
     fleet.start_hub_called("b");
-    make(
+    let placements = make(
         &fleet,
         json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "Placement",
         "metadata": {"name": "all", "namespace": "default"}, "spec": {"rules": [{}]}}),
+    )
+    .await;
+    let workload = json!({"definition": {"apiVersion": "example.org/v1", "kind": "Server"}});
+    let definitions = make(
+        &fleet,
+        json!({"apiVersion": "core.oam.dev/v1beta1", "kind": "ComponentDefinition",
+        "metadata": {"name": "server", "namespace": "default"}, "spec": {"workload": workload}}),
     )
     .await;
     let rule = |n: usize| json!({"clusterSelector": {"number": n.to_string()}, "replicas": 1});
@@ -256,6 +303,9 @@ async fn live(lines: &Lines) {
     let deploy = json!({"name": "all", "type": "deploy", "properties": {"placement": rules}});
     apply(&fleet, "web", 2, std::slice::from_ref(&deploy)).await;
     until_all_run(&fleet, Duration::from_millis(100), Duration::from_secs(60)).await;
+    let decisions = ApiResource::erase::<Decision>(&());
+    let decisions = Api::namespaced_with(fleet.hub_client(), "default", &decisions);
+    lists_that_lack(&fleet, lines, [placements, definitions, decisions]).await;
     let applications: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
     let patch = async |name: &str, patch: Value| {
         let patch = Patch::Json::<()>(serde_json::from_value(patch).unwrap());
