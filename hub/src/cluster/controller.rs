@@ -3,6 +3,7 @@
 use super::{
     ClusterError,
     answer::answer,
+    due::Due,
     grant::Settled,
     heartbeat::Heartbeats,
     join::{self, Requested},
@@ -62,7 +63,7 @@ pub async fn run(
         clock,
         hub_id,
         seen: Seen::default(),
-        due: BTreeMap::new(),
+        due: Due::default(),
         failures: BTreeMap::new(),
         settled: BTreeMap::new(),
         strays: BTreeMap::new(),
@@ -119,8 +120,8 @@ struct Controller {
     hub_id: String,
     seen: Seen,
     heartbeats: Heartbeats,
-    /// Cluster -> when it is to be looked at.
-    due: BTreeMap<String, Timestamp>,
+    /// When clusters are to be looked at.
+    due: Due,
     /// Cluster -> failed passes in a row.
     failures: BTreeMap<String, u32>,
     /// Cluster -> the rights that were found as they should be, and until when that is taken for granted.
@@ -164,15 +165,16 @@ impl Controller {
             }
         };
         for cluster in touched {
-            self.due.insert(cluster, now);
+            self.due.set(cluster, now);
         }
     }
 
     /// Makes every cluster due: a term begins, or one was given up in the middle of passes.
     fn look_at_all(&mut self) {
         let now = self.clock.now();
-        let all = self.seen.clusters.iter().map(|cluster| cluster.name_any());
-        self.due.extend(all.map(|name| (name, now)));
+        for cluster in self.seen.clusters.iter() {
+            self.due.set(cluster.name_any(), now);
+        }
         // Another hub may have written meanwhile, and a pass may have been broken off.
         self.settled.clear();
         let requests = self.seen.requests.iter();
@@ -205,11 +207,8 @@ impl Controller {
         if !self.seen.listed() || running.tasks.len() >= CONCURRENT_PASSES {
             return LONG;
         }
-        let clusters = self
-            .due
-            .iter()
-            .filter(|(name, _)| !running.clusters.contains(*name));
-        let Some(first) = clusters.map(|(_, at)| at).chain(self.strays.values()).min() else {
+        let clusters = self.due.first(&running.clusters);
+        let Some(first) = clusters.into_iter().chain(self.strays.values().copied()).min() else {
             return LONG;
         };
         let pause = first.duration_since(self.clock.now());
@@ -220,9 +219,7 @@ impl Controller {
     /// waiting.
     fn begin(&mut self, running: &mut Running) {
         let now = self.clock.now();
-        let due = self.due.iter().filter(|(_, at)| **at <= now);
-        let free = due.filter(|(name, _)| !running.clusters.contains(*name));
-        let names: Vec<String> = free.map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = self.due.at(now, &running.clusters).cloned().collect();
         for name in names {
             if running.tasks.len() >= CONCURRENT_PASSES {
                 return;
@@ -298,7 +295,7 @@ impl Controller {
             let cluster = requested.cluster(|cluster| self.seen.clusters.get("", cluster).is_some());
             // Its Cluster has come meanwhile, whose passes see to it.
             if let Some(cluster) = cluster {
-                self.due.insert(cluster, now);
+                self.due.set(cluster, now);
                 continue;
             }
             let verdict = join::decide(&requested, None, None, self.options.longest_certificate, now);
@@ -374,8 +371,7 @@ impl Controller {
         }
         let next = [again, look, retry].into_iter().flatten().min();
         if let Some(at) = next {
-            let due = self.due.entry(name).or_insert(at);
-            *due = at.min(*due);
+            self.due.by(name, at);
         }
     }
 }

@@ -9,6 +9,7 @@
 
 mod answer;
 mod controller;
+mod due;
 mod facts;
 mod grant;
 mod heartbeat;
