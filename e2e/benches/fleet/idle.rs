@@ -3,7 +3,7 @@
 use crate::{
     figure::{Figure, Target},
     hub::since,
-    machine::Usage,
+    machine::{self, Usage},
     world::{Seconds, Worlds},
 };
 use anyhow::Result;
@@ -22,6 +22,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let used = usage.end()?;
     let written = since(&before, &world.hub.writes().await?);
     let received = world.agents.sent().await?;
+    let (memory, _) = machine::memory(world.hub.id()?)?;
     let minutes = time.as_secs_f64() / 60.0;
     let count = written.values().sum::<u64>() as f64 / minutes;
     Ok(vec![
@@ -50,6 +51,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             used.of("hub"),
             "cores",
         )
-        .note(format!("each agent renews its Lease every 10 s, durably; {used}")),
+        .note(format!(
+            "each agent renews its Lease every 10 s, durably; {used}; {memory:.0} MiB with {applications} applications"
+        )),
     ])
 }

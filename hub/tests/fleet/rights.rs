@@ -39,11 +39,9 @@ use tokio::time::sleep;
 
 /// Kubernetes lets nobody give what he has not.
 const HANDED_OUT: &str = "handed out to agents: cluster/join/rights.rs";
-/// No list of this test is stale.
-const DOUBTED: &str = "where a list lacks what is held, or shows it as it was: relist.rs";
 
 /// What this test does not bring about: the right, and where it is used.
-const ELSEWHERE: [(&str, &str, &str, &str); 15] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 12] = [
     ("roundhouse.dev", "bundles/status", "get", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "patch", HANDED_OUT),
     ("roundhouse.dev", "bundles/status", "update", HANDED_OUT),
@@ -70,9 +68,6 @@ const ELSEWHERE: [(&str, &str, &str, &str); 15] = [
         "approve",
         "asked by the API server when a request is approved: cluster/pass.rs",
     ),
-    ("core.oam.dev", "componentdefinitions", "get", DOUBTED),
-    ("roundhouse.dev", "decisions", "get", DOUBTED),
-    ("roundhouse.dev", "placements", "get", DOUBTED),
     (
         "apiextensions.k8s.io",
         "customresourcedefinitions",

@@ -51,7 +51,8 @@ const MAX_HEAD: u32 = 64 << 10;
 pub struct ServeOptions {
     /// Connections at a time; more wait to be accepted.
     pub connections: usize,
-    /// Connections at a time from one address (of IPv6: from one /64); more are closed at once.
+    /// Connections at a time from one address (of IPv6: from one /64); more are closed at once. An agent takes four or five, each
+    /// some 40 KiB of the server, and a fleet may be behind one address.
     pub connections_per_source: usize,
     /// Of these, such as have shown neither a certificate nor a token that is good; for one more, the first of them is closed.
     /// The same holds from everywhere for half of all connections. A whole fleet behind one address comes back at once after an
@@ -73,8 +74,8 @@ pub struct ServeOptions {
 impl Default for ServeOptions {
     fn default() -> Self {
         Self {
-            connections: 8_192,
-            connections_per_source: 4_096,
+            connections: 16_384,
+            connections_per_source: 8_192,
             strangers_per_source: 2_048,
             connections_per_user: 512,
             patience: Duration::from_secs(10),
