@@ -222,9 +222,9 @@ async fn lists_that_lack(fleet: &Fleet, lines: &Lines, held: [Api<DynamicObject>
     }
     fleet.hub_server().unwrap().close_watches();
     for api in held {
-        let [object] = &api.list(&ListParams::default()).await.unwrap().items[..] else {
-            panic!("there is one object of each kind");
-        };
+        let there = api.list(&ListParams::default()).await.unwrap().items;
+        assert_eq!(there.len(), 1, "there is one object of each kind");
+        let object = &there[0];
         api.delete(&object.name_any(), &DeleteParams::default())
             .await
             .unwrap();
