@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use crate::relist::remembering;
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
 };
@@ -26,50 +26,33 @@ pub(super) enum Sighting {
 
 /// What all watches show.
 pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<Sighting>> {
+    /// `remembers`: what does not go out of what is selected before it is gone; its lists do not go back.
     fn watch<K>(
         api: Api<K>,
         config: watcher::Config,
+        remembers: bool,
         wrap: fn(Event<K>) -> Sighting,
-    ) -> impl Stream<Item = watcher::Result<Sighting>> + Send + 'static
-    where
-        K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
-    {
-        use kube::runtime::WatchStreamExt;
-        watcher(api, config)
-            .default_backoff()
-            .map(move |event| event.map(wrap))
-    }
-    /// The same for what does not go out of what is selected before it is gone.
-    fn follow<K>(
-        api: Api<K>,
-        config: watcher::Config,
-        wrap: fn(Event<K>) -> Sighting,
-    ) -> impl Stream<Item = watcher::Result<Sighting>> + Send + 'static
+    ) -> BoxStream<'static, watcher::Result<Sighting>>
     where
         K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
         use kube::runtime::WatchStreamExt;
         let events = watcher(api.clone(), config).default_backoff();
-        remembering(api, events).map(move |event| event.map(wrap))
+        match remembers {
+            true => remembering(api, events).map_ok(wrap).boxed(),
+            false => events.map_ok(wrap).boxed(),
+        }
     }
     let all = watcher::Config::default;
     let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
+    let requests = all().fields(&format!("spec.signerName={CLIENT_SIGNER}"));
+    let namespaces = all().labels(label::CLUSTER);
     futures::stream::select_all([
-        watch(
-            Api::all(client.clone()),
-            all().labels(label::CLUSTER),
-            Sighting::Namespace,
-        )
-        .boxed(),
-        follow(Api::all(client.clone()), leases, Sighting::Lease).boxed(),
-        follow(Api::all(client.clone()), all(), Sighting::Report).boxed(),
-        watch(
-            Api::all(client.clone()),
-            all().fields(&format!("spec.signerName={CLIENT_SIGNER}")),
-            Sighting::Request,
-        )
-        .boxed(),
-        follow(Api::all(client.clone()), all(), Sighting::Cluster).boxed(),
+        watch(Api::all(client.clone()), namespaces, false, Sighting::Namespace),
+        watch(Api::all(client.clone()), leases, true, Sighting::Lease),
+        watch(Api::all(client.clone()), all(), true, Sighting::Report),
+        watch(Api::all(client.clone()), requests, false, Sighting::Request),
+        watch(Api::all(client.clone()), all(), true, Sighting::Cluster),
     ])
     .boxed()
 }

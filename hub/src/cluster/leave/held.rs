@@ -119,6 +119,14 @@ impl Hub {
         condition::get(&conditions, LEAVING).map(|leaving| leaving.message.clone())
     }
 
+    async fn until_left(&self) {
+        self.until("the cluster to be gone", async || {
+            let found = self.clusters().get_opt("c1").await.unwrap();
+            found.is_none().then_some(())
+        })
+        .await;
+    }
+
     async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
         for _ in 0..2_400 {
             if let Some(found) = look().await {
@@ -171,15 +179,7 @@ async fn an_agent_that_holds_its_lease_and_report_keeps_its_cluster_from_leaving
         .patch("c1", &PatchParams::default(), &forget)
         .await
         .unwrap();
-    hub.until("the cluster to be gone", async || {
-        hub.clusters()
-            .get_opt("c1")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    hub.until_left().await;
     let namespaces: Api<Namespace> = Api::all(hub.client.clone());
     assert!(namespaces.get_opt(NAMESPACE).await.unwrap().is_none());
 }
@@ -219,13 +219,5 @@ async fn the_agent_of_a_cluster_that_is_forgotten_has_no_right_left_before_its_n
     maps.patch("theirs", &PatchParams::default(), &free)
         .await
         .unwrap();
-    hub.until("the cluster to be gone", async || {
-        hub.clusters()
-            .get_opt("c1")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    hub.until_left().await;
 }

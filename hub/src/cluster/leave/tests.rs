@@ -236,7 +236,7 @@ impl Hub {
         .await
     }
 
-    async fn until_gone(&self, name: &str) {
+    async fn until_left(&self, name: &str) {
         self.until("the cluster to be gone", async || {
             self.clusters()
                 .get_opt(name)
@@ -246,6 +246,10 @@ impl Hub {
                 .then_some(())
         })
         .await;
+    }
+
+    async fn until_gone(&self, name: &str) {
+        self.until_left(name).await;
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let left = namespaces.get_opt(&format!("cluster-{name}")).await.unwrap();
         assert!(left.is_none());
@@ -343,14 +347,6 @@ async fn a_namespace_that_is_not_ours_is_not_emptied() {
         .unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     hub.leave("c1", Some(Leave::Forget)).await;
-    hub.until("the cluster to be gone", async || {
-        hub.clusters()
-            .get_opt("c1")
-            .await
-            .unwrap()
-            .is_none()
-            .then_some(())
-    })
-    .await;
+    hub.until_left("c1").await;
     assert!(hub.bundles("c1").get_opt("theirs").await.unwrap().is_some());
 }
