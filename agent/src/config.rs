@@ -9,10 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an agent's clients wait for the next byte of an answer: longer than a watch is silent by agreement. Each call has its
-/// own, shorter limit.
-pub const READ_TIMES_OUT: Duration = Duration::from_secs(300);
-
 /// How an agent works. [`Config::new`] has the defaults that production uses.
 #[derive(Debug, Clone)]
 pub struct Config {

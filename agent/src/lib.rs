@@ -32,6 +32,7 @@ mod agent;
 mod apply;
 mod beginning;
 mod bundle;
+pub mod client;
 mod config;
 mod delay;
 mod drift;
@@ -63,7 +64,7 @@ mod watch;
 mod worker;
 
 pub use agent::run;
-pub use config::{Config, READ_TIMES_OUT};
+pub use config::Config;
 pub use delay::{Jitter, SeededJitter, SharedJitter};
 pub use error::AgentError;
 pub use facts::{LabelError, Labels};

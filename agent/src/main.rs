@@ -6,6 +6,7 @@ use anyhow::Context;
 use arguments::Arguments;
 use clap::Parser;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use roundhouse_agent::client::client;
 use roundhouse_agent::health;
 use roundhouse_agent::identity::Keeper;
 use roundhouse_api::clock::SystemClock;
@@ -45,14 +46,18 @@ async fn serve(arguments: Arguments) -> anyhow::Result<()> {
     let ready = match &arguments.hub_kubeconfig {
         Some(path) => {
             let config = access(Some(path)).await;
-            Some(config.and_then(client).context("--hub-kubeconfig")?)
+            Some(
+                config
+                    .and_then(|config| Ok(client(config)?))
+                    .context("--hub-kubeconfig")?,
+            )
         }
         None => None,
     };
     let member = access(arguments.member_kubeconfig.as_deref())
         .await
         .and_then(acting_as_itself)
-        .and_then(client)
+        .and_then(|config| Ok(client(config)?))
         .context("--member-kubeconfig")?;
     let (config, clock) = (arguments.config().context("--label")?, Arc::new(SystemClock));
     if let Some(address) = arguments.health_listen {
@@ -111,11 +116,6 @@ fn acting_as_itself(config: kube::Config) -> anyhow::Result<kube::Config> {
          executors of bundles, which cannot be done on top of that; give it credentials of its own"
     );
     Ok(config)
-}
-
-fn client(mut config: kube::Config) -> anyhow::Result<kube::Client> {
-    config.read_timeout = Some(roundhouse_agent::READ_TIMES_OUT);
-    Ok(kube::Client::try_from(config)?)
 }
 
 /// The first signal drains, and the supervisor's patience bounds the rest.

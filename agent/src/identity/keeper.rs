@@ -18,6 +18,7 @@ use super::next::{Next, next};
 use super::place::Place;
 use super::stored::{Identity, Stored, Voucher};
 use super::swap::Swap;
+use crate::client::client;
 use crate::delay::{SharedJitter, backoff, spread};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -50,11 +51,10 @@ pub fn dial() -> Dial {
         Box::pin(async move {
             let access = |error: &dyn std::fmt::Display| IdentityError::Access(error.to_string());
             let options = KubeConfigOptions::default();
-            let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
                 .await
                 .map_err(|error| access(&error))?;
-            config.read_timeout = Some(crate::READ_TIMES_OUT);
-            Client::try_from(config).map_err(|error| access(&error))
+            client(config).map_err(|error| access(&error))
         })
     })
 }

@@ -159,10 +159,8 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
     let certificate = authority.issue(&Identity::agent(cluster), LIFETIME, SystemClock.now())?;
     let kubeconfig = Kubeconfig::new("hub", url, authority, certificate).to_string();
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig)?;
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    // As the agent's own binary has it.
-    config.read_timeout = Some(Duration::from_secs(300));
-    let client = Client::try_from(config)?;
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = roundhouse_agent::client::client(config)?;
     let service = service_fn(move |request: Request<Body>| {
         let (client, counted) = (client.clone(), counted.clone());
         async move {

@@ -110,7 +110,7 @@ impl Watched {
                 // Whoever reads gives a connection up on which nothing has come for so long.
                 sleep(match self.network.is_hub(&self.ends.who) {
                     true => crate::run::READ_TIMES_OUT,
-                    false => roundhouse_agent::READ_TIMES_OUT,
+                    false => roundhouse_agent::client::DEAD_AFTER,
                 })
                 .await;
                 (Some(Err(Broken::Reset.into())), false)
