@@ -2,7 +2,8 @@
 //!
 //! A write changes the objects in memory and joins the queue; one thread takes what has queued up, writes it to the journal
 //! in one durable step (group commit), and settles it: tells the watchers, and lets the answers go. A second thread keeps
-//! room: it makes segments in advance. A third one drops those that are no longer needed.
+//! room: it makes segments in advance. A third one drops those that are no longer needed. Leases that are renewed wait a
+//! moment for company: a fleet's heartbeats share durable steps, and the wake-ups of those who are told.
 //!
 //! Where the disk has no room for another segment, writes are refused and reads go on; once there is room, it goes on by
 //! itself. Leases go on, too: first in what room is left for them, then unwritten. Where the disk fails, nothing is tried
@@ -62,6 +63,9 @@ impl Default for DurableOptions {
     }
 }
 
+/// Where heartbeats and elections are.
+const LEASES: &str = "leases.coordination.k8s.io";
+
 /// Leases may wait for the disk where other writes come back later, until this many times as much waits.
 const WITH_LEASES: usize = 2;
 
@@ -120,6 +124,8 @@ struct Inner {
     state: State,
     /// Writes that no commit has taken yet.
     queue: Vec<Queued>,
+    /// Whether any of them is something else than a Lease that is renewed, which can wait for company.
+    presses: bool,
     /// Writes that are not settled, those that a commit has taken included.
     unsettled: usize,
     unsettled_bytes: usize,
@@ -215,6 +221,16 @@ impl DurableStore {
         }
     }
 
+    /// The thread that commits counts the time from the first write that can wait, and the next ones need not wake it.
+    fn wake_for_a_write(&self) {
+        let inner = self.shared.inner.read();
+        let waits_already = !inner.presses && inner.queue.len() > 1;
+        drop(inner);
+        if !waits_already {
+            self.wake();
+        }
+    }
+
     /// Whether nothing was ever written.
     pub fn is_new(&self) -> bool {
         self.revision() == FIRST_REVISION
@@ -242,6 +258,7 @@ impl Shared {
             inner: RwLock::new(Inner {
                 state,
                 queue: vec![],
+                presses: false,
                 unsettled: 0,
                 unsettled_bytes: 0,
                 waiters: BTreeMap::new(),
@@ -278,6 +295,7 @@ impl Shared {
             if inner.ended || inner.queue.is_empty() {
                 return Ok(false);
             }
+            inner.presses = false;
             std::mem::take(&mut inner.queue)
         };
         let mut rest = &batch[..];
@@ -287,6 +305,7 @@ impl Shared {
                 Err(error) if error.is_full() => {
                     let mut inner = self.inner.write();
                     inner.queue.splice(0..0, rest.iter().cloned());
+                    inner.presses = true;
                     // Nobody should wait for somebody else to make room.
                     inner.waiters.clear();
                     return Err(error);
@@ -318,6 +337,12 @@ impl Shared {
         self.settle_all(events.get(..taken).unwrap_or_default(), journal.room());
         self.spares.settled();
         Ok(taken)
+    }
+
+    /// Whether there is something to commit, and nothing of it that cannot wait for company.
+    fn can_wait(&self) -> bool {
+        let inner = self.inner.read();
+        !inner.presses && !inner.queue.is_empty()
     }
 
     /// Whether there is anything to do for the thread that commits.
@@ -457,7 +482,7 @@ impl Store for DurableStore {
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
         let record = self.shared.write(key, expect, change)?;
-        self.wake();
+        self.wake_for_a_write();
         Ok(record)
     }
 
@@ -518,6 +543,8 @@ impl Shared {
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
         let mut inner = self.inner.write();
+        let renews =
+            &*key.table == LEASES && matches!((expect, &change), (Expect::Revision(_), Change::Put(_)));
         let admitted = self.admit(&mut inner, key, expect, change)?;
         let (event, unwritten) = match admitted {
             Admitted::Written(change) => (inner.state.write(key, expect, change)?, false),
@@ -526,6 +553,7 @@ impl Shared {
                 (inner.state.write(key, expect, Change::Put(put))?, true)
             }
         };
+        inner.presses |= !renews;
         Ok(inner.enqueue(event, unwritten))
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{Inner, Shared};
+use super::{Inner, LEASES, Shared};
 use crate::{
     object,
     store::{
@@ -12,9 +12,6 @@ use crate::{
         journal::{Journal, JournalError},
     },
 };
-
-/// Where heartbeats and elections are.
-const LEASES: &str = "leases.coordination.k8s.io";
 
 /// How many revisions may be given out on one ceiling.
 const REVISIONS: u64 = 1 << 20;

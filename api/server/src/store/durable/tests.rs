@@ -1,5 +1,6 @@
 //! Everything here runs without the store's threads, step by step, on a disk that fails as told.
 
+mod company;
 mod crash;
 mod damage;
 mod fails;

@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::Shared;
@@ -17,6 +17,10 @@ use crate::store::journal::make_spare;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks at what can be dropped; new segments are told at once.
 const COMPACT_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a Lease that is renewed waits for other writes, which end the wait, or for other such Leases. Much shorter than
+/// anybody's deadline to renew one.
+const COMPANY: Duration = Duration::from_millis(100);
 
 /// How often dropping segments is passed over after a base could not be written.
 const PASSED_OVER: u32 = 60;
@@ -97,6 +101,9 @@ impl Drop for Threads {
 fn commit(shared: &Shared, work: &Work) {
     let mut held = false;
     loop {
+        if !held {
+            gather(shared, work);
+        }
         // Before the queue is looked at: what was queued before the end is committed.
         let ends = work.ends();
         let committed = match shared.try_commit() {
@@ -126,6 +133,22 @@ fn commit(shared: &Shared, work: &Work) {
             // Who is at it wakes this thread if there is more to do.
             Some(false) | None => thread::park(),
         }
+    }
+}
+
+/// Lets what can wait for company do so.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the threads of a store live in real time"
+)]
+fn gather(shared: &Shared, work: &Work) {
+    let began = Instant::now();
+    while !work.ends() && shared.can_wait() {
+        let left = COMPANY.saturating_sub(began.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
     }
 }
 
