@@ -105,7 +105,9 @@ pub(crate) fn owners(value: &Value) -> Vec<Owner> {
 
 /// Canonical bytes: compact JSON with sorted keys (`serde_json::Map` is ordered).
 pub(crate) fn encode(value: &Value) -> Bytes {
-    serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    // Without the room that it grew by: an object is kept for long.
+    Bytes::from(bytes.into_boxed_slice())
 }
 
 /// The value of stored bytes. Only bytes of [`encode`] are ever stored, so this gives the object back.

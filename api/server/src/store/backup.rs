@@ -3,9 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
-    Key, Record, StoreLimits,
+    Key, StoreLimits,
     disk::{Disk, Folder},
     journal::{self, Journal, JournalError, Place, Spares, write_base, write_objects},
+    packed::Kept,
 };
 
 /// How often a store that is written meanwhile is read, until one reading holds together.
@@ -19,7 +20,7 @@ const AHEAD: u64 = 1 << 36;
 pub struct Backup {
     store: u128,
     revision: u64,
-    objects: Vec<(Key, Record)>,
+    objects: Vec<(Key, Kept)>,
 }
 
 impl std::fmt::Debug for Backup {
@@ -152,7 +153,7 @@ mod tests {
         }
     }
 
-    fn list(store: &DurableStore) -> Vec<(Key, Record)> {
+    fn list(store: &DurableStore) -> Vec<(Key, crate::store::Record)> {
         let range = Range {
             table: "configmaps".into(),
             namespace: None,

@@ -473,7 +473,7 @@ impl Store for DurableStore {
     }
 
     fn get(&self, key: &Key) -> Option<Record> {
-        self.shared.inner.read().state.record(key).cloned()
+        self.shared.inner.read().state.record(key)
     }
 
     fn list(&self, range: &Range) -> Result<Listing, TooOld> {

@@ -76,7 +76,7 @@ impl Store for MemoryStore {
     }
 
     fn get(&self, key: &Key) -> Option<Record> {
-        self.state.read().record(key).cloned()
+        self.state.read().record(key)
     }
 
     fn list(&self, range: &Range) -> Result<Listing, TooOld> {

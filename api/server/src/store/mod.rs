@@ -10,6 +10,7 @@ mod event;
 mod journal;
 mod layer;
 mod memory;
+mod packed;
 mod settle;
 mod state;
 

@@ -12,6 +12,7 @@ use super::{
     Change, Event, EventKind, Expect, From, Gauge, Key, Listing, Range, Record, Subscription, TooOld,
     WriteError,
     event::{Subscriber, Waiting},
+    packed::{Dictionaries, Kept},
 };
 
 /// Bounds of what a store keeps in memory beside the objects.
@@ -40,9 +41,20 @@ pub(super) type Place = (Arc<str>, Arc<str>);
 /// The objects of one kind.
 #[derive(Default)]
 struct Table {
-    objects: BTreeMap<Place, Record>,
+    objects: BTreeMap<Place, Kept>,
+    dictionaries: Dictionaries,
     /// Revision of its last change.
     last: u64,
+}
+
+impl Table {
+    /// As it is kept when nobody resumes from before its last change any more.
+    fn cold(&mut self, name: &Arc<str>, record: Record) -> Kept {
+        match self.dictionaries.pack(name, &record) {
+            Some(packed) => Kept::Packed(packed),
+            None => Kept::Plain(record),
+        }
+    }
 }
 
 /// A change with the revision it made and whether the object was there before, as a journal tells it.
@@ -101,12 +113,17 @@ impl State {
         let table = self.tables.entry(key.table.clone()).or_default();
         table.last = table.last.max(record.revision);
         let place = (key.namespace.clone(), key.name.clone());
-        table.objects.insert(place, record);
+        let kept = table.cold(&key.name, record);
+        table.objects.insert(place, kept);
     }
 
-    pub(super) fn record(&self, key: &Key) -> Option<&Record> {
+    fn kept(&self, key: &Key) -> Option<&Kept> {
         let table = self.tables.get(&key.table)?;
         table.objects.get(&(key.namespace.clone(), key.name.clone()))
+    }
+
+    pub(super) fn record(&self, key: &Key) -> Option<Record> {
+        self.kept(key).map(Kept::record)
     }
 
     /// Lets the next change come after this revision.
@@ -118,8 +135,10 @@ impl State {
     /// Lets nobody resume from before now.
     pub(super) fn forget_history(&mut self) {
         self.floor = self.revision;
-        self.history.clear();
         self.history_bytes = 0;
+        for old in std::mem::take(&mut self.history) {
+            self.cool(&old.key, old.revision);
+        }
     }
 
     /// The revision of the last change that is in the history, or of the oldest state that is known.
@@ -153,7 +172,7 @@ impl State {
     /// Bytes of all objects.
     pub(super) fn bytes(&self) -> usize {
         let objects = self.tables.values().flat_map(|table| table.objects.values());
-        objects.map(|record| record.bytes.len()).sum()
+        objects.map(Kept::length).sum()
     }
 
     /// The earliest revision whose state of a table is the present one, and that all watchers were told of if possible.
@@ -165,7 +184,7 @@ impl State {
         }
     }
 
-    fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Record)> {
+    fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Kept)> {
         let empty: Arc<str> = "".into();
         let from = match (&range.after, &range.namespace) {
             (Some((ns, name)), _) => Bound::Excluded((ns.as_str().into(), name.as_str().into())),
@@ -196,7 +215,7 @@ impl State {
         let records: Vec<_> = all
             .by_ref()
             .take(range.limit)
-            .map(|(p, r)| (key_of(&range.table, p), r.clone()))
+            .map(|(p, kept)| (key_of(&range.table, p), kept.record()))
             .collect();
         let remaining = all.count();
         Listing {
@@ -209,8 +228,10 @@ impl State {
     /// The state at a past revision: today's, with every later event of the table undone.
     fn list_at(&self, range: &Range, revision: u64) -> Result<Listing, TooOld> {
         self.reaches_back_to(revision)?;
-        let mut past: BTreeMap<Place, Record> =
-            self.slice(range).map(|(p, r)| (p.clone(), r.clone())).collect();
+        let mut past: BTreeMap<Place, Kept> = self
+            .slice(range)
+            .map(|(p, kept)| (p.clone(), kept.clone()))
+            .collect();
         let inside = |event: &Event| {
             event.key.table == range.table
                 && range
@@ -228,7 +249,7 @@ impl State {
         let records = past
             .iter()
             .take(range.limit)
-            .map(|(p, r)| (key_of(&range.table, p), r.clone()))
+            .map(|(p, kept)| (key_of(&range.table, p), kept.record()))
             .collect();
         Ok(Listing {
             records,
@@ -237,19 +258,21 @@ impl State {
         })
     }
 
-    /// Every object as of a past revision, table by table.
-    pub(super) fn all_at(&self, revision: u64) -> Result<Vec<(Key, Record)>, TooOld> {
+    /// Every object as of a past revision, table by table, as it is kept.
+    pub(super) fn all_at(&self, revision: u64) -> Result<Vec<(Key, Kept)>, TooOld> {
         self.reaches_back_to(revision)?;
-        let mut past: BTreeMap<Arc<str>, BTreeMap<Place, Record>> = BTreeMap::new();
+        let mut past: BTreeMap<Arc<str>, BTreeMap<Place, Kept>> = BTreeMap::new();
         for (name, table) in &self.tables {
             past.insert(name.clone(), table.objects.clone());
         }
         for event in self.later_than(revision) {
             undo(past.entry(event.key.table.clone()).or_default(), event);
         }
-        let all = past
-            .into_iter()
-            .flat_map(|(table, objects)| objects.into_iter().map(move |(p, r)| (key_of(&table, &p), r)));
+        let all = past.into_iter().flat_map(|(table, objects)| {
+            objects
+                .into_iter()
+                .map(move |(p, kept)| (key_of(&table, &p), kept))
+        });
         Ok(all.collect())
     }
 
@@ -275,9 +298,9 @@ impl State {
         expect: Expect,
         change: Change<'_>,
     ) -> Result<Arc<Event>, WriteError> {
-        match (self.record(key), expect) {
+        match (self.kept(key), expect) {
             (None, Expect::Absent) => {}
-            (Some(record), Expect::Revision(want)) if record.revision == want => {}
+            (Some(kept), Expect::Revision(want)) if kept.revision() == want => {}
             _ => return Err(WriteError::Unexpected),
         }
         let revision = self.revision + 1;
@@ -302,8 +325,9 @@ impl State {
         let previous = if removed {
             table.objects.remove(&place)
         } else {
-            table.objects.insert(place, record.clone())
+            table.objects.insert(place, Kept::Plain(record.clone()))
         };
+        let previous = previous.as_ref().map(Kept::record);
         let kind = match (removed, &previous) {
             (true, _) => EventKind::Deleted,
             (false, Some(_)) => EventKind::Modified,
@@ -329,6 +353,23 @@ impl State {
             };
             self.history_bytes -= held(&old);
             self.floor = old.revision;
+            self.cool(&old.key, old.revision);
+        }
+    }
+
+    /// An object whose last change is out of the history is kept small.
+    fn cool(&mut self, key: &Key, revision: u64) {
+        let Some(table) = self.tables.get_mut(&key.table) else {
+            return;
+        };
+        let place = (key.namespace.clone(), key.name.clone());
+        let Some(Kept::Plain(record)) = table.objects.get(&place) else {
+            return;
+        };
+        if record.revision == revision {
+            let record = record.clone();
+            let kept = table.cold(&key.name, record);
+            table.objects.insert(place, kept);
         }
     }
 
@@ -429,10 +470,10 @@ fn key_of(table: &Arc<str>, place: &Place) -> Key {
     }
 }
 
-fn undo(past: &mut BTreeMap<Place, Record>, event: &Event) {
+fn undo(past: &mut BTreeMap<Place, Kept>, event: &Event) {
     let place = (event.key.namespace.clone(), event.key.name.clone());
     match &event.previous {
-        Some(record) => past.insert(place, record.clone()),
+        Some(record) => past.insert(place, Kept::Plain(record.clone())),
         None => past.remove(&place),
     };
 }

@@ -1,5 +1,6 @@
 //! Everything here runs without the store's threads, step by step, on a disk that fails as told.
 
+mod cold;
 mod company;
 mod crash;
 mod damage;
@@ -58,7 +59,7 @@ fn put(store: &Shared, key: &Key, content: &[u8]) -> Result<Record, WriteError> 
 }
 
 fn remove(store: &Shared, key: &Key) -> Result<Record, WriteError> {
-    let record = store.inner.read().state.record(key).cloned();
+    let record = store.inner.read().state.record(key);
     let record = record.ok_or(WriteError::Unexpected)?;
     let bytes = record.bytes.clone();
     store.write(

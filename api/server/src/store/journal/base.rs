@@ -4,7 +4,7 @@ use super::{
     BASE, JournalError, UNFINISHED, base_name, failed,
     frame::{Entry, FileKind, FrameKind, Header, put_frame},
 };
-use crate::store::{Key, Record, disk::Disk};
+use crate::store::{Key, Record, disk::Disk, packed::Kept};
 
 /// Bytes of objects in a frame, about.
 const CHUNK: usize = 256 << 10;
@@ -30,7 +30,7 @@ pub(in crate::store) fn write_base(
     disk: &dyn Disk,
     place: Place,
     seed: u64,
-    objects: &[(Key, Record)],
+    objects: &[(Key, Kept)],
 ) -> Result<(), JournalError> {
     let name = base_name(place.revision);
     write_objects(disk, &name, place, seed, objects)?;
@@ -52,7 +52,7 @@ pub(in crate::store) fn write_objects(
     name: &str,
     place: Place,
     seed: u64,
-    objects: &[(Key, Record)],
+    objects: &[(Key, Kept)],
 ) -> Result<(), JournalError> {
     let unfinished = format!("{name}{UNFINISHED}");
     let written = write_unfinished(disk, name, &unfinished, place, seed, objects);
@@ -70,7 +70,7 @@ fn write_unfinished(
     unfinished: &str,
     place: Place,
     seed: u64,
-    objects: &[(Key, Record)],
+    objects: &[(Key, Kept)],
 ) -> Result<(), JournalError> {
     let io = failed(disk, "write", name);
     let file = disk.create(unfinished).map_err(&io)?;
@@ -96,11 +96,12 @@ fn write_unfinished(
         let mut filled = 0;
         let mut taken = 0;
         put_frame(&mut buffer, seed, FrameKind::Objects, number, |out| {
-            for (key, record) in rest {
+            for (key, kept) in rest {
                 if filled > CHUNK {
                     break;
                 }
-                let entry = entry(key, record);
+                let record = kept.record();
+                let entry = entry(key, &record);
                 filled += entry.len();
                 entry.put(out);
                 taken += 1;
