@@ -52,8 +52,9 @@ pub enum ClientError {
     },
 }
 
-/// A client that speaks HTTP/2 with servers that do, which over TLS they say themselves, and HTTP/1.1 with others. Its read
-/// timeout is the agent's own; all else is as the configuration says and as [`Client::try_from`] has it.
+/// A client that speaks HTTP/2 with servers that do, which over TLS they say themselves, and HTTP/1.1 with others and through
+/// proxies (`proxy-url`, `HTTPS_PROXY`). Its read timeout is the agent's own; all else is as the configuration says and as
+/// [`Client::try_from`] has it.
 ///
 /// # Errors
 /// [`ClientError`] for a configuration of which no client can be made. Nothing is sent.
@@ -64,7 +65,7 @@ pub fn client(config: Config) -> Result<Client, ClientError> {
 fn pinging(mut config: Config, pings: &Pings) -> Result<Client, ClientError> {
     config.read_timeout = Some(READ_TIMES_OUT);
     if config.proxy_url.is_some() {
-        // kube says which of its features a proxy needs.
+        // Through a proxy it is kube's own, with a connection for each watch.
         return Ok(Client::try_from(config)?);
     }
     let mut tcp = HttpConnector::new();

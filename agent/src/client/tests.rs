@@ -202,12 +202,22 @@ fn a_name_that_no_certificate_can_have_is_an_error_that_names_it() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_refused_and_not_passed_by() {
+async fn a_proxy_is_asked_for_the_way() {
     let _already = rustls::crypto::ring::default_provider().install_default();
-    let mut config = Config::new("https://127.0.0.1:1".parse().unwrap());
-    config.proxy_url = Some("http://127.0.0.1:2".parse().unwrap());
-    let Err(error) = client(config) else {
-        panic!("a client that does not go through its proxy");
-    };
-    assert!(error.to_string().contains("proxy"), "{error}");
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = Config::new("https://hub.example:6443".parse().unwrap());
+    config.proxy_url = Some(format!("http://{}", proxy.local_addr().unwrap()).parse().unwrap());
+    let client = client(config).unwrap();
+    let request = Request::get("/healthz").body(Vec::new()).unwrap();
+    tokio::spawn(async move { client.request_text(request).await });
+    let (mut stream, _) = within(proxy.accept()).await.unwrap();
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        asked.push(within(stream.read_u8()).await.unwrap());
+    }
+    let asked = String::from_utf8(asked).unwrap();
+    assert!(
+        asked.starts_with("CONNECT hub.example:6443 HTTP/1.1\r\n"),
+        "{asked}"
+    );
 }

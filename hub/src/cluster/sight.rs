@@ -37,7 +37,10 @@ pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<S
         K: kube::Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
         use kube::runtime::WatchStreamExt;
-        let events = watcher(api.clone(), config).default_backoff();
+        // Nobody here asks who wrote what, and a fleet has five of these for each cluster.
+        let events = watcher(api.clone(), config)
+            .default_backoff()
+            .modify(|object| object.meta_mut().managed_fields = None);
         match remembers {
             true => remembering(api, events).map_ok(wrap).boxed(),
             false => events.map_ok(wrap).boxed(),
