@@ -33,7 +33,7 @@ impl Roles {
         let records = self.0.list(&range).unwrap().records;
         let objects = records
             .iter()
-            .map(|(_, record)| serde_json::from_slice(&record.bytes).unwrap());
+            .map(|(_, kept)| serde_json::from_slice(&kept.record().bytes).unwrap());
         objects.collect()
     }
 }

@@ -60,6 +60,6 @@ pub use server::{Server, ServerBuilder};
 pub use service::ApiService;
 pub use store::{
     Backup, Change, Disk, DiskFile, DurableOptions, DurableStore, Event, EventKind, Expect, Failure,
-    FaultyDisk, Folder, From, Gauge, JournalError, Key, Listing, MemoryStore, Range, Record, Render,
+    FaultyDisk, Folder, From, Gauge, JournalError, Kept, Key, Listing, MemoryStore, Range, Record, Render,
     Settling, Store, StoreLayer, StoreLimits, Subscription, TooOld, Unsettled, WriteError, make_directory,
 };

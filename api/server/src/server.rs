@@ -67,9 +67,14 @@ impl Core {
     }
 
     /// The objects of a table, or of one namespace of it.
-    pub(crate) fn records(&self, table: &str, namespace: Option<&str>) -> Vec<(Key, Record)> {
+    pub(crate) fn records(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+    ) -> impl Iterator<Item = (Key, Record)> + use<> {
         let listed = self.store.list(&Range::all(table, namespace));
-        listed.map(|listing| listing.records).unwrap_or_default()
+        let records = listed.map(|listing| listing.records).unwrap_or_default();
+        records.into_iter().map(|(key, kept)| (key, kept.record()))
     }
 
     /// An object by kind and name.

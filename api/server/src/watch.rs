@@ -23,7 +23,7 @@ use crate::{
     request::Format,
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
-    store::{Event, EventKind, Key, Record, Subscription},
+    store::{Event, EventKind, Kept, Key, Subscription},
     table::{Columns, table},
     verbs::{Call, decode_stored, put_stored, type_prefix},
 };
@@ -40,7 +40,7 @@ pub(crate) struct WatchStream {
     subscription: Subscription,
     /// What is told before the events: objects as they were, and events that were missed. Made into lines as they are read:
     /// a watch that nobody reads holds no copy of everything.
-    state: std::vec::IntoIter<(Key, Record)>,
+    state: std::vec::IntoIter<(Key, Kept)>,
     /// Whether the end of the objects is to be told.
     initial_end: bool,
     backlog: std::vec::IntoIter<Arc<Event>>,
@@ -109,7 +109,8 @@ impl WatchStream {
 
     /// The next line of what is told before the events.
     fn begin(&mut self) -> Option<Bytes> {
-        for (key, record) in self.state.by_ref() {
+        for (key, kept) in self.state.by_ref() {
+            let record = kept.record();
             if self
                 .lines
                 .selects(&key, &record.bytes, &Labels::of(&record.bytes))

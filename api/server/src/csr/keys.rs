@@ -144,6 +144,7 @@ fn make_room(core: &Core) {
     let mut by_end: Vec<_> = all
         .records
         .into_iter()
+        .map(|(key, kept)| (key, kept.record()))
         .map(|(key, record)| (until(&record).unwrap_or(0), key, record))
         .collect();
     by_end.sort_by_key(|(until, ..)| *until);

@@ -161,7 +161,8 @@ mod tests {
             limit: usize::MAX,
             revision: None,
         };
-        store.list(&range).unwrap().records
+        let records = store.list(&range).unwrap().records.into_iter();
+        records.map(|(key, kept)| (key, kept.record())).collect()
     }
 
     #[tokio::test]

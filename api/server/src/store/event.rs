@@ -8,7 +8,7 @@ use std::sync::{
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::{Key, Record};
+use super::{Kept, Key, Record};
 use crate::selector::Labels;
 
 /// What happened to an object.
@@ -78,7 +78,7 @@ impl Event {
 #[derive(Debug)]
 pub struct Subscription {
     /// The state at the start, if it was asked for.
-    pub state: Vec<(Key, Record)>,
+    pub state: Vec<(Key, Kept)>,
     /// Events between the revision asked for and now.
     pub backlog: Vec<Arc<Event>>,
     /// Revision of the start.

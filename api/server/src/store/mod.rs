@@ -25,6 +25,7 @@ pub use event::{Event, EventKind, Subscription};
 pub use journal::JournalError;
 pub use layer::StoreLayer;
 pub use memory::MemoryStore;
+pub use packed::Kept;
 pub use settle::{Settling, Unsettled};
 pub use state::StoreLimits;
 
@@ -91,7 +92,7 @@ impl Range {
 #[derive(Debug)]
 pub struct Listing {
     /// Objects with their keys.
-    pub records: Vec<(Key, Record)>,
+    pub records: Vec<(Key, Kept)>,
     /// The revision this is the state of.
     pub revision: u64,
     /// How many objects beyond the last one were left out because of the limit.

@@ -22,9 +22,9 @@ const TRIED: u32 = 32;
 /// Names with a dictionary of their own in one table.
 const NAMES: usize = 4_096;
 
-/// An object as it is kept.
+/// An object as it is kept: reading it takes memory only while it is looked at.
 #[derive(Debug, Clone)]
-pub(super) enum Kept {
+pub enum Kept {
     /// As it was written.
     Plain(Record),
     /// Small.
@@ -33,7 +33,7 @@ pub(super) enum Kept {
 
 /// An object that was packed, and what it is unpacked with.
 #[derive(Debug, Clone)]
-pub(super) struct Packed {
+pub struct Packed {
     revision: u64,
     bytes: Arc<[u8]>,
     dictionary: Bytes,
@@ -41,7 +41,8 @@ pub(super) struct Packed {
 }
 
 impl Kept {
-    pub(super) fn revision(&self) -> u64 {
+    /// Revision of its last change.
+    pub fn revision(&self) -> u64 {
         match self {
             Kept::Plain(record) => record.revision,
             Kept::Packed(packed) => packed.revision,
@@ -49,7 +50,7 @@ impl Kept {
     }
 
     /// Bytes of the object as it is read.
-    pub(super) fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         match self {
             Kept::Plain(record) => record.bytes.len(),
             Kept::Packed(packed) => packed.length,
@@ -62,7 +63,7 @@ impl Kept {
     }
 
     /// The object as it was written.
-    pub(super) fn record(&self) -> Record {
+    pub fn record(&self) -> Record {
         match self {
             Kept::Plain(record) => record.clone(),
             Kept::Packed(packed) => Record {

@@ -215,7 +215,7 @@ impl State {
         let records: Vec<_> = all
             .by_ref()
             .take(range.limit)
-            .map(|(p, kept)| (key_of(&range.table, p), kept.record()))
+            .map(|(p, kept)| (key_of(&range.table, p), kept.clone()))
             .collect();
         let remaining = all.count();
         Listing {
@@ -249,7 +249,7 @@ impl State {
         let records = past
             .iter()
             .take(range.limit)
-            .map(|(p, kept)| (key_of(&range.table, p), kept.record()))
+            .map(|(p, kept)| (key_of(&range.table, p), kept.clone()))
             .collect();
         Ok(Listing {
             records,

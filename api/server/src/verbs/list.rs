@@ -1,5 +1,7 @@
 //! `GET` of a collection.
 
+use std::cell::OnceCell;
+
 use bytes::{BufMut, BytesMut};
 use serde_json::{Value, json};
 
@@ -13,13 +15,13 @@ use crate::{
     selector::{FieldSelector, LabelSelector, Labels},
     server::Core,
     service::Reply,
-    store::{Key, Range, Record},
+    store::{Kept, Key, Range},
     table::{Columns, table},
 };
 
 /// The objects a list request selects.
 pub(super) struct Selected {
-    pub(super) records: Vec<(Key, Record)>,
+    pub(super) records: Vec<(Key, Kept)>,
     revision: u64,
     next: Option<Token>,
     /// How many are left for later pages; `None` where a selector would have to look at each of them.
@@ -62,10 +64,14 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         revision: token.as_ref().map(|t| t.revision).or(exact),
     };
     let everything = labels.is_empty() && fields.is_empty();
-    let wanted = |key: &Key, record: &Record| {
-        everything
-            || ((labels.is_empty() || labels.matches(&Labels::of(&record.bytes)))
-                && fields.matches(key, || object::decode(&record.bytes)))
+    let wanted = |key: &Key, kept: &Kept| {
+        if everything {
+            return true;
+        }
+        let read = OnceCell::new();
+        let bytes = || &read.get_or_init(|| kept.record()).bytes;
+        (labels.is_empty() || labels.matches(&Labels::of(bytes())))
+            && fields.matches(key, || object::decode(bytes()))
     };
     let limit = query.limit.unwrap_or(usize::MAX);
     let mut records = vec![];
@@ -81,17 +87,17 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
             .last()
             .map(|(key, _)| (key.namespace.to_string(), key.name.to_string()));
         let found = page.records.len();
-        for (index, (key, record)) in page.records.into_iter().enumerate() {
-            if !wanted(&key, &record) {
+        for (index, (key, kept)) in page.records.into_iter().enumerate() {
+            if !wanted(&key, &kept) {
                 continue;
             }
             if records.len() == limit {
-                let after: Option<&(Key, Record)> = records.last();
+                let after: Option<&(Key, Kept)> = records.last();
                 next = after.map(|(k, _)| Token::new(page.revision, &range, &k.namespace, &k.name));
                 remaining = everything.then_some(found - index + page.remaining);
                 break;
             }
-            records.push((key, record));
+            records.push((key, kept));
         }
         match last {
             // The pages of one request are all of the revision of the first.
@@ -154,7 +160,7 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
         selected
             .records
             .iter()
-            .map(|(_, record)| decode_stored(resource, &record.bytes))
+            .map(|(_, kept)| decode_stored(resource, &kept.record().bytes))
             .collect()
     };
     match call.output.format {
@@ -174,7 +180,7 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
             Reply::ok(list)
         }
         Format::Object | Format::Discovery => {
-            let size: usize = selected.records.iter().map(|(_, r)| r.bytes.len() + 64).sum();
+            let size: usize = selected.records.iter().map(|(_, kept)| kept.length() + 64).sum();
             let mut out = BytesMut::with_capacity(size + 256);
             let (kind, api_version) = (
                 Value::from(resource.list_kind.as_ref()),
@@ -189,10 +195,11 @@ pub(super) fn reply(core: &Core, call: &Call, selected: &Selected) -> Reply {
             } else {
                 "{".to_owned()
             };
-            for (i, (_, record)) in selected.records.iter().enumerate() {
+            for (i, (_, kept)) in selected.records.iter().enumerate() {
                 if i > 0 {
                     out.put_u8(b',');
                 }
+                let record = kept.record();
                 put_stored(&mut out, resource, &prefix, record.revision, &record.bytes);
             }
             out.put_slice(b"]}");

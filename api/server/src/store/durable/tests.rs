@@ -95,7 +95,10 @@ fn objects(store: &Shared, tables: &[&str]) -> Objects {
             limit: usize::MAX,
             revision: None,
         };
-        inner.state.list(&range).unwrap().records
+        let records = inner.state.list(&range).unwrap().records.into_iter();
+        records
+            .map(|(key, kept)| (key, kept.record()))
+            .collect::<Vec<_>>()
     };
     tables.iter().flat_map(list).collect()
 }

@@ -52,7 +52,10 @@ fn objects_out_of_the_history_are_small_and_read_as_they_were_written() {
         ..Range::all("bundles", None)
     };
     let past = store.inner.read().state.list(&past).unwrap().records;
-    let past: BTreeMap<Key, Vec<u8>> = past.into_iter().map(|(k, r)| (k, r.bytes.to_vec())).collect();
+    let past: BTreeMap<Key, Vec<u8>> = past
+        .into_iter()
+        .map(|(key, kept)| (key, kept.record().bytes.to_vec()))
+        .collect();
     assert_eq!(past, model);
     let told = backlog(&store, "bundles", before);
     let told: Vec<_> = told.iter().map(|(kind, key, ..)| (*kind, key.clone())).collect();
