@@ -45,7 +45,6 @@ impl Core {
         for _ in 0..ROUNDS {
             let mut roles: Vec<(Key, Record, Value)> = self
                 .records(CLUSTER_ROLES, None)
-                .into_iter()
                 .map(|(key, record)| {
                     let value = object::decode(&record.bytes);
                     (key, record, value)

@@ -176,7 +176,6 @@ fn budgets_of(core: &Core, budgets: &Resource, namespace: &str, pod: &Value) -> 
         selector.matches(&labels).then_some((key, record, budget))
     };
     core.records(&budgets.table, Some(namespace))
-        .into_iter()
         .filter_map(selecting)
         .collect()
 }
