@@ -19,16 +19,13 @@ use tower::{BoxError, ServiceBuilder};
 
 /// How long the answer to a watch may be silent: longer than a watch is silent by agreement. Each call has its own, shorter
 /// limit. It is what tells a dead connection of HTTP/1.1, which knows no ping.
-const READ_TIMES_OUT: Duration = Duration::from_secs(300);
+pub const READ_TIMES_OUT: Duration = Duration::from_secs(300);
 /// A dead connection is closed before the Lease ends that is renewed through it, and one through which it is renewed in time
 /// is never pinged. (client-go has 30 s and 15 s.)
 const PINGS: Pings = Pings {
     silence: Duration::from_secs(15),
     patience: Duration::from_secs(10),
 };
-/// After this long a connection that is dead is closed.
-pub const DEAD_AFTER: Duration = PINGS.silence.saturating_add(PINGS.patience);
-
 struct Pings {
     /// A connection on which nothing was read for so long is pinged.
     silence: Duration,

@@ -28,8 +28,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         let each = now * 1024.0 / bundles as f64;
         let json = bundles as f64 * BUNDLE_BYTES as f64 / 1_048_576.0;
         figures.push(figure.note(format!(
-            "at its highest {highest:.0} MiB; {each:.1} KiB a bundle; {json:.0} MiB of it are the bundles' own JSON, which the \
-             store holds; the rest is what hub and server know beside it, the history of watches among that"
+            "at its highest {highest:.0} MiB; {each:.1} KiB a bundle; the bundles' own JSON would be {json:.0} MiB, and is packed \
+             once 10,000 changes have followed it"
         )));
     }
     Ok(figures)

@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
-    time::{Instant, sleep, timeout},
+    time::{Instant, interval_at, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -249,7 +249,7 @@ impl Open {
         };
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let (known, deadline, stalled) = (link.known(), sleep(patience), link.stalled(stall));
-        let mut tick = tokio::time::interval(patience);
+        let mut tick = interval_at(server.core.rights.next_look(patience), patience);
         tokio::pin!(connection, known, deadline, stalled);
         let (mut stranger, mut leaving) = (true, false);
         loop {

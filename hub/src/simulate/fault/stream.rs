@@ -107,10 +107,11 @@ impl Watched {
             Ending::Broken => (Some(Err(Broken::Reset.into())), false),
             Ending::Gone => (Some(Ok(Frame::data(gone()))), false),
             Ending::Silent => {
-                // Whoever reads gives a connection up on which nothing has come for so long.
+                // Whoever reads gives a connection up on which nothing has come for so long: agents as behind a proxy, where
+                // nothing is pinged.
                 sleep(match self.network.is_hub(&self.ends.who) {
                     true => crate::run::READ_TIMES_OUT,
-                    false => roundhouse_agent::client::DEAD_AFTER,
+                    false => roundhouse_agent::client::READ_TIMES_OUT,
                 })
                 .await;
                 (Some(Err(Broken::Reset.into())), false)
