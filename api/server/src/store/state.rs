@@ -184,6 +184,12 @@ impl State {
         }
     }
 
+    /// The revision from which on a table is as it is now. Other tables change all the time, and the pages of a long list should
+    /// not be made of the past because of that.
+    fn last_of(&self, table: &str) -> u64 {
+        self.tables.get(table).map_or(self.revision, |table| table.last)
+    }
+
     fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Kept)> {
         let empty: Arc<str> = "".into();
         let from = match (&range.after, &range.namespace) {
@@ -202,9 +208,7 @@ impl State {
     /// Part of a table now, or as of a revision.
     pub(super) fn list(&self, range: &Range) -> Result<Listing, TooOld> {
         match range.revision {
-            Some(revision) if revision < self.seen_by_readers_of(&range.table) => {
-                self.list_at(range, revision)
-            }
+            Some(revision) if revision < self.last_of(&range.table) => self.list_at(range, revision),
             Some(revision) => Ok(self.list_now(range, revision.min(self.revision))),
             None => Ok(self.list_now(range, self.seen_by_readers_of(&range.table))),
         }
