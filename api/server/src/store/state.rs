@@ -177,16 +177,12 @@ impl State {
 
     /// The earliest revision whose state of a table is the present one, and that all watchers were told of if possible.
     pub(super) fn seen_by_readers_of(&self, table: &str) -> u64 {
-        match self.tables.get(table) {
-            Some(table) => table.last.max(self.settled),
-            // The last object of the table may have gone a moment ago.
-            None => self.revision,
-        }
+        self.last_of(table).max(self.settled)
     }
 
-    /// The revision from which on a table is as it is now. Other tables change all the time, and the pages of a long list should
-    /// not be made of the past because of that.
+    /// The revision of a table's last change, as far as the history reaches.
     fn last_of(&self, table: &str) -> u64 {
+        // The last object of the table may have gone a moment ago.
         self.tables.get(table).map_or(self.revision, |table| table.last)
     }
 
@@ -207,8 +203,11 @@ impl State {
 
     /// Part of a table now, or as of a revision.
     pub(super) fn list(&self, range: &Range) -> Result<Listing, TooOld> {
+        // Other tables change all the time: the pages of a long list are not of the past by that. What went before the history
+        // began nobody knows.
+        let as_now = self.last_of(&range.table).max(self.floor);
         match range.revision {
-            Some(revision) if revision < self.last_of(&range.table) => self.list_at(range, revision),
+            Some(revision) if revision < as_now => self.list_at(range, revision),
             Some(revision) => Ok(self.list_now(range, revision.min(self.revision))),
             None => Ok(self.list_now(range, self.seen_by_readers_of(&range.table))),
         }

@@ -7,6 +7,7 @@ mod damage;
 mod fails;
 mod full;
 mod here;
+mod pages;
 mod slow;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -15,8 +16,8 @@ use bytes::Bytes;
 
 use super::{DurableOptions, Shared};
 use crate::store::{
-    Change, Event, EventKind, Expect, From, Key, Range, Record, StoreLimits, WriteError, disk::FaultyDisk,
-    journal::JournalError,
+    Change, Event, EventKind, Expect, From, Key, Range, Record, StoreLimits, TooOld, WriteError,
+    disk::FaultyDisk, journal::JournalError,
 };
 
 /// Small enough that everything happens often.

@@ -1,0 +1,58 @@
+//! Lists as of a past revision.
+
+use super::*;
+
+fn list_at(store: &Shared, revision: u64) -> Result<Vec<Arc<str>>, TooOld> {
+    let range = Range {
+        revision: Some(revision),
+        ..Range::all("configmaps", None)
+    };
+    let listed = store.inner.read().state.list(&range)?;
+    assert_eq!(listed.revision, revision);
+    Ok(listed.records.into_iter().map(|(key, _)| key.name).collect())
+}
+
+fn churn(store: &Shared, times: u64) {
+    for _ in 0..times {
+        put(store, &lease("agent"), &[b' '; 1_000]).unwrap();
+        store.commit().unwrap();
+    }
+}
+
+#[test]
+fn a_page_is_of_its_own_revision_whatever_other_tables_do() {
+    let store = opened(&FaultyDisk::default());
+    for name in ["a", "b"] {
+        put(&store, &key("configmaps", name), b"{}").unwrap();
+        store.commit().unwrap();
+    }
+    let then = revision(&store);
+    churn(&store, 10);
+    assert_eq!(list_at(&store, then).unwrap(), ["a".into(), "b".into()]);
+    remove(&store, &key("configmaps", "b")).unwrap();
+    store.commit().unwrap();
+    assert_eq!(list_at(&store, then).unwrap(), ["a".into(), "b".into()]);
+    assert_eq!(list_at(&store, revision(&store)).unwrap(), ["a".into()]);
+}
+
+/// What is left of a table is older than what went.
+#[test]
+fn a_revision_from_before_the_history_is_too_old_also_after_a_restart() {
+    let disk = FaultyDisk::default();
+    let store = opened(&disk);
+    for name in ["a", "b"] {
+        put(&store, &key("configmaps", name), b"{}").unwrap();
+        store.commit().unwrap();
+    }
+    let then = revision(&store);
+    remove(&store, &key("configmaps", "b")).unwrap();
+    store.commit().unwrap();
+    churn(&store, 100);
+    while !store.compact().unwrap() {
+        churn(&store, 10);
+    }
+    assert!(list_at(&store, then).is_err());
+    drop(store);
+    let again = opened(&disk.after_crash(1));
+    assert!(list_at(&again, then).is_err(), "there was another object then");
+}
