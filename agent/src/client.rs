@@ -26,6 +26,7 @@ const PINGS: Pings = Pings {
     silence: Duration::from_secs(15),
     patience: Duration::from_secs(10),
 };
+
 struct Pings {
     /// A connection on which nothing was read for so long is pinged.
     silence: Duration,

@@ -23,18 +23,12 @@ struct Roles(Arc<dyn Store>);
 
 impl Roles {
     fn all(&self, plural: &str, namespace: &str) -> Vec<Value> {
-        let range = Range {
-            table: format!("{plural}.{GROUP}").into(),
-            namespace: Some(namespace.into()),
-            after: None,
-            limit: usize::MAX,
-            revision: None,
-        };
-        let records = self.0.list(&range).unwrap().records;
-        let objects = records
-            .iter()
-            .map(|(_, kept)| serde_json::from_slice(&kept.record().bytes).unwrap());
-        objects.collect()
+        let range = Range::all(&format!("{plural}.{GROUP}"), Some(namespace));
+        let listing = self.0.list(&range).unwrap();
+        listing
+            .into_records()
+            .map(|(_, record)| serde_json::from_slice(&record.bytes).unwrap())
+            .collect()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     metrics::Metrics,
     object,
     service::ApiService,
-    store::{Key, MemoryStore, Range, Record, Store, StoreLimits},
+    store::{Key, Listing, MemoryStore, Range, Record, Store, StoreLimits},
     verbs,
 };
 
@@ -72,9 +72,8 @@ impl Core {
         table: &str,
         namespace: Option<&str>,
     ) -> impl Iterator<Item = (Key, Record)> + use<> {
-        let listed = self.store.list(&Range::all(table, namespace));
-        let records = listed.map(|listing| listing.records).unwrap_or_default();
-        records.into_iter().map(|(key, kept)| (key, kept.record()))
+        let listed = self.store.list(&Range::all(table, namespace)).ok();
+        listed.into_iter().flat_map(Listing::into_records)
     }
 
     /// An object by kind and name.

@@ -309,10 +309,5 @@ async fn a_certificate_that_ends_or_is_revoked_ends_its_watches_and_no_others() 
         (&next["type"], &next["object"]["spec"]["holderIdentity"]),
         (&json!("MODIFIED"), &json!("c"))
     );
-    stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), task)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    raw::end(&stop, task).await;
 }

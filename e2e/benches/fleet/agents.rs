@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use kube::{Client, client::Body, config::KubeConfigOptions};
+use kube::{Client, client::Body};
 use roundhouse_api::{
     clock::{Clock, SharedClock, SystemClock},
     names::ClusterName,
@@ -159,8 +159,7 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
     let certificate = authority.issue(&Identity::agent(cluster), LIFETIME, SystemClock.now())?;
     let kubeconfig = Kubeconfig::new("hub", url, authority, certificate).to_string();
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig)?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = roundhouse_agent::client::client(config)?;
+    let client = roundhouse_agent::identity::dial()(kubeconfig).await?;
     let service = service_fn(move |request: Request<Body>| {
         let (client, counted) = (client.clone(), counted.clone());
         async move {

@@ -25,6 +25,17 @@ use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+/// Waits, for at most two minutes of virtual time, until `look` finds something.
+pub(super) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
+    for _ in 0..2_400 {
+        if let Some(found) = look().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("waited two minutes for {what}");
+}
+
 struct Hub {
     server: Server,
     client: Client,

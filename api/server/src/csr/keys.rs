@@ -123,28 +123,19 @@ fn remove(core: &Core, key: &Key, record: &Record) {
 }
 
 fn make_room(core: &Core) {
-    let mut range = Range {
-        table: TABLE.into(),
-        namespace: None,
-        after: None,
+    let one = Range {
         limit: 1,
-        revision: None,
+        ..Range::all(TABLE, None)
     };
-    let Ok(first) = core.store.list(&range) else {
+    let Ok(first) = core.store.list(&one) else {
         return;
     };
     if first.records.len() + first.remaining < MOST {
         return;
     }
-    range.limit = usize::MAX;
-    let Ok(all) = core.store.list(&range) else {
-        return;
-    };
     let until = |record: &Record| at(&object::decode(&record.bytes), &["until"]).and_then(Value::as_i64);
-    let mut by_end: Vec<_> = all
-        .records
-        .into_iter()
-        .map(|(key, kept)| (key, kept.record()))
+    let mut by_end: Vec<_> = core
+        .records(TABLE, None)
         .map(|(key, record)| (until(&record).unwrap_or(0), key, record))
         .collect();
     by_end.sort_by_key(|(until, ..)| *until);

@@ -143,7 +143,7 @@ impl Backup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Change, DurableOptions, DurableStore, Expect, From, Range, Store};
+    use crate::store::{Change, DurableOptions, DurableStore, Expect, From, Range, Record, Store};
 
     fn fill(store: &DurableStore, from: u32, to: u32) {
         for n in from..to {
@@ -153,16 +153,9 @@ mod tests {
         }
     }
 
-    fn list(store: &DurableStore) -> Vec<(Key, crate::store::Record)> {
-        let range = Range {
-            table: "configmaps".into(),
-            namespace: None,
-            after: None,
-            limit: usize::MAX,
-            revision: None,
-        };
-        let records = store.list(&range).unwrap().records.into_iter();
-        records.map(|(key, kept)| (key, kept.record())).collect()
+    fn list(store: &DurableStore) -> Vec<(Key, Record)> {
+        let listing = store.list(&Range::all("configmaps", None)).unwrap();
+        listing.into_records().collect()
     }
 
     #[tokio::test]

@@ -124,7 +124,7 @@ struct Inner {
     state: State,
     /// Writes that no commit has taken yet.
     queue: Vec<Queued>,
-    /// Whether any of them is something else than a Lease that is renewed, which can wait for company.
+    /// Whether any of them cannot wait for company.
     presses: bool,
     /// Writes that are not settled, those that a commit has taken included.
     unsettled: usize,
@@ -218,16 +218,6 @@ impl DurableStore {
     fn wake(&self) {
         if let Some(threads) = &self.threads {
             threads.wake();
-        }
-    }
-
-    /// The thread that commits counts the time from the first write that can wait, and the next ones need not wake it.
-    fn wake_for_a_write(&self) {
-        let inner = self.shared.inner.read();
-        let waits_already = !inner.presses && inner.queue.len() > 1;
-        drop(inner);
-        if !waits_already {
-            self.wake();
         }
     }
 
@@ -481,8 +471,12 @@ impl Store for DurableStore {
     }
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
+        let renews = renews(key, expect, &change);
         let record = self.shared.write(key, expect, change)?;
-        self.wake_for_a_write();
+        // The thread that commits counts the time from the first Lease that can wait; the next ones need not wake it.
+        if !renews || self.shared.inner.read().queue.len() <= 1 {
+            self.wake();
+        }
         Ok(record)
     }
 
@@ -543,8 +537,7 @@ impl Shared {
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
         let mut inner = self.inner.write();
-        let renews =
-            &*key.table == LEASES && matches!((expect, &change), (Expect::Revision(_), Change::Put(_)));
+        let renews = renews(key, expect, &change);
         let admitted = self.admit(&mut inner, key, expect, change)?;
         let (event, unwritten) = match admitted {
             Admitted::Written(change) => (inner.state.write(key, expect, change)?, false),
@@ -556,6 +549,11 @@ impl Shared {
         inner.presses |= !renews;
         Ok(inner.enqueue(event, unwritten))
     }
+}
+
+/// Whether a write is a Lease that is renewed, which can wait for company.
+fn renews(key: &Key, expect: Expect, change: &Change<'_>) -> bool {
+    &*key.table == LEASES && matches!((expect, change), (Expect::Revision(_), Change::Put(_)))
 }
 
 impl Inner {

@@ -99,6 +99,13 @@ pub struct Listing {
     pub remaining: usize,
 }
 
+impl Listing {
+    /// The objects as they were written, each read when it is its turn.
+    pub fn into_records(self) -> impl Iterator<Item = (Key, Record)> {
+        self.records.into_iter().map(|(key, kept)| (key, kept.record()))
+    }
+}
+
 /// What must hold for a write to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {

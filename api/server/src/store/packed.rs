@@ -108,8 +108,16 @@ impl Dictionary {
 }
 
 impl Dictionaries {
+    /// The object as it is kept when nobody resumes from before its last change any more.
+    pub(super) fn keep(&mut self, name: &Arc<str>, record: Record) -> Kept {
+        match self.pack(name, &record) {
+            Some(packed) => Kept::Packed(packed),
+            None => Kept::Plain(record),
+        }
+    }
+
     /// The object, packed; `None` if that is not worth it.
-    pub(super) fn pack(&mut self, name: &Arc<str>, record: &Record) -> Option<Packed> {
+    fn pack(&mut self, name: &Arc<str>, record: &Record) -> Option<Packed> {
         if record.bytes.len() < SMALLEST {
             return None;
         }

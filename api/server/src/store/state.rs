@@ -47,16 +47,6 @@ struct Table {
     last: u64,
 }
 
-impl Table {
-    /// As it is kept when nobody resumes from before its last change any more.
-    fn cold(&mut self, name: &Arc<str>, record: Record) -> Kept {
-        match self.dictionaries.pack(name, &record) {
-            Some(packed) => Kept::Packed(packed),
-            None => Kept::Plain(record),
-        }
-    }
-}
-
 /// A change with the revision it made and whether the object was there before, as a journal tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
@@ -112,14 +102,13 @@ impl State {
     pub(super) fn load(&mut self, key: &Key, record: Record) {
         let table = self.tables.entry(key.table.clone()).or_default();
         table.last = table.last.max(record.revision);
-        let place = (key.namespace.clone(), key.name.clone());
-        let kept = table.cold(&key.name, record);
-        table.objects.insert(place, kept);
+        let kept = table.dictionaries.keep(&key.name, record);
+        table.objects.insert(place_of(key), kept);
     }
 
     fn kept(&self, key: &Key) -> Option<&Kept> {
         let table = self.tables.get(&key.table)?;
-        table.objects.get(&(key.namespace.clone(), key.name.clone()))
+        table.objects.get(&place_of(key))
     }
 
     pub(super) fn record(&self, key: &Key) -> Option<Record> {
@@ -322,13 +311,12 @@ impl State {
     pub(super) fn tell(&mut self, told: Told) -> Arc<Event> {
         let Told { key, removed, record } = told;
         let revision = record.revision;
-        let place = (key.namespace.clone(), key.name.clone());
         let table = self.tables.entry(key.table.clone()).or_default();
         table.last = revision;
         let previous = if removed {
-            table.objects.remove(&place)
+            table.objects.remove(&place_of(&key))
         } else {
-            table.objects.insert(place, Kept::Plain(record.clone()))
+            table.objects.insert(place_of(&key), Kept::Plain(record.clone()))
         };
         let previous = previous.as_ref().map(Kept::record);
         let kind = match (removed, &previous) {
@@ -365,14 +353,11 @@ impl State {
         let Some(table) = self.tables.get_mut(&key.table) else {
             return;
         };
-        let place = (key.namespace.clone(), key.name.clone());
-        let Some(Kept::Plain(record)) = table.objects.get(&place) else {
+        let Some(kept) = table.objects.get_mut(&place_of(key)) else {
             return;
         };
-        if record.revision == revision {
-            let record = record.clone();
-            let kept = table.cold(&key.name, record);
-            table.objects.insert(place, kept);
+        if kept.revision() == revision {
+            *kept = table.dictionaries.keep(&key.name, kept.record());
         }
     }
 
@@ -465,6 +450,10 @@ fn held(event: &Event) -> usize {
     event.bytes.len() + before
 }
 
+fn place_of(key: &Key) -> Place {
+    (key.namespace.clone(), key.name.clone())
+}
+
 fn key_of(table: &Arc<str>, place: &Place) -> Key {
     Key {
         table: table.clone(),
@@ -474,9 +463,8 @@ fn key_of(table: &Arc<str>, place: &Place) -> Key {
 }
 
 fn undo(past: &mut BTreeMap<Place, Kept>, event: &Event) {
-    let place = (event.key.namespace.clone(), event.key.name.clone());
     match &event.previous {
-        Some(record) => past.insert(place, Kept::Plain(record.clone())),
-        None => past.remove(&place),
+        Some(record) => past.insert(place_of(&event.key), Kept::Plain(record.clone())),
+        None => past.remove(&place_of(&event.key)),
     };
 }

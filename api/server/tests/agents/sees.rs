@@ -139,10 +139,5 @@ async fn one_certificate_sees_one_clusters_objects() {
         }
     }
     assert_eq!((checked, seen), (5 * 4 * 14, 2 * 11));
-    stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), task)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    raw::end(&stop, task).await;
 }

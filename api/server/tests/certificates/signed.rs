@@ -243,12 +243,7 @@ async fn a_signed_certificate_opens_the_door_until_it_is_revoked() {
     assert!(answer.is_err());
     let connect = |e: &Value| e["verb"] == "connect" && e["responseStatus"]["code"] == 401;
     assert!(cluster.events.0.lock().iter().any(connect), "it is audited");
-    stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), task)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    raw::end(&stop, task).await;
 }
 
 #[tokio::test]

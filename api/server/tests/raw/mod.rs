@@ -11,9 +11,22 @@ use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use roundhouse_apiserver::{ApiBody, ApiService, Identity, Server};
 use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 pub const MERGE: &str = "application/merge-patch+json";
+
+/// Stops a server, which has to end without an error.
+pub async fn end<E: std::fmt::Debug>(stop: &CancellationToken, task: JoinHandle<Result<(), E>>) {
+    stop.cancel();
+    tokio::time::timeout(Duration::from_secs(20), task)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+}
 
 pub struct Raw(ApiService);
 

@@ -1,7 +1,7 @@
 //! An agent that holds what it may write keeps nobody from forgetting its cluster.
 
 use crate::{
-    cluster::{ClusterOptions, run},
+    cluster::{ClusterOptions, run, tests::until},
     leader::Leading,
     simulate::TokioClock,
 };
@@ -79,7 +79,7 @@ impl Hub {
             .create(&PostParams::default(), &made)
             .await
             .unwrap();
-        hub.until("the Lease", async || {
+        until("the Lease", async || {
             hub.hold::<Lease>(&hub.client, AGENT_LEASE).await
         })
         .await;
@@ -120,21 +120,11 @@ impl Hub {
     }
 
     async fn until_left(&self) {
-        self.until("the cluster to be gone", async || {
+        until("the cluster to be gone", async || {
             let found = self.clusters().get_opt("c1").await.unwrap();
             found.is_none().then_some(())
         })
         .await;
-    }
-
-    async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        for _ in 0..2_400 {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("waited two minutes for {what}");
     }
 }
 
@@ -146,7 +136,7 @@ async fn an_agent_that_holds_its_lease_and_report_keeps_its_cluster_from_leaving
     let report = json!({"metadata": {"name": "c1", "finalizers": [HELD]}, "spec": {"agentVersion": "0.1.0"}});
     let reports: Api<ClusterReport> = Api::namespaced(agent.clone(), NAMESPACE);
     let report = serde_json::from_value(report).unwrap();
-    hub.until("the report", async || {
+    until("the report", async || {
         match reports.create(&PostParams::default(), &report).await {
             Ok(_) => Some(()),
             // The hub gives it its rights in its own time.
@@ -162,11 +152,10 @@ async fn an_agent_that_holds_its_lease_and_report_keeps_its_cluster_from_leaving
         .delete("c1", &DeleteParams::default())
         .await
         .unwrap();
-    let said = hub
-        .until("what is left", async || {
-            hub.leaving().await.filter(|said| said.contains("what is left"))
-        })
-        .await;
+    let said = until("what is left", async || {
+        hub.leaving().await.filter(|said| said.contains("what is left"))
+    })
+    .await;
     assert_eq!(
         said,
         "its namespace cluster-c1 is being removed; what is left in it: lease agent, clusterreport c1; roundhouse leave c1 --force removes what its agent holds"
@@ -188,7 +177,7 @@ async fn an_agent_that_holds_its_lease_and_report_keeps_its_cluster_from_leaving
 async fn the_agent_of_a_cluster_that_is_forgotten_has_no_right_left_before_its_namespace_goes() {
     let hub = Hub::start().await;
     let agent = hub.agent();
-    hub.until("its rights", async || {
+    until("its rights", async || {
         hub.hold::<Lease>(&agent, AGENT_LEASE).await
     })
     .await;
@@ -207,7 +196,7 @@ async fn the_agent_of_a_cluster_that_is_forgotten_has_no_right_left_before_its_n
         .await
         .unwrap();
     let roles: Api<ClusterRole> = Api::all(hub.client.clone());
-    hub.until("the end of its identity", async || {
+    until("the end of its identity", async || {
         let role = roles.get_opt("roundhouse-agent-c1").await.unwrap();
         role.is_none().then_some(())
     })

@@ -1,5 +1,8 @@
 use super::*;
-use crate::{cluster::tests::controller, simulate::TokioClock};
+use crate::{
+    cluster::tests::{controller, until},
+    simulate::TokioClock,
+};
 use jiff::Timestamp;
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::Time};
 use kube::api::PatchParams;
@@ -169,8 +172,7 @@ impl Hub {
             .await
             .unwrap();
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), &format!("cluster-{name}"));
-        self.until("a Lease", async || leases.get_opt(AGENT_LEASE).await.unwrap())
-            .await;
+        until("a Lease", async || leases.get_opt(AGENT_LEASE).await.unwrap()).await;
         for (bundle, finalizers) in [("default.web", vec![BUNDLE_FINALIZER]), ("by-hand", vec![])] {
             let body = json!({"metadata": {"name": bundle, "finalizers": finalizers},
                 "spec": {"workload": {"manifests": []}, "revision": "web-v1"}});
@@ -210,18 +212,8 @@ impl Hub {
             .unwrap();
     }
 
-    async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        for _ in 0..2_400 {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("waited two minutes for {what}");
-    }
-
     async fn until_told(&self, name: &str) -> Vec<Bundle> {
-        self.until("both to be told", async || {
+        until("both to be told", async || {
             let all = self
                 .bundles(name)
                 .list(&ListParams::default())
@@ -237,7 +229,7 @@ impl Hub {
     }
 
     async fn until_left(&self, name: &str) {
-        self.until("the cluster to be gone", async || {
+        until("the cluster to be gone", async || {
             self.clusters()
                 .get_opt(name)
                 .await

@@ -89,17 +89,8 @@ type Objects = BTreeMap<Key, Record>;
 fn objects(store: &Shared, tables: &[&str]) -> Objects {
     let inner = store.inner.read();
     let list = |table: &&str| {
-        let range = Range {
-            table: (*table).into(),
-            namespace: None,
-            after: None,
-            limit: usize::MAX,
-            revision: None,
-        };
-        let records = inner.state.list(&range).unwrap().records.into_iter();
-        records
-            .map(|(key, kept)| (key, kept.record()))
-            .collect::<Vec<_>>()
+        let listing = inner.state.list(&Range::all(table, None)).unwrap();
+        listing.into_records().collect::<Vec<_>>()
     };
     tables.iter().flat_map(list).collect()
 }

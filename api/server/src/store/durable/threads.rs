@@ -101,9 +101,7 @@ impl Drop for Threads {
 fn commit(shared: &Shared, work: &Work) {
     let mut held = false;
     loop {
-        if !held {
-            gather(shared, work);
-        }
+        gather(shared, work);
         // Before the queue is looked at: what was queued before the end is committed.
         let ends = work.ends();
         let committed = match shared.try_commit() {

@@ -1,7 +1,10 @@
 //! A hub with its cluster controller, and who asks it for certificates.
 
 use super::*;
-use crate::{cluster::tests::controller, simulate::TokioClock};
+use crate::{
+    cluster::tests::{controller, until},
+    simulate::TokioClock,
+};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::ServiceAccount};
 use kube::{
     Api, Client, ResourceExt,
@@ -71,35 +74,24 @@ impl Hub {
     }
 
     pub(super) async fn join(&self, name: &str, serial: u32, accepted: bool) {
-        let until = self.clock.now() + SignedDuration::from_hours(1);
+        let end = self.clock.now() + SignedDuration::from_hours(1);
         let api: Api<Cluster> = Api::all(self.client.clone());
         if api.get_opt(name).await.unwrap().is_none() {
             let new = Cluster::new(name, ClusterSpec::default());
             api.create(&PostParams::default(), &new).await.unwrap();
         }
-        let patch = json!({"spec": {"serial": serial, "joinUntil": until.to_string(), "accepted": accepted,
+        let patch = json!({"spec": {"serial": serial, "joinUntil": end.to_string(), "accepted": accepted,
             "autoAccept": accepted, "acceptedKey": null}});
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
             .await
             .unwrap();
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), &format!("cluster-{name}"));
-        self.until("the invitation", async || {
+        until("the invitation", async || {
             let account = accounts.get_opt(JOIN_ACCOUNT).await.unwrap()?;
             let of = account.annotations().get("roundhouse.dev/serial")?;
             (*of == serial.to_string()).then_some(())
         })
         .await;
-    }
-
-    /// Waits, for at most two minutes of virtual time, until `look` finds something.
-    pub(super) async fn until<T>(&self, what: &str, look: impl AsyncFn() -> Option<T>) -> T {
-        for _ in 0..2_400 {
-            if let Some(found) = look().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("waited two minutes for {what}");
     }
 
     /// Sends a request, and waits for its end: `approved`, or why it is denied.
@@ -121,18 +113,17 @@ impl Hub {
 
     pub(super) async fn end_of(&self, name: &str) -> String {
         let all: Api<CertificateSigningRequest> = Api::all(self.client.clone());
-        let end = self
-            .until("the end of a request", async || {
-                let status = all.get(name).await.unwrap().status?;
-                let condition = status.conditions?.into_iter().next()?;
-                let signed = status.certificate.is_some();
-                assert_eq!(condition.type_ == "Approved", signed, "{condition:?}");
-                Some(match signed {
-                    true => "approved".to_owned(),
-                    false => condition.reason.unwrap(),
-                })
+        let end = until("the end of a request", async || {
+            let status = all.get(name).await.unwrap().status?;
+            let condition = status.conditions?.into_iter().next()?;
+            let signed = status.certificate.is_some();
+            assert_eq!(condition.type_ == "Approved", signed, "{condition:?}");
+            Some(match signed {
+                true => "approved".to_owned(),
+                false => condition.reason.unwrap(),
             })
-            .await;
+        })
+        .await;
         all.delete(name, &DeleteParams::default()).await.unwrap();
         end
     }
@@ -151,7 +142,7 @@ impl Hub {
     }
 
     pub(super) async fn wait_until_heard(&self, user: &str, cluster: &str) {
-        self.until("the first heartbeat", async || {
+        until("the first heartbeat", async || {
             self.can_renew(user, cluster).await.then_some(())
         })
         .await;

@@ -1,6 +1,7 @@
 //! What the hub makes for the agent of a cluster stays as it should be, and goes with the Cluster.
 
 use super::{hub::Hub, *};
+use crate::cluster::tests::until;
 use k8s_openapi::api::{
     core::v1::{Namespace, ResourceQuota, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
@@ -24,7 +25,7 @@ async fn rights_that_somebody_changes_are_put_back() {
         .await
         .unwrap();
     hub.restart();
-    hub.until("the binding as it was", async || {
+    until("the binding as it was", async || {
         let subjects = roles.get(AGENT_ROLE).await.unwrap().subjects?;
         (subjects[0].name == "roundhouse:agent:c1:1").then_some(())
     })
@@ -83,7 +84,7 @@ async fn rights_go_with_a_cluster_that_goes_while_the_hub_is_away() {
         .await
         .unwrap();
     clusters.delete("c1", &DeleteParams::default()).await.unwrap();
-    hub.until("the end of the rights", async || {
+    until("the end of the rights", async || {
         let bindings: Api<ClusterRoleBinding> = Api::all(hub.client.clone());
         let role = roles.get_opt("roundhouse-agent-c1").await.unwrap();
         let binding = bindings.get_opt("roundhouse-agent-c1").await.unwrap();
@@ -123,7 +124,7 @@ async fn what_a_hub_of_another_age_has_made_gets_its_owner() {
         .await
         .unwrap();
     hub.restart();
-    hub.until("the owner", async || {
+    until("the owner", async || {
         let role = roles.get(AGENT_ROLE).await.unwrap();
         role.owner_references()
             .iter()

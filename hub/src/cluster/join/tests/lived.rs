@@ -1,6 +1,7 @@
 //! The life of an identity, on an API server.
 
 use super::{hub::Hub, *};
+use crate::cluster::tests::until;
 use k8s_openapi::api::{
     core::v1::ServiceAccount,
     rbac::v1::{ClusterRoleBinding, RoleBinding},
@@ -25,23 +26,21 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
     let requests: Api<CertificateSigningRequest> = Api::all(invited.clone());
     requests.create(&PostParams::default(), &request).await.unwrap();
     let clusters: Api<Cluster> = Api::all(hub.client.clone());
-    let waiting = hub
-        .until("the waiting key", async || {
-            let status = clusters.get("c1").await.unwrap().status?;
-            status.identity?.waiting_key
-        })
-        .await;
+    let waiting = until("the waiting key", async || {
+        let status = clusters.get("c1").await.unwrap().status?;
+        status.identity?.waiting_key
+    })
+    .await;
     assert!(!hub.can_renew(first, "c1").await, "nobody has let it in");
     let accept = json!({"spec": {"accepted": true, "acceptedKey": waiting}});
     clusters
         .patch("c1", &PatchParams::default(), &Patch::Merge(accept))
         .await
         .unwrap();
-    let certificate = hub
-        .until("the certificate", async || {
-            requests.get(name).await.unwrap().status?.certificate
-        })
-        .await;
+    let certificate = until("the certificate", async || {
+        requests.get(name).await.unwrap().status?.certificate
+    })
+    .await;
     assert!(certificate.0.starts_with(b"-----BEGIN CERTIFICATE-----"));
     requests.delete(name, &DeleteParams::default()).await.unwrap();
 
@@ -50,7 +49,7 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     hub.wait_until_heard(first, "c1").await;
     let accounts: Api<ServiceAccount> = Api::namespaced(hub.client.clone(), "cluster-c1");
-    hub.until("the end of the invitation", async || {
+    until("the end of the invitation", async || {
         accounts
             .get_opt(JOIN_ACCOUNT)
             .await
@@ -112,7 +111,7 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
         .patch("c1", &PatchParams::default(), &Patch::Merge(revoke))
         .await
         .unwrap();
-    hub.until("the end of the identity", async || {
+    until("the end of the identity", async || {
         (!hub.can_renew(second, "c1").await).then_some(())
     })
     .await;
@@ -133,16 +132,15 @@ async fn a_cluster_is_invited_accepted_renewed_joined_again_and_revoked() {
         .patch("c1", &PatchParams::default(), &Patch::Merge(shut_out))
         .await
         .unwrap();
-    let emptied = hub
-        .until("the end of the binding", async || {
-            let binding = roles.get(AGENT_ROLE).await.unwrap();
-            binding
-                .subjects
-                .as_ref()
-                .is_none_or(Vec::is_empty)
-                .then_some(binding)
-        })
-        .await;
+    let emptied = until("the end of the binding", async || {
+        let binding = roles.get(AGENT_ROLE).await.unwrap();
+        binding
+            .subjects
+            .as_ref()
+            .is_none_or(Vec::is_empty)
+            .then_some(binding)
+    })
+    .await;
     assert_eq!(emptied.annotations()[annotation::SERIAL], "9");
     tokio::time::sleep(Duration::from_secs(1_500)).await;
     let later = roles.get(AGENT_ROLE).await.unwrap();
