@@ -161,16 +161,17 @@ where
         };
         Box::pin(async move {
             let (parts, body) = request.into_parts();
+            let parts = Arc::new(parts);
             let (started, mut seen) = (Instant::now(), Seen::default());
             let sender = caller;
-            let caller = sender.clone().authenticated(&core, &parts.headers);
+            let caller = Arc::new(sender.clone().authenticated(&core, &parts.headers));
             if let (Some(identity), Some(link)) = (&caller.identity, &sender.link) {
                 link.is_known(identity);
             }
-            let pending = Pending::of(&core, &parts, &caller);
+            let path = Path::parse(parts.uri.path());
+            let pending = Pending::of(&core, &parts, path.as_ref(), &caller);
             seen.taken_over = pending.as_ref().and_then(Pending::taken_over);
             let output = Output::negotiate(&parts.headers);
-            let path = Path::parse(parts.uri.path());
             let reply = match &caller.identity {
                 // Strangers' bodies are not read.
                 None => answer(&core, None, &parts, path, &Bytes::new(), &mut seen),
@@ -306,7 +307,7 @@ where
 }
 
 /// Whether a request is about a Lease: whoever sends it holds something, and must not lose it because others write much.
-fn is_lease(path: &ResourcePath) -> bool {
+pub(crate) fn is_lease(path: &ResourcePath) -> bool {
     path.group == "coordination.k8s.io" && path.plural == "leases"
 }
 

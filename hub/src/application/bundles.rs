@@ -17,6 +17,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use tokio_util::task::AbortOnDropHandle;
 
 /// What came of a number of writes.
 #[derive(Debug, Default)]
@@ -167,24 +168,44 @@ impl Writer<'_> {
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
     async fn write(self, wanted: Wanted, existing: Option<Arc<Observed>>) -> Result<bool, PassError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
-        let bundle = wanted.bundle(existing.as_deref());
-        let post = PostParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
+        let before = existing
+            .as_ref()
+            .map(|existing| existing.resource_version.clone());
+        // A task of its own, which ends with this one: a thousand large objects are made, sent and read by all cores.
+        let (sender, wanted) = (api.clone(), Arc::new(wanted));
+        let sent = wanted.clone();
+        let call = async move {
+            let bundle = sent.bundle(existing.as_deref());
+            let post = PostParams {
+                field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            let after = match &existing {
+                Some(_) => sender.replace(&sent.name, &post, &bundle).await?,
+                None => sender.create(&post, &bundle).await?,
+            };
+            Ok((after.metadata.resource_version.clone(), Observed::of(after)))
         };
-        let answer = match &existing {
-            Some(_) => api.replace(&wanted.name, &post, &bundle).await,
-            None => api.create(&post, &bundle).await,
-        };
-        if let (None, Err(kube::Error::Api(status))) = (&existing, &answer)
-            && status.is_already_exists()
-        {
-            return Err(self.in_the_way(&api, &wanted).await);
+        let answer = AbortOnDropHandle::new(tokio::spawn(call)).await;
+        let answer = answer.map_err(|error| PassError::Ended {
+            reason: error.to_string(),
+        })?;
+        match answer {
+            Ok((after, observed)) => {
+                if let Some(observed) = observed {
+                    self.cache.put_bundle(observed);
+                }
+                Ok(after != before)
+            }
+            Err(kube::Error::Api(status)) if before.is_none() && status.is_already_exists() => {
+                Err(self.in_the_way(&api, &wanted).await)
+            }
+            Err(error) => {
+                let title = format!("{}/{}", self.key.0, self.key.1);
+                let doing = format!("writing bundle {}/{}", wanted.namespace, wanted.name);
+                Err(PassError::api(&title, doing, error))
+            }
         }
-        let before = existing.map(|existing| existing.resource_version.clone());
-        let changed = !matches!(&answer, Ok(after) if after.metadata.resource_version == before);
-        self.take(answer, "writing", &wanted.namespace, &wanted.name)?;
-        Ok(changed)
     }
 
     /// Why a Bundle could not be created: it is ours and not seen yet, or it is somebody else's.

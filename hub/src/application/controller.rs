@@ -36,10 +36,8 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Pause after a conflict: the newer version is about to arrive.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long an application rests between two passes, for each Bundle of it: a pass costs some 20 µs of each.
+/// How long an application that is alone rests between two passes, for each Bundle of it: a pass costs some 20 µs of each.
 const REST: Duration = Duration::from_micros(50);
-/// Longest such rest.
-const MAX_REST: Duration = Duration::from_secs(1);
 
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
@@ -316,10 +314,9 @@ fn settle(
     }
 }
 
-/// How long an application of so many Bundles rests between two passes.
+/// How long an application of so many Bundles rests between two passes if it is alone.
 fn rest(bundles: usize) -> Duration {
     REST.saturating_mul(u32::try_from(bundles).unwrap_or(u32::MAX))
-        .min(MAX_REST)
 }
 
 /// Pause after the n-th failure in a row: doubled each time, less up to a quarter so that failures do not stay in step.
@@ -399,9 +396,9 @@ mod tests {
     }
 
     #[test]
-    fn rests_grow_with_the_bundles_and_are_bounded() {
-        let rests = [0, 1, 1_000, 1_000_000, usize::MAX].map(|bundles| rest(bundles).as_micros());
-        assert_eq!(rests, [0, 50, 50_000, 1_000_000, 1_000_000]);
+    fn rests_grow_with_the_bundles() {
+        let rests = [0, 1, 1_000, 1_000_000].map(|bundles| rest(bundles).as_micros());
+        assert_eq!(rests, [0, 50, 50_000, 50_000_000]);
     }
 
     #[test]

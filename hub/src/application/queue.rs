@@ -2,7 +2,8 @@
 //!
 //! A key is in work at most once; a wake-up during its pass makes another pass afterwards. Of several delayed
 //! wake-ups the earliest counts. After a pass a key rests as long as the pass weighs: whatever wakes it meanwhile is served by
-//! one pass then, or the reports of a thousand agents would make hundreds of passes over a thousand Bundles each.
+//! one pass then, or the reports of a thousand agents would make hundreds of passes over a thousand Bundles each. Where many
+//! keys rest, each does so for longer: together they take no more of the machine than one alone.
 
 use super::Key;
 use parking_lot::Mutex;
@@ -27,9 +28,14 @@ struct State {
     again: HashSet<Key>,
     later: BTreeMap<Instant, BTreeSet<Key>>,
     due: HashMap<Key, Instant>,
-    /// Until when keys rest.
-    resting: HashMap<Key, Instant>,
+    /// Until when keys rest, and how much their passes weigh.
+    resting: HashMap<Key, (Instant, Duration)>,
 }
+
+/// Longest rest.
+const MAX_REST: Duration = Duration::from_secs(5);
+/// Longest rest of a key that is alone.
+const MAX_OWN: Duration = Duration::from_secs(1);
 
 impl State {
     fn push(&mut self, key: Key, now: Instant) {
@@ -38,7 +44,7 @@ impl State {
             return;
         }
         match self.resting.get(&key).copied() {
-            Some(until) if until > now => self.delay(key, until),
+            Some((until, _)) if until > now => self.delay(key, until),
             _ => {
                 self.resting.remove(&key);
                 if self.queued.insert(key.clone()) {
@@ -46,6 +52,18 @@ impl State {
                 }
             }
         }
+    }
+
+    /// How long a key rests after a pass that alone would have it rest for `own`. Others that rest make it longer: to what all
+    /// of them take together, and small ones by as many times as there are others.
+    fn rest(&mut self, key: &Key, own: Duration, now: Instant) -> Duration {
+        let own = own.min(MAX_OWN);
+        self.resting
+            .retain(|other, (until, _)| *until > now && other != key);
+        let others: Duration = self.resting.values().map(|(_, weight)| *weight).sum();
+        let count = u32::try_from(self.resting.len()).unwrap_or(u32::MAX);
+        let times = own.saturating_mul(count.saturating_add(1));
+        times.min(own.saturating_add(others)).min(MAX_REST)
     }
 
     fn delay(&mut self, key: Key, when: Instant) {
@@ -143,15 +161,15 @@ impl Queue {
         *self.state.lock() = State::default();
     }
 
-    /// The pass over `key` has ended; the next one begins after `rest` at the earliest.
+    /// The pass over `key` has ended; the next one begins after `rest` at the earliest, and later where others rest, too.
     pub(super) fn done(&self, key: &Key, rest: Duration) {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.running.remove(key);
-        match rest.is_zero() {
-            true => state.resting.remove(key),
-            false => state.resting.insert(key.clone(), now + rest),
-        };
+        let until = now + state.rest(key, rest, now);
+        if until > now {
+            state.resting.insert(key.clone(), (until, rest.min(MAX_OWN)));
+        }
         if state.again.remove(key) {
             state.push(key.clone(), now);
             drop(state);
@@ -237,13 +255,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_key_rests_after_its_pass_and_others_do_not() {
         let (queue, start) = (Queue::default(), Instant::now());
-        let rest = Duration::from_secs(5);
+        let rest = MAX_OWN;
         queue.add(key("a"));
         queue.next().await;
         queue.add(key("a"));
         queue.done(&key("a"), rest);
-        for seconds in 1..4 {
-            queue.add_at(key("a"), start + Duration::from_secs(seconds));
+        for part in 1..4 {
+            queue.add_at(key("a"), start + rest / 4 * part);
         }
         queue.add(key("b"));
         assert_eq!((queue.next().await, start.elapsed()), (key("b"), Duration::ZERO));
@@ -259,5 +277,32 @@ mod tests {
             more.is_err(),
             "all wake-ups during a rest make one pass: {more:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_rest_do_so_for_longer_and_small_ones_not_for_as_long_as_large_ones() {
+        let (queue, now) = (Queue::default(), Instant::now());
+        let [large, small] = [50, 1].map(Duration::from_millis);
+        let rest = |name: &str| queue.state.lock().resting[&key(name)].0.duration_since(now);
+        queue.done(&key("large-0"), large);
+        assert_eq!(rest("large-0"), large, "alone");
+        queue.done(&key("small-0"), small);
+        assert_eq!(rest("small-0"), 2 * small, "twice, beside one other");
+        queue.done(&key("large-1"), large);
+        assert_eq!(rest("large-1"), 2 * large + small, "what all of them take");
+        for n in 2..90 {
+            queue.done(&key(&format!("large-{n}")), large);
+        }
+        assert_eq!(rest("large-89"), 90 * large + small);
+        queue.done(&key("small-0"), small);
+        assert_eq!(rest("small-0"), 91 * small);
+        for n in 90..200 {
+            queue.done(&key(&format!("large-{n}")), large);
+        }
+        assert_eq!(rest("large-199"), MAX_REST);
+        tokio::time::sleep(MAX_REST).await;
+        queue.done(&key("huge"), 60 * MAX_REST);
+        assert_eq!(rest("huge"), MAX_REST + MAX_OWN, "nobody rests any more");
+        assert_eq!(queue.state.lock().resting.len(), 1);
     }
 }

@@ -1,7 +1,8 @@
-//! P14 of whole runs: the same script and the same seed give the same run.
+//! P14 of whole runs: the same script and the same seed give the same run. And every run ends.
 
-use crate::runs::seeds;
-use roundhouse_hub::simulate::run::{random, run};
+use crate::runs::{SECOND, seeds};
+use roundhouse_hub::simulate::run::{Act, Script, Target, random, run};
+use serde_json::json;
 use std::thread;
 
 #[test]
@@ -27,4 +28,27 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
     different.sort();
     different.dedup();
     assert_eq!(different.len(), digests.len());
+}
+
+#[test]
+fn what_never_goes_through_ends_a_run_as_a_failure() {
+    let nowhere = Target {
+        member: Some("east-1".to_owned()),
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "default".to_owned(),
+        name: "nowhere".to_owned(),
+    };
+    let patch = Act::Patch(nowhere, json!({"data": {"a": "b"}}));
+    let script = Script::of_regions(1, &["east"]).at(SECOND, patch);
+    let outcome = run(&script, 7);
+    let [failure] = &outcome.failures[..] else {
+        panic!("{outcome}");
+    };
+    assert_eq!(
+        failure.what,
+        "still to be done after 900s: ConfigMap default/nowhere in east-1 is changed is tried again: configmaps \
+         \"nowhere\" not found"
+    );
+    assert!(!outcome.is_good());
 }

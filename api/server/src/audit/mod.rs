@@ -15,7 +15,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header, request::Parts};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ use crate::{
     request::{Path, Query},
     serve::place,
     server::Core,
-    service::{Reply, ReplyBody, verb},
+    service::{Reply, ReplyBody, is_lease, verb},
 };
 
 use refusals::Refused;
@@ -71,79 +71,38 @@ fn id(core: &Core, headers: &HeaderMap) -> String {
     own.map_or_else(|| core.dice.uid(), str::to_owned)
 }
 
-/// A request that may have to be recorded once it is answered.
+/// A request that may have to be recorded once it is answered. Nothing is made of it before: most are not recorded.
 ///
 /// Dropped without an answer, a write is recorded nevertheless: whoever closes the connection in time hides nothing.
 pub(crate) struct Pending {
     core: Arc<Core>,
     id: String,
-    event: Value,
+    parts: Arc<Parts>,
+    caller: Arc<Caller>,
+    received: Timestamp,
     writes: bool,
     /// Set when a Lease changes hands.
     taken_over: Option<Arc<AtomicBool>>,
-    refused: Refused,
 }
 
 impl Pending {
-    /// Notes a request. `None` where nothing is recorded.
-    pub(crate) fn of(core: &Arc<Core>, parts: &http::request::Parts, caller: &Caller) -> Option<Self> {
+    /// Notes a request on a path. `None` where nothing is recorded.
+    pub(crate) fn of(
+        core: &Arc<Core>,
+        parts: &Arc<Parts>,
+        path: Option<&Path>,
+        caller: &Arc<Caller>,
+    ) -> Option<Self> {
         core.audit.as_ref()?;
-        let id = id(core, &parts.headers);
-        let (verb, reference) = about(core, parts);
-        let reads = matches!(verb.as_str(), "get" | "list" | "watch");
-        let is = |recorded| reference.as_ref().is_some_and(|(_, what)| *what == recorded);
-        let writes = !reads && is(Recorded::Always);
-        let taken_over = is(Recorded::TakenOver).then(Arc::default);
-        let refused = Refused {
-            place: caller
-                .link
-                .as_ref()
-                .map_or_else(String::new, |link| place(link.address).to_string()),
-            user: caller
-                .identity
-                .as_ref()
-                .map_or_else(String::new, |who| who.user.clone()),
-        };
-        let uri = cut(parts.uri.path_and_query().map_or("", |uri| uri.as_str()));
-        let mut event = json!({
-            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": id,
-            "stage": "ResponseComplete", "requestURI": uri, "verb": verb,
-            "user": caller.identity.as_ref().map_or_else(|| json!({}), Identity::to_user_info),
-            "requestReceivedTimestamp": micro((core.clock)()),
-        });
-        let agent = parts
-            .headers
-            .get(header::USER_AGENT)
-            .and_then(|v| v.to_str().ok())
-            .map(cut);
-        let annotation = caller
-            .certificate
-            .as_ref()
-            .map(|c| json!({"roundhouse.dev/certificate-serial": c.serial}));
-        for (key, value) in [
-            (
-                "impersonatedUser",
-                asked_to_act_as(&parts.headers).map(|who| who.to_user_info()),
-            ),
-            (
-                "sourceIPs",
-                caller.link.as_ref().map(|link| json!([link.address.to_string()])),
-            ),
-            ("userAgent", agent.map(Value::from)),
-            ("objectRef", reference.map(|(reference, _)| reference)),
-            ("annotations", annotation),
-        ] {
-            if let Some(value) = value {
-                set(&mut event, key, Some(value));
-            }
-        }
+        let recorded = recorded(core, &parts.method, path);
         Some(Self {
+            id: id(core, &parts.headers),
             core: core.clone(),
-            id,
-            event,
-            writes,
-            taken_over,
-            refused,
+            parts: parts.clone(),
+            caller: caller.clone(),
+            received: (core.clock)(),
+            writes: recorded == Recorded::Always,
+            taken_over: (recorded == Recorded::TakenOver).then(Arc::default),
         })
     }
 
@@ -174,41 +133,62 @@ impl Pending {
                 Ok(ReplyBody::Json(bytes)) => serde_json::from_slice(bytes).ok(),
                 _ => None,
             };
-            if let Some(Named { metadata }) = named {
-                self.name(metadata);
-            }
-            self.record(status, refused);
+            self.record(status, named, refused);
         }
         HeaderValue::from_str(&self.id).ok()
     }
 
-    fn record(&mut self, status: Value, refused: bool) {
-        let now = (self.core.clock)();
-        let event = &mut self.event;
-        set(event, "responseStatus", Some(status));
-        set(event, "stageTimestamp", Some(micro(now).into()));
+    fn record(&self, status: Value, named: Option<Named>, refused: bool) {
+        let (core, now) = (&self.core, (self.core.clock)());
+        let mut event = self.event(named, now);
+        set(&mut event, "responseStatus", Some(status));
         if refused {
-            record_refusal(&self.core, event, self.refused.clone(), now);
-        } else if let Some(sink) = &self.core.audit {
-            tell_left_out(&self.core, &**sink, now);
-            sink.record(event);
+            let (link, identity) = (&self.caller.link, &self.caller.identity);
+            let who = Refused {
+                place: link
+                    .as_ref()
+                    .map_or_else(String::new, |link| place(link.address).to_string()),
+                user: identity.as_ref().map_or_else(String::new, |who| who.user.clone()),
+            };
+            record_refusal(core, &mut event, who, now);
+        } else if let Some(sink) = &core.audit {
+            tell_left_out(core, &**sink, now);
+            sink.record(&event);
         }
     }
 
-    /// The path of a create does not say what was created; its answer does.
-    fn name(&mut self, named: Metadata) {
-        let Some(reference) = self.event.get_mut("objectRef") else {
-            return;
-        };
+    fn event(&self, named: Option<Named>, now: Timestamp) -> Value {
+        let (parts, caller) = (&*self.parts, &*self.caller);
+        let uri = cut(parts.uri.path_and_query().map_or("", |uri| uri.as_str()));
+        let (verb, reference) = about(parts, named);
+        let mut event = json!({
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": self.id,
+            "stage": "ResponseComplete", "requestURI": uri, "verb": verb,
+            "user": caller.identity.as_ref().map_or_else(|| json!({}), Identity::to_user_info),
+            "requestReceivedTimestamp": micro(self.received), "stageTimestamp": micro(now),
+        });
+        let agent = parts.headers.get(header::USER_AGENT);
+        let agent = agent.and_then(|value| value.to_str().ok()).map(cut);
+        let link = caller.link.as_ref();
+        let certificate = caller.certificate.as_ref();
         for (key, value) in [
-            ("name", named.name),
-            ("uid", named.uid),
-            ("resourceVersion", named.resource_version),
+            (
+                "impersonatedUser",
+                asked_to_act_as(&parts.headers).map(|who| who.to_user_info()),
+            ),
+            ("sourceIPs", link.map(|link| json!([link.address.to_string()]))),
+            ("userAgent", agent.map(Value::from)),
+            ("objectRef", reference),
+            (
+                "annotations",
+                certificate.map(|c| json!({"roundhouse.dev/certificate-serial": c.serial})),
+            ),
         ] {
-            if let (None, Some(value)) = (reference.get(key), value) {
-                set(reference, key, Some(value.into()));
+            if let Some(value) = value {
+                set(&mut event, key, Some(value));
             }
         }
+        event
     }
 }
 
@@ -218,7 +198,7 @@ struct Named {
     metadata: Metadata,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: Option<String>,
@@ -231,10 +211,8 @@ impl Drop for Pending {
         if self.take_writes() {
             let message =
                 "the request was given up before it was answered; what it asked for may have happened";
-            self.record(
-                json!({"metadata": {}, "status": "Failure", "code": 499, "message": message}),
-                false,
-            );
+            let status = json!({"metadata": {}, "status": "Failure", "code": 499, "message": message});
+            self.record(status, None, false);
         }
     }
 }
@@ -282,9 +260,24 @@ pub(crate) fn refused_connection(core: &Core, address: std::net::IpAddr, why: &s
     record_refusal(core, &mut event, who, at);
 }
 
-/// The verb, and what the request is about with whether that goes without saying (a review, the renewal of a Lease); `None`
-/// of paths that are no resource.
-fn about(core: &Core, parts: &http::request::Parts) -> (String, Option<(Value, Recorded)>) {
+/// Whether a request is recorded once it is answered.
+fn recorded(core: &Core, method: &Method, path: Option<&Path>) -> Recorded {
+    let Some(Path::Resource(path)) = path else {
+        return Recorded::Never;
+    };
+    let renews = matches!(*method, Method::PUT | Method::PATCH);
+    let resource = core.registry.by_path(&path.group, &path.version, &path.plural);
+    match resource {
+        _ if matches!(*method, Method::GET | Method::HEAD) => Recorded::Never,
+        _ if renews && is_lease(path) => Recorded::TakenOver,
+        Some(resource) if resource.quirks.review => Recorded::Never,
+        _ => Recorded::Always,
+    }
+}
+
+/// The verb, and what the request is about; `None` of paths that are no resource. The path of a create does not say what was
+/// created: its answer does.
+fn about(parts: &Parts, named: Option<Named>) -> (String, Option<Value>) {
     let method = || match parts.method {
         Method::GET => "get".to_owned(),
         ref other => other.as_str().to_lowercase(),
@@ -297,35 +290,30 @@ fn about(core: &Core, parts: &http::request::Parts) -> (String, Option<(Value, R
         "" => method(),
         verb => verb.to_owned(),
     };
-    let resource = core.registry.by_path(&path.group, &path.version, &path.plural);
-    let renewal = path.group == "coordination.k8s.io"
-        && path.plural == "leases"
-        && matches!(verb.as_str(), "update" | "patch");
-    let recorded = match resource {
-        _ if renewal => Recorded::TakenOver,
-        Some(resource) if resource.quirks.review => Recorded::Never,
-        _ => Recorded::Always,
-    };
+    let answered = named.map(|named| named.metadata).unwrap_or_default();
     let mut reference = json!({"resource": path.plural, "apiVersion": path.version});
     for (key, value) in [
         ("apiGroup", Some(path.group).filter(|g| !g.is_empty())),
         ("namespace", path.namespace),
-        ("name", path.name),
+        ("name", path.name.or(answered.name)),
+        ("uid", answered.uid),
+        ("resourceVersion", answered.resource_version),
         ("subresource", path.subresource),
     ] {
         if let Some(value) = value {
             set(&mut reference, key, Some(value.into()));
         }
     }
-    (verb, Some((reference, recorded)))
+    (verb, Some(reference))
 }
 
-/// Which writes of something are recorded.
+/// Which requests are recorded if they are not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recorded {
     Always,
-    /// Those by which somebody else holds it.
+    /// The renewal of a Lease: if somebody else holds it by that.
     TakenOver,
+    /// What changes nothing, and what is no resource.
     Never,
 }
 

@@ -30,7 +30,7 @@ impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             history_events: 10_000,
-            history_bytes: 64 << 20,
+            history_bytes: 32 << 20,
             watch_buffer: 1_024,
         }
     }

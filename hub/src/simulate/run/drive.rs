@@ -18,6 +18,8 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
 const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
+/// How long after the last cue there may be something to be done: faults that end, and what is tried again.
+const DUES: Duration = Duration::from_secs(15 * 60);
 /// What is delivered stays so for so long: longer than a Lease holds, so that whoever went a moment ago is missed by then,
 /// and than reports wait whose texts alone have changed.
 const HOLDS: Duration = Duration::from_secs(60);
@@ -215,10 +217,7 @@ impl Driver<'_> {
             let later = self.stage.dies(&who).await;
             self.due.add(later);
         }
-        // The faults that are on end by themselves first.
-        while let Some(next) = self.due.next() {
-            self.pass(next + Duration::from_millis(1)).await;
-        }
+        self.dues().await;
         let endless = !self.stage.faults().is_empty();
         let (within, quiet, idle) = match self.script.until {
             // Without a deadline not everybody has joined.
@@ -243,6 +242,24 @@ impl Driver<'_> {
             self.stage.fail(format!("not delivered: {}", waits.join("; ")));
         }
         (took, waits)
+    }
+
+    /// The faults that are on end by themselves first, and what users do goes through at last.
+    async fn dues(&mut self) {
+        let until = Instant::now() + DUES;
+        while let Some(next) = self.due.next() {
+            if next > until {
+                let all = std::mem::take(&mut self.due.all);
+                let all = all
+                    .into_values()
+                    .map(|later| later.to_string())
+                    .collect::<Vec<_>>();
+                self.stage
+                    .fail(format!("still to be done after {DUES:?}: {}", all.join("; ")));
+                return;
+            }
+            self.pass(next + Duration::from_millis(1)).await;
+        }
     }
 
     /// What waits: the faults that are on, and what is not delivered.

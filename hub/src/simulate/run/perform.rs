@@ -16,7 +16,7 @@ use crate::{
 };
 use roundhouse_apiserver::MemoryStore;
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// A process that ended because its disk failed is started again after this.
 const RESTARTED: Duration = Duration::from_secs(2);
@@ -36,8 +36,24 @@ pub(super) enum Later {
     GoOn(String),
     /// Somebody is started.
     Start(String),
-    /// An act is tried again.
-    Again(Act),
+    /// An act is tried again, and why it did not go through.
+    Again(Act, String),
+}
+
+impl fmt::Display for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Later::Lift(_) => write!(f, "the network is to do as before"),
+            Later::Rejoin(clusters) => {
+                write!(f, "to reach the hub again: {}", words::listed(clusters, NAMED))
+            }
+            Later::Right(who) => write!(f, "the clock of {who} is to be right again"),
+            Later::GoodDisk => write!(f, "the disk is to be a good one again"),
+            Later::GoOn(who) => write!(f, "{who} is to go on"),
+            Later::Start(who) => write!(f, "{who} is to be started"),
+            Later::Again(act, why) => write!(f, "{act} is tried again: {why}"),
+        }
+    }
 }
 
 impl Stage {
@@ -103,7 +119,9 @@ impl Stage {
         match done {
             Ok(()) => self.tell(act.to_string()),
             // As a user would: the hub is away, or somebody else was quicker.
-            Err(ActError::Later(_)) => return Some((Duration::from_secs(1), Later::Again(act.clone()))),
+            Err(ActError::Later(why)) => {
+                return Some((Duration::from_secs(1), Later::Again(act.clone(), why)));
+            }
             Err(ActError::Refused(why)) => self.fail(format!("{act}: refused: {why}")),
         }
         None
@@ -186,7 +204,7 @@ impl Stage {
                 self.tell(format!("{who} goes on"));
             }
             Later::Start(who) => return self.start(&who),
-            Later::Again(act) => return self.perform(&act).await,
+            Later::Again(act, _) => return self.perform(&act).await,
         }
         None
     }

@@ -57,10 +57,11 @@ pub fn random(seed: u64) -> Script {
     for (n, app) in applications.iter().enumerate() {
         at(&mut dice, Act::Apply(with_image(app, &format!("web:{}", n + 2))));
     }
-    for act in changes(&mut dice, &names) {
+    let labelled = dice.pick(&names).cloned().unwrap_or_default();
+    for act in changes(&mut dice, &names, &labelled) {
         at(&mut dice, act);
     }
-    for (first, then) in pairs(&mut dice, &names) {
+    for (first, then) in pairs(&mut dice, &names, &labelled) {
         let when = dice.between(&(Duration::ZERO..=BUSY));
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
@@ -75,12 +76,13 @@ pub fn random(seed: u64) -> Script {
     })
 }
 
-/// What users and others do once.
-fn changes(dice: &mut Dice, names: &[String]) -> Vec<Act> {
+/// What users and others do once, but for the cluster that is to be `labelled` anew.
+fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
     let mut acts = Vec::new();
-    // Everybody has the first application: one of its fields is the agent's, the other is not.
+    // Everybody has the first application, but for who loses its label and comes back when others have its replicas. One of
+    // its fields is the agent's, the other is not.
     for n in 0..=dice.below(3) {
-        if let Some(cluster) = dice.pick(names) {
+        if let Some(cluster) = dice.pick(names).filter(|name| *name != labelled) {
             let target = Target {
                 member: Some(cluster.clone()),
                 api_version: "v1".to_owned(),
@@ -109,17 +111,14 @@ fn changes(dice: &mut Dice, names: &[String]) -> Vec<Act> {
 }
 
 /// What is done and undone.
-fn pairs(dice: &mut Dice, names: &[String]) -> Vec<(Act, Act)> {
-    let mut pairs = Vec::new();
-    if let Some(cluster) = dice.pick(names).cloned() {
-        let label = |value: Option<&str>| Act::Label {
-            cluster: cluster.clone(),
-            key: "region".to_owned(),
-            value: value.map(str::to_owned),
-        };
-        let region = cluster.split('-').next();
-        pairs.push((label(None), label(region)));
-    }
+fn pairs(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<(Act, Act)> {
+    let label = |value: Option<&str>| Act::Label {
+        cluster: labelled.to_owned(),
+        key: "region".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    let region = labelled.split('-').next();
+    let mut pairs = vec![(label(None), label(region))];
     if dice.happens(300)
         && let Some(cluster) = dice.pick(names)
     {
