@@ -387,12 +387,8 @@ fn answer(
             if let Ok(reply) = &mut reply {
                 reply.warnings.extend(call.resource.deprecation());
             }
-            // What failed has written nothing: it waits for no more than it has read.
-            seen.revision = if reads || reply.is_err() {
-                core.store.seen_by_readers_of(&call.resource.table)
-            } else {
-                core.store.revision()
-            };
+            // What was written is there by now. What was not, since nothing was or it failed, waits for no more than it has read.
+            seen.revision = core.store.seen_by_readers_of(&call.resource.table);
             reply
         }
         Some(path) => {

@@ -17,6 +17,7 @@ use roundhouse_api::{
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 /// What came of a number of writes.
@@ -76,8 +77,9 @@ pub(super) struct Writer<'a> {
     pub(super) cache: &'a Cache,
     pub(super) key: &'a Key,
     pub(super) epoch: i64,
-    /// Bundles that are written at once.
+    /// Bundles that are written at once, and the places for them, which all applications share.
     pub(super) at_once: usize,
+    pub(super) places: &'a Semaphore,
 }
 
 impl Writer<'_> {
@@ -117,7 +119,7 @@ impl Writer<'_> {
             let due = due.iter().filter(|parts| change(parts) == turn).cloned();
             let mut writes = stream::iter(due.collect::<Vec<_>>())
                 .map(|parts| self.write_parts(parts))
-                .buffer_unordered(self.at_once.max(1));
+                .buffer_unordered(self.at_once);
             while let Some(parts) = writes.next().await {
                 written = written.and(parts);
             }
@@ -167,6 +169,7 @@ impl Writer<'_> {
 
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
     async fn write(self, wanted: Wanted, existing: Option<Arc<Observed>>) -> Result<bool, PassError> {
+        let _place = self.places.acquire().await;
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
         let before = existing
             .as_ref()
@@ -250,11 +253,12 @@ impl Writer<'_> {
             .filter(|(bundle, _)| !fleet.is_leaving(&bundle.cluster));
         let mut removals = stream::iter(due)
             .map(|(bundle, deletion)| self.step(bundle, deletion))
-            .buffer_unordered(self.at_once.max(1));
+            .buffer_unordered(self.at_once);
         count(&mut removals).await
     }
 
     async fn step(self, bundle: Arc<Observed>, deletion: Deletion) -> Result<bool, PassError> {
+        let _place = self.places.acquire().await;
         match removal::next(&bundle, Some(&deletion)) {
             Removal::Confirm => self.confirm(&bundle, &deletion).await?,
             Removal::Delete => self.delete(&bundle).await?,

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use roundhouse_api::clock::SharedClock;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::{
+    sync::Semaphore,
     task::{self, JoinSet},
     time::Instant,
 };
@@ -42,19 +43,20 @@ const REST: Duration = Duration::from_micros(50);
 /// Revisions of an application that are kept beside those in use, if nobody says otherwise.
 pub const DEFAULT_REVISION_LIMIT: usize = 10;
 
-/// Bundles of one application that are written at once over a network: each may take a connection.
-const WRITES_AT_ONCE: usize = 16;
+/// Bundles that are written at once over a network, of all applications together: each may take a connection.
+const WRITES_AT_ONCE: usize = 64;
 
-/// Bundles of one application that are written at once where the API server is in this process: nothing but memory, some 20 KiB
-/// each, and all of them are made durable in a few steps. Fewer would wait between the steps for agents that are at work.
-pub const WRITES_AT_ONCE_IN_PROCESS: usize = 1_024;
+/// Bundles that are written at once where the API server is in this process: nothing but memory, some 20 KiB each, and all of
+/// them are made durable in a few steps. Fewer would wait between the steps for agents that are at work; more would take the
+/// places that the server has for administrators.
+pub const WRITES_AT_ONCE_IN_PROCESS: usize = 768;
 
 /// Settings of the application controller.
 #[derive(Clone)]
 pub struct ApplicationOptions {
     /// Passes over different applications that run at once.
     pub concurrency: usize,
-    /// Bundles of one application that are written at once.
+    /// Bundles that are written at once, of all applications together.
     pub writes_at_once: usize,
     /// Limits of waiting and retrying.
     pub limits: Limits,
@@ -204,7 +206,8 @@ async fn work(
         clock: clock.clone(),
         limits: options.limits,
         revision_limit: options.revision_limit,
-        writes_at_once: options.writes_at_once,
+        writes_at_once: options.writes_at_once.max(1),
+        places: Semaphore::new(options.writes_at_once.max(1)),
         recorder,
         metrics: options.metrics.clone(),
         jobs: Jobs::new(executor.clone(), clock.clone()),

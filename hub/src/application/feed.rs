@@ -157,6 +157,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         };
         let Some((kind, news)) = next else { return };
         let mut wake = BTreeSet::new();
+        let by_user = kind == Kind::Application && matches!(news, News::Put(_));
         if kind == Kind::Cluster {
             match news {
                 News::ListBegins => {}
@@ -204,7 +205,10 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 }
             }
         }
-        wake_all(queue, ready, wake);
+        match by_user && ready.is_cancelled() {
+            true => wake.into_iter().for_each(|key| queue.add_now(key)),
+            false => wake_all(queue, ready, wake),
+        }
     }
 }
 

@@ -48,7 +48,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 /// Rounds of the inner loop beyond the number of steps; a pass that reaches it goes on with the next one.
 const MORE_ROUNDS: usize = 4;
@@ -67,8 +67,9 @@ pub(super) struct Hub {
     pub(super) limits: Limits,
     /// Revisions that are kept beside those in use.
     pub(super) revision_limit: usize,
-    /// Bundles of one application that are written at once.
+    /// Bundles that are written at once, and the places for them.
     pub(super) writes_at_once: usize,
+    pub(super) places: Semaphore,
     /// Tells what moves.
     pub(super) recorder: Recorder,
     pub(super) metrics: Metrics,
@@ -176,6 +177,7 @@ impl Hub {
             key,
             epoch: self.epoch,
             at_once: self.writes_at_once,
+            places: &self.places,
         }
     }
 

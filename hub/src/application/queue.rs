@@ -26,6 +26,8 @@ struct State {
     queued: HashSet<Key>,
     running: HashSet<Key>,
     again: HashSet<Key>,
+    /// Those whose next pass does not wait for the end of a rest.
+    urgent: HashSet<Key>,
     later: BTreeMap<Instant, BTreeSet<Key>>,
     due: HashMap<Key, Instant>,
     /// Until when keys rest, and how much their passes weigh.
@@ -44,7 +46,7 @@ impl State {
             return;
         }
         match self.resting.get(&key).copied() {
-            Some((until, _)) if until > now => self.delay(key, until),
+            Some((until, _)) if until > now && !self.urgent.contains(&key) => self.delay(key, until),
             _ => {
                 self.resting.remove(&key);
                 if self.queued.insert(key.clone()) {
@@ -102,6 +104,15 @@ impl Queue {
         self.changed.notify_one();
     }
 
+    /// Looks at `key` as soon as there is room, and it rests no longer: a user has changed it.
+    pub(super) fn add_now(&self, key: Key) {
+        let mut state = self.state.lock();
+        state.urgent.insert(key.clone());
+        state.push(key, Instant::now());
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// Looks at `key` at `when`, or earlier if it is already to be looked at earlier.
     pub(super) fn add_at(&self, key: Key, when: Instant) {
         self.state.lock().delay(key, when);
@@ -116,6 +127,7 @@ impl Queue {
                 state.ripen(Instant::now());
                 if let Some(key) = state.ready.pop_front() {
                     state.queued.remove(&key);
+                    state.urgent.remove(&key);
                     state.running.insert(key.clone());
                     return key;
                 }
@@ -145,6 +157,7 @@ impl Queue {
     /// Forgets when `key` was to be looked at: it is gone.
     pub(super) fn forget(&self, key: &Key) {
         let mut state = self.state.lock();
+        state.urgent.remove(key);
         let Some(due) = state.due.remove(key) else {
             return;
         };
@@ -277,6 +290,26 @@ mod tests {
             more.is_err(),
             "all wake-ups during a rest make one pass: {more:?}"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_user_changes_does_not_rest_and_rests_afterwards() {
+        let (queue, start) = (Queue::default(), Instant::now());
+        queue.add(key("a"));
+        queue.next().await;
+        queue.add_now(key("a"));
+        queue.done(&key("a"), MAX_OWN);
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), Duration::ZERO));
+        queue.done(&key("a"), MAX_OWN);
+        queue.add(key("a"));
+        queue.add_now(key("a"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), Duration::ZERO));
+        queue.done(&key("a"), MAX_OWN);
+        // What was due at the end of the rest is served; what comes now rests again.
+        tokio::time::sleep(MAX_OWN / 2).await;
+        queue.add(key("a"));
+        assert_eq!((queue.next().await, start.elapsed()), (key("a"), MAX_OWN));
+        assert!(queue.state.lock().urgent.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use crate::runs::seeds;
 use parking_lot::Mutex;
 use roundhouse_hub::simulate::{
     fault::Kind,
+    monitor::Promise,
     run::{Outcome, random, run},
 };
 use std::{collections::BTreeMap, thread};
@@ -55,12 +56,16 @@ fn a_soak_of_random_faults_keeps_every_promise_and_converges() {
     let left = Mutex::new(seeds.clone().into_iter());
     let bad: Mutex<Vec<String>> = Mutex::default();
     let seen: Mutex<BTreeMap<Kind, u64>> = Mutex::default();
+    let judged: Mutex<BTreeMap<Promise, usize>> = Mutex::default();
     let work = || {
         loop {
             let Some(seed) = left.lock().next() else { return };
             let at = clock();
             let outcome = run(&random(seed), seed);
             note(&outcome, at.elapsed().as_secs_f64(), &seen, &bad);
+            for promise in &outcome.judged {
+                *judged.lock().entry(*promise).or_default() += 1;
+            }
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -76,6 +81,13 @@ fn a_soak_of_random_faults_keeps_every_promise_and_converges() {
     );
     for (kind, count) in seen.lock().iter() {
         println!("{count:8}  {kind}");
+    }
+    println!("runs in which there was something to judge:");
+    for promise in Promise::ALL {
+        println!(
+            "{:8}  {promise:?}",
+            judged.lock().get(&promise).copied().unwrap_or(0)
+        );
     }
     let bad = bad.into_inner();
     assert!(

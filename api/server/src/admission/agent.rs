@@ -61,7 +61,7 @@ pub(crate) fn check_agent(
             return Err(denied(&author.identity, &attributes, &decision.reason));
         }
     }
-    if object::encode(new).len() > limit {
+    if object::length(new) > limit {
         return Err(ApiError::too_large(limit));
     }
     Ok(())
@@ -78,7 +78,7 @@ fn check_invited(cluster: &str, resource: &Resource, new: &Value) -> Result<(), 
         let why = format!("the request of the agent of cluster {cluster:?} is named {own:?}");
         return Err(resource.forbidden(name, &why));
     }
-    if object::encode(new).len() > REQUEST {
+    if object::length(new) > REQUEST {
         return Err(ApiError::too_large(REQUEST));
     }
     Ok(())

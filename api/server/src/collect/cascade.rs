@@ -136,9 +136,10 @@ impl Core {
         };
         loop {
             let Some(record) = self.store.get(key) else { return };
-            let mut value = verbs::decode_stored(&resource, &record.bytes);
-            change(&mut value);
-            match verbs::store_update(self, &resource, key, &record, value, &Intent::of_controller(part)) {
+            let old = verbs::decode_stored(&resource, &record.bytes);
+            let (mut new, intent) = (old.clone(), Intent::of_controller(part));
+            change(&mut new);
+            match verbs::store_update(self, &resource, key, &record, old, new, &intent) {
                 Err(verbs::Refusal::Raced) => {}
                 Err(verbs::Refusal::Error(error)) => {
                     self.note_refused(&error);

@@ -127,7 +127,8 @@ impl Core {
                 notes.push(Note::RoleWritten);
             }
         }
-        if &*key.table == "serviceaccounts" && new.is_none() {
+        // Tokens go with what they are bound to.
+        if matches!(&*key.table, "serviceaccounts" | "secrets" | "pods") && new.is_none() {
             self.rights.changed();
         }
         if new.is_some() && expiry::holds_events(&key.table) {

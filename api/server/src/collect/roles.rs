@@ -61,10 +61,11 @@ impl Core {
                 if rules(role) == rules_ {
                     continue;
                 }
-                let mut new = verbs::decode_stored(&resource, &record.bytes);
+                let old = verbs::decode_stored(&resource, &record.bytes);
+                let mut new = old.clone();
                 set(&mut new, "rules", Some(rules_.into()));
                 let intent = Intent::of_controller(Part::Main);
-                match verbs::store_update(self, &resource, key, record, new, &intent) {
+                match verbs::store_update(self, &resource, key, record, old, new, &intent) {
                     Ok(new) => {
                         changed = true;
                         // The note of this write would begin all over, for ever if roles select each other.
@@ -113,7 +114,7 @@ impl Core {
             let Some(new) = reconciled(&have, wanted) else {
                 return Ok(());
             };
-            match verbs::store_update(self, resource, &key, &record, new, &intent) {
+            match verbs::store_update(self, resource, &key, &record, have, new, &intent) {
                 Ok(_) => return Ok(()),
                 Err(Refusal::Raced) => {}
                 Err(Refusal::Error(error)) => return Err(error),

@@ -471,10 +471,8 @@ impl Store for DurableStore {
     }
 
     fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
-        let renews = renews(key, expect, &change);
-        let record = self.shared.write(key, expect, change)?;
-        // The thread that commits counts the time from the first Lease that can wait; the next ones need not wake it.
-        if !renews || self.shared.inner.read().queue.len() <= 1 {
+        let (record, wakes) = self.shared.take(key, expect, change)?;
+        if wakes {
             self.wake();
         }
         Ok(record)
@@ -535,9 +533,12 @@ impl Shared {
         Settling::on(told)
     }
 
-    fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
+    /// Takes a write into memory and the queue, and says whether the thread that commits is to be woken: it counts the time
+    /// from the first Lease that can wait, and the next ones need not wake it.
+    fn take(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<(Record, bool), WriteError> {
         let mut inner = self.inner.write();
         let renews = renews(key, expect, &change);
+        let wakes = !renews || inner.queue.is_empty();
         let admitted = self.admit(&mut inner, key, expect, change)?;
         let (event, unwritten) = match admitted {
             Admitted::Written(change) => (inner.state.write(key, expect, change)?, false),
@@ -547,7 +548,7 @@ impl Shared {
             }
         };
         inner.presses |= !renews;
-        Ok(inner.enqueue(event, unwritten))
+        Ok((inner.enqueue(event, unwritten), wakes))
     }
 }
 

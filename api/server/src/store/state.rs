@@ -68,6 +68,8 @@ pub(super) struct State {
     /// Events with a greater revision are all in `history`.
     pub(super) floor: u64,
     tables: HashMap<Arc<str>, Table>,
+    /// When the last object of some table went.
+    emptied: u64,
     history: VecDeque<Arc<Event>>,
     history_bytes: usize,
     /// By table, then by namespace; the empty namespace is the subscribers of all.
@@ -92,6 +94,7 @@ impl State {
             settled: revision,
             floor: revision,
             tables: HashMap::new(),
+            emptied: 0,
             history: VecDeque::new(),
             history_bytes: 0,
             subscribers: HashMap::new(),
@@ -169,10 +172,9 @@ impl State {
         self.last_of(table).max(self.settled)
     }
 
-    /// The revision of a table's last change, as far as the history reaches.
+    /// The revision of a table's last change, or a later one.
     fn last_of(&self, table: &str) -> u64 {
-        // The last object of the table may have gone a moment ago.
-        self.tables.get(table).map_or(self.revision, |table| table.last)
+        self.tables.get(table).map_or(self.emptied, |table| table.last)
     }
 
     fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Kept)> {
@@ -326,6 +328,7 @@ impl State {
         };
         if table.objects.is_empty() {
             self.tables.remove(&key.table);
+            self.emptied = revision;
         }
         self.revision = revision;
         let event = Arc::new(Event::new(kind, key, revision, record.bytes, previous));

@@ -55,7 +55,7 @@ pub(super) fn apply_scale(
             writer: Writer::Applied(entries),
             ..call.intent(Part::Main)
         };
-        match store_update(core, resource, &key, &record, value, &intent) {
+        match store_update(core, resource, &key, &record, live, value, &intent) {
             Err(Refusal::Raced) => {}
             Err(Refusal::Error(error)) => return Err(error),
             Ok(stored) => return Ok(stored.value),
@@ -84,7 +84,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             return Err(resource.not_found(call.name()));
         }
         let (mut value, entries) = merged(call, &request, &scope, live.as_ref(), &config)?;
-        if object::encode(&value).len() > MAX_BODY {
+        if object::length(&value) > MAX_BODY {
             return Err(ApiError::too_large(MAX_BODY));
         }
         if too_deep(&value, MAX_DEPTH) {
@@ -100,7 +100,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             writer: Writer::Applied(entries),
             ..call.intent(part)
         };
-        let Some(record) = record else {
+        let (Some(record), Some(live)) = (record, live) else {
             return match create(core, call, &value, &intent) {
                 // Somebody else created it in between: apply to that.
                 Err(error) if error.reason == "AlreadyExists" && tries < TRIES => continue,
@@ -108,7 +108,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             };
         };
         let conditional = pin(resource, &mut value, &config, &record)?;
-        match store_update(core, resource, &key, &record, value, &intent) {
+        match store_update(core, resource, &key, &record, live, value, &intent) {
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),

@@ -45,12 +45,12 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             .get(&key)
             .ok_or_else(|| resource.not_found(call.name()))?;
         let patch = patch.as_ref().map_err(Clone::clone)?;
-        let mut value = decode_stored(resource, &record.bytes);
-        let had = meta(&value, "resourceVersion").to_owned();
+        let old = decode_stored(resource, &record.bytes);
+        let (mut value, had) = (old.clone(), meta(&old, "resourceVersion").to_owned());
         patch.apply(&mut value)?;
         // Only what is added can make it too large; copies within a JSON patch add more than its own length.
         let may_grow = matches!(patch, Patch::Json(_)) || record.bytes.len() + body.len() > MAX_BODY;
-        if may_grow && object::encode(&value).len() > MAX_BODY {
+        if may_grow && object::length(&value) > MAX_BODY {
             return Err(ApiError::too_large(MAX_BODY));
         }
         if too_deep(&value, MAX_DEPTH) {
@@ -70,7 +70,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             set_meta(&mut value, "resourceVersion", Some(had.into()));
         }
         check_version(resource, &value, &record)?;
-        match store_update(core, resource, &key, &record, value, &call.intent(part)) {
+        match store_update(core, resource, &key, &record, old, value, &call.intent(part)) {
             Err(Refusal::Raced) if tries < TRIES && !conditional => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),

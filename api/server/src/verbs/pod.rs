@@ -101,7 +101,7 @@ fn disturb(core: &Core, namespace: &str, pod: &Value, dry_run: bool) -> Result<(
     };
     for _ in 0..TRIES {
         let found = budgets_of(core, &budgets, namespace, pod);
-        let (key, record, mut budget) = match found.len() {
+        let (key, record, budget) = match found.len() {
             0 => return Ok(()),
             1 => match found.into_iter().next() {
                 Some(one) => one,
@@ -134,17 +134,15 @@ fn disturb(core: &Core, namespace: &str, pod: &Value, dry_run: bool) -> Result<(
             return Ok(());
         }
         let now = rfc3339((core.clock)());
-        if let Some(status) = budget
-            .as_object_mut()
-            .and_then(|map| object::child(map, "status"))
-        {
+        let mut less = budget.clone();
+        if let Some(status) = less.as_object_mut().and_then(|map| object::child(map, "status")) {
             status.insert("disruptionsAllowed".into(), (left - 1).into());
             if let Some(pods) = object::child(status, "disruptedPods") {
                 pods.insert(meta(pod, "name").to_owned(), now.into());
             }
         }
         let intent = super::Intent::of_controller(Part::Status);
-        match store_update(core, &budgets, &key, &record, budget, &intent) {
+        match store_update(core, &budgets, &key, &record, budget, less, &intent) {
             Err(Refusal::Raced) => {}
             Err(Refusal::Error(error)) => return Err(error),
             Ok(_) => return Ok(()),
@@ -200,7 +198,7 @@ pub(super) fn bind(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiE
             .store
             .get(&key)
             .ok_or_else(|| call.resource.not_found(call.name()))?;
-        let mut pod = decode_stored(&call.resource, &record.bytes);
+        let pod = decode_stored(&call.resource, &record.bytes);
         let uid = meta(&sent, "uid");
         if !uid.is_empty() && uid != meta(&pod, "uid") {
             let have = meta(&pod, "uid");
@@ -218,16 +216,18 @@ pub(super) fn bind(core: &Core, call: &Call, body: &Bytes) -> Result<Reply, ApiE
             let why = format!("pod {} is already assigned to node {have:?}", call.name());
             return Err(call.resource.conflict_because(call.name(), &why));
         }
-        if let Some(spec) = pod.as_object_mut().and_then(|map| object::child(map, "spec")) {
+        let mut bound = pod.clone();
+        if let Some(spec) = bound.as_object_mut().and_then(|map| object::child(map, "spec")) {
             spec.insert("nodeName".into(), node.into());
         }
-        scheduled(&mut pod, &rfc3339((core.clock)()));
+        scheduled(&mut bound, &rfc3339((core.clock)()));
         match store_update(
             core,
             &call.resource,
             &key,
             &record,
             pod,
+            bound,
             &call.intent(Part::Binding),
         ) {
             Err(Refusal::Raced) => {}

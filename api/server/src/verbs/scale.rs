@@ -179,8 +179,8 @@ fn write(
     let mut tries = 0;
     loop {
         tries += 1;
-        let (record, mut value) = read(core, call)?;
-        let scale = change(scale_of(paths, &value))?;
+        let (record, old) = read(core, call)?;
+        let scale = change(scale_of(paths, &old))?;
         let replicas = match at(&scale, &["spec", "replicas"]) {
             None | Some(Value::Null) => 0,
             Some(n) => n
@@ -188,9 +188,10 @@ fn write(
                 .filter(|n| (0..=i64::from(i32::MAX)).contains(n))
                 .ok_or_else(|| invalid(&call.resource, call.name()))?,
         };
-        check_precondition(&call.resource, &with_meta(&value, &scale), &record)?;
+        check_precondition(&call.resource, &with_meta(&old, &scale), &old, &record)?;
+        let mut value = old.clone();
         set_at(&mut value, &paths.spec, replicas.into());
-        match store_update(core, &call.resource, &call.key(), &record, value, &intent) {
+        match store_update(core, &call.resource, &call.key(), &record, old, value, &intent) {
             Err(Refusal::Raced) if tries < TRIES => {}
             Err(Refusal::Raced) => return Err(call.resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),

@@ -74,12 +74,18 @@ pub(super) fn update(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resu
             }
             return Err(resource.not_found(call.name()));
         };
-        check_precondition(resource, &value, &record)?;
+        let old = decode_stored(resource, &record.bytes);
+        check_precondition(resource, &value, &old, &record)?;
         if core.strict {
             strict::check_replacement(&value)?;
         }
-        match store_update(core, resource, &key, &record, value.clone(), &call.intent(part)) {
-            Err(Refusal::Raced) if tries < TRIES && matches!(meta(&value, "resourceVersion"), "" | "0") => {}
+        let again = matches!(meta(&value, "resourceVersion"), "" | "0");
+        let new = match again {
+            true => value.clone(),
+            false => std::mem::take(&mut value),
+        };
+        match store_update(core, resource, &key, &record, old, new, &call.intent(part)) {
+            Err(Refusal::Raced) if tries < TRIES && again => {}
             Err(Refusal::Raced) => return Err(resource.conflict(call.name())),
             Err(Refusal::Error(error)) => return Err(error),
             Ok(stored) => return Ok(written(core, call, 200, stored).warn(warnings)),
@@ -111,6 +117,7 @@ pub(super) fn check_name(call: &Call, value: &Value) -> Result<(), ApiError> {
 pub(super) fn check_precondition(
     resource: &Resource,
     value: &Value,
+    old: &Value,
     record: &Record,
 ) -> Result<(), ApiError> {
     let name = meta(value, "name");
@@ -125,8 +132,7 @@ pub(super) fn check_precondition(
     check_version(resource, value, record)?;
     let uid = meta(value, "uid");
     if !uid.is_empty() {
-        let stored = object::decode(&record.bytes);
-        let have = meta(&stored, "uid");
+        let have = meta(old, "uid");
         if have != uid {
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {have}");
             return Err(resource.conflict_because(name, &why));
@@ -159,18 +165,18 @@ impl From<ApiError> for Refusal {
     }
 }
 
-/// Admits and stores the successor of a stored object, and returns it as stored. One that leaves the object as it was
+/// Admits and stores the successor of a stored object, which reads as `old`, and returns it as stored. One that leaves the object as it was
 /// stores nothing; one that takes the last finalizer from an object being deleted removes it.
 pub(crate) fn store_update(
     core: &Core,
     resource: &Resource,
     key: &Key,
     record: &Record,
+    old: Value,
     mut new: Value,
     intent: &Intent,
 ) -> Result<Stored, Refusal> {
     let part = intent.part;
-    let old = decode_stored(resource, &record.bytes);
     let name = &key.name;
     let recorded = Recorded {
         resource,

@@ -84,6 +84,13 @@ impl FromStr for SetLabel {
         if cluster.is_empty() || key.is_empty() {
             return Err(wrong());
         }
+        let value_of = value.as_deref().unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+        if !format!("{key}{value_of}").chars().all(plain) {
+            return Err(wrong());
+        }
+        let as_selector = format!("{key}={value_of}");
+        LabelSelector::parse(&as_selector).map_err(|error| format!("{label:?}: {error}"))?;
         Ok(SetLabel {
             cluster: cluster.to_owned(),
             key: key.to_owned(),

@@ -259,6 +259,10 @@ fn refusal(fail: &Fail, seed: u64, clusters: &[Cluster], proposed: &[Proposed]) 
         .because(format!("the placing steps are {}", words::listed(&names, 10)))
         .advise("one of these names"));
     };
+    if placed.is_empty() {
+        let why = format!("--fail: step {:?} places nothing on any cluster", fail.step);
+        return Err(Failure::new("E-STEP", why).advise("a step that does"));
+    }
     let placed: Vec<String> = placed.iter().cloned().collect();
     let many = (placed.len() * usize::from(fail.percent)).div_ceil(100);
     let chosen = Dice::new(seed, &format!("fail {}", fail.step)).sample(&placed, many);

@@ -76,7 +76,18 @@ fn what_is_written_is_read() {
             "{wrong}"
         );
     }
-    for wrong in ["c1", "c1:tier", ":tier=gold", "c1:=gold", "c1:tier=gold@soon"] {
+    let long = format!("c1:tier={}", "x".repeat(64));
+    for wrong in [
+        "c1",
+        "c1:tier",
+        ":tier=gold",
+        "c1:=gold",
+        "c1:tier=gold@soon",
+        "c1:tier=a b",
+        "c1:tier=a,b=c",
+        "c1:-tier=a",
+        &long,
+    ] {
         assert!(wrong.parse::<SetLabel>().is_err(), "{wrong}");
     }
     for wrong in ["", "-5s", "soon", "2000000h"] {
@@ -309,7 +320,14 @@ fn a_run_of_some_time_ends_then_whatever_is_left() {
         line(&text, &["all faults end"]) < line(&text, &["2 clusters: available (c4, c5)"]),
         "{text}"
     );
-    line(&text, &["everything is delivered after"]);
+    // It is told when that was, not when the run ended.
+    let at = outcome.delivered_at.unwrap();
+    assert!(
+        (Duration::from_secs(60)..Duration::from_secs(600)).contains(&at),
+        "{at:?}"
+    );
+    let end = format!("everything is delivered after {:.1} virtual s", at.as_secs_f64());
+    line(&text, &[&end]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the network does to whom.
 
 use crate::{
-    simulate::{Ends, HUB},
+    simulate::{Ends, HUB, OTHER_HUB},
     words,
 };
 use http::{Method, Request};
@@ -32,7 +32,7 @@ impl Parties {
         let plays = who == crate::simulate::WORKLOADS;
         match self {
             Parties::All => !plays,
-            Parties::Agents => !plays && who != HUB,
+            Parties::Agents => !plays && ![HUB, OTHER_HUB].contains(&who),
             Parties::These(names) => names.contains(who),
         }
     }

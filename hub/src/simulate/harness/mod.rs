@@ -12,7 +12,7 @@ mod worker;
 
 pub use backend::Standing;
 pub use fleet::Fleet;
-pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, Stores, Through, WORKLOADS};
+pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, Stores, Through, WORKLOADS};
 pub use wire::{Answer, AnswerBody, Ends, Wire, Wires};
 
 /// Why a fleet cannot be started or asked.

@@ -14,6 +14,9 @@ pub const HUB: &str = "(hub)";
 /// The name under which the controllers that play a member's workloads ask its API server: no member can have it.
 pub const WORKLOADS: &str = "(workloads)";
 
+/// The second hub of a fleet that has two.
+pub const OTHER_HUB: &str = "b";
+
 /// One member to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberSpec {

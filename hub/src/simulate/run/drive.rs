@@ -209,8 +209,8 @@ impl Driver<'_> {
     /// The end of the run: how long it took to converge, and what waits.
     async fn end(&mut self) -> (Option<Duration>, Vec<String>) {
         if let Some(deadline) = self.deadline {
+            self.settle(Duration::MAX, None).await;
             self.pass(deadline).await;
-            self.delivered_at = self.delivered_at.or(Some(self.stage.now()));
             return (None, self.waits().await);
         }
         for who in self.stage.network.doomed() {
@@ -301,6 +301,8 @@ impl Driver<'_> {
                 return (Some(began.elapsed().saturating_sub(ago)), waits);
             }
             if self.is_over(Instant::now()) {
+                let since = delivered.map(|since| since.elapsed());
+                self.delivered_at = since.map(|ago| self.stage.now().saturating_sub(ago));
                 return (None, waits);
             }
             let now = (self.stage.monitor.happened(), Instant::now());

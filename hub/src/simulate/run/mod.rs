@@ -9,6 +9,7 @@
 //! ```
 
 mod act;
+mod agree;
 mod drive;
 mod look;
 mod objects;
@@ -20,6 +21,7 @@ mod script;
 mod stage;
 
 pub use act::{Act, Check, Fault, Look, Target};
+pub use agree::agreement;
 pub use outcome::{Event, Failure, Outcome};
 pub use random::random;
 pub use sample::{application, in_turns, with_image};

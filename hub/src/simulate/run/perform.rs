@@ -145,17 +145,20 @@ impl Stage {
                 Later::Rejoin(clusters.clone())
             }
             Fault::Clock(who, fast) => {
+                self.overlap(format!("clock of {who}"));
                 self.skews.set(who, *fast);
                 self.seen.note(Kind::ClockJump);
                 self.trace(who, "clock", &format!("fast by {fast:#}"));
                 Later::Right(who.clone())
             }
             Fault::Disk(fault) => {
+                self.overlap("disk".to_owned());
                 self.shelves.fail(*fault);
                 self.trace(HUB, "disk", &format!("{fault:?}"));
                 Later::GoodDisk
             }
             Fault::Pause(who) => {
+                self.overlap(format!("pause of {who}"));
                 self.network.hold(who, true);
                 self.fleet.pause_hub_called(who, true);
                 self.seen.note(Kind::HubPaused);
@@ -196,8 +199,17 @@ impl Stage {
         match later {
             Later::Lift(rule) => self.network.lift(rule),
             Later::Rejoin(clusters) => self.rejoin(&clusters),
-            Later::Right(who) => self.skews.set(&who, jiff::SignedDuration::ZERO),
-            Later::GoodDisk => self.shelves.heal(),
+            Later::Right(who) => {
+                if self.is_last(&format!("clock of {who}")) {
+                    self.skews.set(&who, jiff::SignedDuration::ZERO);
+                }
+            }
+            Later::GoodDisk => {
+                if self.is_last("disk") {
+                    self.shelves.heal();
+                }
+            }
+            Later::GoOn(who) if !self.is_last(&format!("pause of {who}")) => {}
             Later::GoOn(who) => {
                 self.network.hold(&who, false);
                 self.fleet.pause_hub_called(&who, false);
@@ -207,6 +219,20 @@ impl Stage {
             Later::Again(act, _) => return self.perform(&act).await,
         }
         None
+    }
+
+    fn overlap(&mut self, what: String) {
+        *self.overlaps.entry(what).or_default() += 1;
+    }
+
+    /// One such fault ends: whether none is left that overlaps it.
+    fn is_last(&mut self, what: &str) -> bool {
+        let left = self.overlaps.get(what).copied().unwrap_or(0).saturating_sub(1);
+        match left {
+            0 => self.overlaps.remove(what),
+            left => self.overlaps.insert(what.to_owned(), left),
+        };
+        left == 0
     }
 
     fn rejoin(&mut self, clusters: &[String]) {
@@ -252,6 +278,7 @@ impl Stage {
 
     fn heal(&mut self) {
         self.endless.clear();
+        self.overlaps.clear();
         self.network.heal();
         self.skews.heal();
         self.shelves.heal();

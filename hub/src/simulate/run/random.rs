@@ -1,6 +1,6 @@
 //! Scripts with random faults.
 
-use super::{Act, Fault, Script, Target, Until, application, in_turns, with_image};
+use super::{Act, Fault, Script, Target, Until, agreement, application, in_turns, with_image};
 use crate::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
@@ -23,7 +23,7 @@ const LEAVES: &str = "west-10";
 /// A run of 20 clusters and 3 applications with at least 12 random faults, changes of users among them, and one restart of the
 /// hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
 /// backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered within 15
-/// minutes.
+/// minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
     let mut script = Script::of_regions(EACH, &["east", "west"]);
@@ -67,6 +67,11 @@ pub fn random(seed: u64) -> Script {
         cues.extend([(when, first), (when + lasting, then)]);
     }
     cues.sort_by_key(|(at, _)| *at);
+    let emptied = cues.iter().filter_map(|(_, act)| match act {
+        Act::Leave(cluster, Leave::DeleteResources) => Some(cluster.clone()),
+        _ => None,
+    });
+    script.finally.push(agreement(emptied.collect()));
     for (at, act) in cues {
         script = script.at(at, act);
     }
@@ -176,7 +181,7 @@ fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
     let often = u16::try_from(50 + dice.below(300)).unwrap_or(100);
     let network =
         |on: On, effect| Act::for_a_while(Fault::Network(Rule::sometimes(on, effect, often)), lasting);
-    match dice.below(19) {
+    match dice.below(20) {
         0 => network(on(dice, names), Effect::LoseRequest),
         1 => network(on(dice, names), Effect::LoseAnswer),
         2 => network(on(dice, names), Effect::Reset),
@@ -229,6 +234,11 @@ fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
         15 => Act::for_a_while(Fault::Killed(one), lasting),
         16 => Act::for_a_while(Fault::Stopped(one), lasting),
         17 => Act::for_a_while(Fault::Pause(HUB.to_owned()), lasting),
+        18 => {
+            let ago = dice.between(&(Duration::from_secs(1)..=Duration::from_secs(60)));
+            let who = on(dice, names).to(Side::Hub).that(Asks::Read);
+            network(who, Effect::Stale(ago))
+        }
         _ => Act::KillAt {
             moment: moment(dice, 10),
             who: one,

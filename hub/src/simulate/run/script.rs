@@ -4,7 +4,7 @@ use super::{Act, Check, Look};
 use crate::{
     leader::Timing,
     run::HubOptions,
-    simulate::{HUB, MemberSpec, Wires, monitor::Promise, workloads::Model},
+    simulate::{HUB, MemberSpec, OTHER_HUB, Wires, monitor::Promise, workloads::Model},
 };
 use roundhouse_agent::Config;
 use roundhouse_api::names::ClusterName;
@@ -183,10 +183,10 @@ impl Script {
         self
     }
 
-    /// Lets two hubs, [`HUB`] and `b`, stand for election over an API server of its own.
+    /// Lets two hubs, [`HUB`] and [`OTHER_HUB`], stand for election over an API server of its own.
     #[must_use]
     pub fn with_two_hubs(mut self) -> Script {
-        self.hubs = vec![HUB.to_owned(), "b".to_owned()];
+        self.hubs = vec![HUB.to_owned(), OTHER_HUB.to_owned()];
         (self.server_apart, self.election) = (true, Some(Timing::default()));
         self
     }

@@ -44,6 +44,8 @@ pub(super) struct Stage {
     pub(super) down: BTreeSet<String>,
     /// Clusters that are cut off, and how often.
     pub(super) cut_off: BTreeMap<String, u32>,
+    /// Clocks, disks and pauses that are on, and how often: one that ends leaves those that overlap it.
+    pub(super) overlaps: BTreeMap<String, u32>,
     /// Other faults that are on until somebody ends them, as sentences.
     pub(super) endless: Vec<String>,
     /// How long somebody is away whose doom has come.
@@ -122,6 +124,7 @@ impl Stage {
             server_is_down: false,
             down: BTreeSet::new(),
             cut_off: BTreeMap::new(),
+            overlaps: BTreeMap::new(),
             endless: Vec::new(),
             away: BTreeMap::new(),
             backups: BTreeMap::new(),

@@ -104,6 +104,10 @@ fn backlog(store: &Shared, table: &str, from: u64) -> Vec<(EventKind, Key, u64, 
 }
 
 impl Shared {
+    fn write(&self, key: &Key, expect: Expect, change: Change<'_>) -> Result<Record, WriteError> {
+        self.take(key, expect, change).map(|(record, _)| record)
+    }
+
     /// One turn of the thread that commits.
     fn commit(&self) -> Result<bool, JournalError> {
         self.try_commit().unwrap_or(Ok(false))

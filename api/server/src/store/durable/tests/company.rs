@@ -13,8 +13,16 @@ fn a_renewal_can_wait_until_something_else_is_written() {
     put(&store, &lease("one"), b"{}").unwrap();
     assert!(!store.can_wait(), "somebody has joined");
     store.commit().unwrap();
-    put(&store, &lease("one"), b"{}").unwrap();
-    put(&store, &lease("one"), b"{}").unwrap();
+    let renew = || {
+        let now = store.inner.read().state.record(&lease("one")).unwrap().revision;
+        let put = &mut |_| Bytes::from_static(b"{}");
+        store
+            .take(&lease("one"), Expect::Revision(now), Change::Put(put))
+            .unwrap()
+            .1
+    };
+    assert!(renew(), "the first one wakes who counts the time");
+    assert!(!renew(), "which it does by now");
     assert!(store.can_wait());
     put(&store, &key("configmaps", "other"), b"{}").unwrap();
     assert!(!store.can_wait());
