@@ -190,7 +190,20 @@ pub(super) fn view(known: &Known<'_>) -> View {
         (placed, shares, plan, clusters) = look(placing::decide(&request, &fresh));
     }
     if let Some(witness) = known.witness {
-        witness.tell(&request, narrowed.as_ref().unwrap_or(&reach), &placed);
+        let reach = narrowed.as_ref().unwrap_or(&reach);
+        witness.tell(&request, reach, &placed);
+        if placed.iter().any(|placed| placed.write) {
+            // Once more, of the same: it has to come to the same.
+            let request = placing::Request { reach, ..request };
+            let fresh = match delivery.unresolved {
+                None => placing::place(&placing::Request {
+                    faults: &BTreeMap::new(),
+                    ..request
+                }),
+                Some(_) => Vec::new(),
+            };
+            witness.tell(&request, reach, &placing::decide(&request, &fresh));
+        }
     }
     let restless: Vec<&Placed> = match decided {
         true => placed.iter().filter(|p| !at_rest(p, &clusters, &until)).collect(),

@@ -2,7 +2,7 @@
 
 use crate::{
     looks::{because, deployment, generations, images, step},
-    runs::{SECOND, good},
+    runs::{SECOND, good, struck},
     seeing::{bundles, runs},
 };
 use parking_lot::Mutex;
@@ -53,7 +53,7 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
 
 #[test]
 fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
-    good(|_| {
+    let outcomes = good(|_| {
         let hub = || On::all_of(Parties::Agents).to(Side::Hub);
         let script = fleet();
         let names = script.names();
@@ -77,6 +77,7 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
                 Act::check("the newest runs everywhere", images("web", "web:3", names)),
             )
     });
+    struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
 }
 
 type Noted = Arc<Mutex<Option<Vec<(String, Option<i64>)>>>>;

@@ -1,6 +1,9 @@
 //! Runs from many seeds.
 
-use roundhouse_hub::simulate::run::{Outcome, Script, run};
+use roundhouse_hub::simulate::{
+    fault::Kind,
+    run::{Outcome, Script, run},
+};
 use std::time::Duration;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -32,4 +35,16 @@ pub(crate) fn good(script: impl Fn(u64) -> Script) -> Vec<Outcome> {
             outcome
         })
         .collect()
+}
+
+/// The faults happened in every run: one that is not struck shows nothing.
+pub(crate) fn struck(outcomes: &[Outcome], kinds: &[Kind]) {
+    for outcome in outcomes {
+        for kind in kinds {
+            assert!(
+                outcome.seen.contains_key(kind),
+                "{kind} did not happen\n{outcome}"
+            );
+        }
+    }
 }

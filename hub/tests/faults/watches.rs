@@ -1,9 +1,13 @@
 //! Watches that are dead, and reports that are old: F17, F18.
 
-use crate::{runs::good, seeing::runs};
+use crate::{
+    runs::{good, struck},
+    seeing::runs,
+};
 use roundhouse_hub::simulate::{
     HUB,
-    fault::{Asks, Effect, Ending, On, Parties, Rule, Side},
+    fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
+    monitor::Promise,
     run::{Act, Fault, Script, Until, application, with_image},
 };
 use std::time::Duration;
@@ -78,7 +82,7 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
         .to(Side::Hub)
         .that(Asks::Write)
         .at("/bundles/");
-    good(|_| {
+    let outcomes = good(|_| {
         let late = Rule::sometimes(reports.clone(), Effect::Late(SECOND * 60), 700);
         let mut script = fleet().then(Act::for_a_while(Fault::Network(late), SECOND * 40));
         for n in 2..6 {
@@ -89,4 +93,8 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
         }
         script.until(within(SECOND * 300))
     });
+    struck(&outcomes, &[Kind::Late]);
+    for outcome in outcomes {
+        assert!(outcome.judged.contains(&Promise::P7), "{outcome}");
+    }
 }

@@ -43,7 +43,7 @@ pub(super) type Place = (Arc<str>, Arc<str>);
 struct Table {
     objects: BTreeMap<Place, Kept>,
     dictionaries: Dictionaries,
-    /// Revision of its last change.
+    /// Revision of its last change; of the oldest state that is known if that was before it.
     last: u64,
 }
 
@@ -94,7 +94,7 @@ impl State {
             settled: revision,
             floor: revision,
             tables: HashMap::new(),
-            emptied: 0,
+            emptied: revision,
             history: VecDeque::new(),
             history_bytes: 0,
             subscribers: HashMap::new(),
@@ -104,7 +104,8 @@ impl State {
     /// Puts an object of before the history into place.
     pub(super) fn load(&mut self, key: &Key, record: Record) {
         let table = self.tables.entry(key.table.clone()).or_default();
-        table.last = table.last.max(record.revision);
+        // What has gone from it before is not known.
+        table.last = self.floor.max(record.revision);
         let kept = table.dictionaries.keep(&key.name, record);
         table.objects.insert(place_of(key), kept);
     }
@@ -127,6 +128,10 @@ impl State {
     /// Lets nobody resume from before now.
     pub(super) fn forget_history(&mut self) {
         self.floor = self.revision;
+        self.emptied = self.floor;
+        for table in self.tables.values_mut() {
+            table.last = self.floor;
+        }
         self.history_bytes = 0;
         for old in std::mem::take(&mut self.history) {
             self.cool(&old.key, old.revision);
@@ -409,7 +414,11 @@ impl State {
                 });
             }
             From::Revision(revision) => {
-                self.reaches_back_to(revision)?;
+                // Where nothing has changed since, there is nothing that the history would have to tell: a fleet whose Leases
+                // fill it resumes after any time.
+                if revision < self.last_of(table) {
+                    self.reaches_back_to(revision)?;
+                }
                 let start = self.history.partition_point(|e| e.revision <= revision);
                 let wanted = |e: &&Arc<Event>| {
                     e.key.table == *table && namespace.is_none_or(|ns| *e.key.namespace == *ns)

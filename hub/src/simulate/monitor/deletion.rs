@@ -9,6 +9,7 @@ use crate::simulate::HUB;
 use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
     cluster::Leave,
+    decision::DecisionSpec,
     names::{annotation, bundle_name, step_of_bundle},
 };
 use std::{
@@ -65,10 +66,9 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
     let Some(held) = model.by_uid(&spec.bundle_uid) else {
         return Err(format!("its Bundle {} was never there", spec.bundle));
     };
-    let confirmed = held
-        .contents
-        .values()
-        .any(|content| content.spec.deletion.is_some());
+    // One that was withdrawn before what the agent follows is none.
+    let mut since = held.contents.range(spec.generation..);
+    let confirmed = since.any(|(_, content)| content.spec.deletion.is_some());
     if confirmed || (!spec.dispatched && (held.deleting || held.gone)) {
         return Ok(());
     }
@@ -195,12 +195,18 @@ impl Deletions {
                 .then_some(())
                 .ok_or_else(|| "nobody has confirmed that".to_owned());
         }
-        let main = bundle.metadata.name.as_deref() == Some(bundle_name(&of.namespace, &of.name, 1).as_str());
-        let placed = model.decisions.iter().find(|((namespace, _), decision)| {
-            **namespace == *of.namespace
+        let of_revision = |decision: &DecisionSpec, namespace: &str| {
+            namespace == of.namespace
                 && decision.application_ref == *of
                 && decision.revision == evidence.revision
-                && decision.clusters.iter().any(|c| c == cluster)
+        };
+        let mut all = model.decisions.iter();
+        if !all.any(|((namespace, _), decision)| of_revision(decision, namespace)) {
+            return Err(format!("no Decision is of revision {:?}", evidence.revision));
+        }
+        let main = bundle.metadata.name.as_deref() == Some(bundle_name(&of.namespace, &of.name, 1).as_str());
+        let placed = model.decisions.iter().find(|((namespace, _), decision)| {
+            of_revision(decision, namespace) && decision.clusters.iter().any(|c| c == cluster)
         });
         match placed {
             Some(((_, decision), _)) if main => Err(format!("Decision {decision} places it there")),

@@ -218,7 +218,11 @@ fn fault(dice: &mut Dice, names: &[String], two: bool) -> Act {
             let how = dice.pick(&how).copied().unwrap_or(Ending::Ended);
             Act::EndWatches(on(dice, names), how)
         }
-        12 => Act::for_a_while(Fault::Partition(some(dice, names)), lasting),
+        12 => {
+            // Some last longer than a Lease and its grace, so that somebody changes something meanwhile.
+            let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(180)));
+            Act::for_a_while(Fault::Partition(some(dice, names)), lasting)
+        }
         13 => {
             let hours = if dice.happens(500) { 1 } else { -1 };
             let who = if dice.happens(300) { HUB.to_owned() } else { one };

@@ -1,4 +1,4 @@
-//! Lists as of a past revision.
+//! Lists as of a past revision, and watches that resume from one.
 
 use super::*;
 
@@ -55,4 +55,50 @@ fn a_revision_from_before_the_history_is_too_old_also_after_a_restart() {
     drop(store);
     let again = opened(&disk.after_crash(1));
     assert!(list_at(&again, then).is_err(), "there was another object then");
+}
+
+fn resumes(store: &Shared, from: u64) -> bool {
+    let table = "configmaps".into();
+    let subscribed = store
+        .inner
+        .write()
+        .state
+        .subscribe(&table, None, From::Revision(from));
+    subscribed.is_ok_and(|subscription| {
+        assert!(subscription.backlog.is_empty());
+        true
+    })
+}
+
+/// Agents come back after any time to Bundles that nobody has changed, whatever their Leases have done to the history.
+#[test]
+fn a_watch_resumes_from_before_the_history_where_its_own_table_has_not_changed() {
+    let disk = FaultyDisk::default();
+    let store = opened(&disk);
+    for name in ["a", "b"] {
+        put(&store, &key("configmaps", name), b"{}").unwrap();
+        store.commit().unwrap();
+    }
+    let before = revision(&store);
+    remove(&store, &key("configmaps", "b")).unwrap();
+    store.commit().unwrap();
+    churn(&store, 10);
+    let then = revision(&store);
+    churn(&store, 2_000);
+    while !store.compact().unwrap() {
+        churn(&store, 10);
+    }
+    assert!(store.inner.read().state.floor > then, "the history has gone on");
+    assert!(resumes(&store, then) && !resumes(&store, before));
+    drop(store);
+    let again = opened(&disk.after_crash(1));
+    let floor = again.inner.read().state.floor;
+    assert!(resumes(&again, floor) && !resumes(&again, before));
+    // What went before the oldest state that is known, nobody knows any more.
+    assert!(!resumes(&again, then));
+    remove(&again, &key("configmaps", "a")).unwrap();
+    again.commit().unwrap();
+    let emptied = revision(&again);
+    churn(&again, 2_000);
+    assert!(resumes(&again, emptied) && !resumes(&again, floor));
 }
