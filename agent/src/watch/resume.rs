@@ -232,7 +232,10 @@ async fn dies(told: &mut watch::Receiver<u64>, quiet: Option<Instant>) {
                 biased;
                 () = proved => {}
                 () = sleep_until(at) => {
-                    tracing::debug!("the watch of Bundles was quiet for long, without a bookmark, and is opened anew");
+                    tracing::warn!(
+                        "the watch of Bundles was quiet for long, without a bookmark, and is opened anew; check what cuts \
+                         connections in silence on the way to the hub if this happens again"
+                    );
                 }
             }
         }

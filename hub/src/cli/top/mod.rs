@@ -38,9 +38,9 @@ pub(super) struct Args {
     /// What to look at
     #[arg(value_enum)]
     subject: Subject,
-    /// Address of the hub's metrics port
-    #[arg(long, value_name = "A", default_value = "127.0.0.1:9464")]
-    metrics: String,
+    /// Address of the hub's metrics port, for hub and clusters; 127.0.0.1:9464 if absent
+    #[arg(long, value_name = "A")]
+    metrics: Option<String>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -62,7 +62,26 @@ enum Subject {
     Agents,
 }
 
+/// Where the metrics port is by default.
+const METRICS: &str = "127.0.0.1:9464";
+
+/// Refuses an option that would do nothing for the subject.
+fn check(args: &Args) -> Result<(), Failure> {
+    let (option, instead) = match args.subject {
+        Subject::Agents if args.metrics.is_some() => {
+            ("--metrics", "--kubeconfig: agents are read from the hub's API")
+        }
+        Subject::Hub | Subject::Clusters if args.kubeconfig.is_some() => (
+            "--kubeconfig",
+            "--metrics: this is read from the hub's metrics port",
+        ),
+        _ => return Ok(()),
+    };
+    Err(Failure::new("E-USAGE", format!("{option} does nothing for this subject")).advise(instead))
+}
+
 pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
+    check(&args)?;
     let told = signal::termination();
     tokio::pin!(told);
     let screen = (args.watch && terminal::stdout_is_live()).then(console::Term::stdout);
@@ -95,7 +114,10 @@ pub(super) async fn run(args: Args) -> Result<ExitCode, Failure> {
 
 /// One look, as it is printed. `before` are the metrics of the look before, and then of this one.
 async fn look(args: &Args, before: &mut Option<String>) -> Result<String, Failure> {
-    let (format, port) = (args.output.format(), Port(&args.metrics));
+    let (format, port) = (
+        args.output.format(),
+        Port(args.metrics.as_deref().unwrap_or(METRICS)),
+    );
     match args.subject {
         Subject::Hub => {
             let (text, standing) = (port.metrics().await?, port.standing().await?);

@@ -1,14 +1,15 @@
 //! What `top` reads and prints.
 
 use super::{
+    Args, Subject,
     agents::{self, AgentRow, AgentsView},
-    clusters,
+    check, clusters,
     hub::{self, HubView},
     port::Port,
     scrape::{by, quantile, samples, sum},
 };
 use crate::{
-    cli::format::Format,
+    cli::format::{Format, Output},
     fleet::{ClusterRow, Summary, Tally},
     leader::Leading,
     metrics::{Metrics, serve},
@@ -192,4 +193,32 @@ async fn the_port_is_asked_and_a_port_that_is_none_is_told_with_what_to_try() {
     for part in ["[E-METRICS]", "\ncause: ", "\ntry: ", "--metrics-listen"] {
         assert!(failure.contains(part), "{part:?} is missing in\n{failure}");
     }
+}
+
+#[test]
+fn an_option_that_would_do_nothing_is_refused() {
+    let refused = |subject, metrics: Option<&str>, kubeconfig: Option<&str>| {
+        let args = Args {
+            subject,
+            metrics: metrics.map(str::to_owned),
+            output: Output::Table,
+            watch: false,
+            kubeconfig: kubeconfig.map(Into::into),
+        };
+        check(&args).err().map(|failure| failure.to_string())
+    };
+    let told = refused(Subject::Agents, Some("a:1"), None).unwrap();
+    assert!(
+        told.contains("--metrics does nothing") && told.contains("--kubeconfig"),
+        "{told}"
+    );
+    for subject in [Subject::Hub, Subject::Clusters] {
+        let told = refused(subject, None, Some("f")).unwrap();
+        assert!(
+            told.contains("--kubeconfig does nothing") && told.contains("--metrics"),
+            "{told}"
+        );
+        assert_eq!(refused(subject, Some("a:1"), None), None);
+    }
+    assert_eq!(refused(Subject::Agents, None, Some("f")), None);
 }
