@@ -29,7 +29,7 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
         let json = bundles as f64 * BUNDLE_BYTES as f64 / 1_048_576.0;
         figures.push(figure.note(format!(
             "at its highest {highest:.0} MiB; {each:.1} KiB a bundle; the bundles' own JSON would be {json:.0} MiB, and is packed \
-             once 10,000 changes have followed it"
+             once 10,000 changes or 32 MiB of them have followed it"
         )));
     }
     Ok(figures)
