@@ -4,6 +4,7 @@
 //! map is ordered by key in this workspace (the `preserve_order` feature is off), so its compact output is canonical.
 
 use crate::names::{annotation, label};
+pub use roundhouse_patch::weight;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -38,24 +39,6 @@ pub fn digest(bytes: &[u8]) -> [u8; 32] {
 /// Lower-case hex sha256 of the canonical form of a value.
 pub fn of_value(value: &Value) -> String {
     sha256(&canonical(value))
-}
-
-/// How many bytes the canonical form of a value has; they are counted, not kept.
-pub fn weight(value: &Value) -> usize {
-    struct Counted(usize);
-    impl std::io::Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut counted = Counted(0);
-    // As in `canonical`, nothing can fail.
-    serde_json::to_writer(&mut counted, value).map_or(0, |()| counted.0)
 }
 
 /// The manifest without the stamps of bookkeeping: what [`of_manifest`] hashes.

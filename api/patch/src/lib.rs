@@ -7,6 +7,7 @@
 //!   the live object.
 //! - [`field`]: paths of fields as users write them, and keeping live values by them.
 //! - [`JsonPath`]: the values that a path of kubectl's dialect leads to.
+//! - [`weight()`]: how many bytes a value has as JSON.
 //! - [`quantity`]: numbers as Kubernetes writes them, exactly.
 //! - [`managed`]: `metadata.managedFields`, server-side apply, and who owns a field.
 
@@ -21,12 +22,14 @@ pub mod quantity;
 pub mod schema;
 mod strategic;
 mod three_way;
+mod weight;
 
 pub use error::PatchError;
 pub use json::{json_diff, json_merge, json_patch};
 pub use json_path::{JsonPath, JsonPathError};
 pub use strategic::strategic_merge;
 pub use three_way::{PatchType, ThreeWay, ThreeWayBytes, three_way_merge, three_way_merge_bytes};
+pub use weight::weight;
 
 /// How many levels of objects and lists a document may nest; a deeper one is [`PatchError::TooDeep`].
 ///

@@ -110,24 +110,6 @@ pub(crate) fn encode(value: &Value) -> Bytes {
     Bytes::from(bytes.into_boxed_slice())
 }
 
-/// How many bytes [`encode`] makes of it.
-pub(crate) fn length(value: &Value) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Neither fails: maps have strings for keys, and counting takes everything.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
-}
-
 /// The value of stored bytes. Only bytes of [`encode`] are ever stored, so this gives the object back.
 pub(crate) fn decode(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()

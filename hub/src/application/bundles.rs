@@ -203,11 +203,7 @@ impl Writer<'_> {
             Err(kube::Error::Api(status)) if before.is_none() && status.is_already_exists() => {
                 Err(self.in_the_way(&api, &wanted).await)
             }
-            Err(error) => {
-                let title = format!("{}/{}", self.key.0, self.key.1);
-                let doing = format!("writing bundle {}/{}", wanted.namespace, wanted.name);
-                Err(PassError::api(&title, doing, error))
-            }
+            Err(error) => Err(self.failed(error, "writing", &wanted.namespace, &wanted.name)),
         }
     }
 
@@ -228,6 +224,11 @@ impl Writer<'_> {
         }
     }
 
+    fn failed(self, error: kube::Error, doing: &str, namespace: &str, name: &str) -> PassError {
+        let title = format!("{}/{}", self.key.0, self.key.1);
+        PassError::api(&title, format!("{doing} bundle {namespace}/{name}"), error)
+    }
+
     fn take(
         self,
         answer: Result<Bundle, kube::Error>,
@@ -235,9 +236,7 @@ impl Writer<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<(), PassError> {
-        let title = format!("{}/{}", self.key.0, self.key.1);
-        let bundle = answer
-            .map_err(|error| PassError::api(&title, format!("{doing} bundle {namespace}/{name}"), error))?;
+        let bundle = answer.map_err(|error| self.failed(error, doing, namespace, name))?;
         if let Some(observed) = Observed::of(bundle) {
             self.cache.put_bundle(observed);
         }

@@ -59,7 +59,6 @@ impl State {
     /// How long a key rests after a pass that alone would have it rest for `own`. Others that rest make it longer: to what all
     /// of them take together, and small ones by as many times as there are others.
     fn rest(&mut self, key: &Key, own: Duration, now: Instant) -> Duration {
-        let own = own.min(MAX_OWN);
         self.resting
             .retain(|other, (until, _)| *until > now && other != key);
         let others: Duration = self.resting.values().map(|(_, weight)| *weight).sum();
@@ -179,9 +178,10 @@ impl Queue {
         let mut state = self.state.lock();
         let now = Instant::now();
         state.running.remove(key);
-        let until = now + state.rest(key, rest, now);
+        let own = rest.min(MAX_OWN);
+        let until = now + state.rest(key, own, now);
         if until > now {
-            state.resting.insert(key.clone(), (until, rest.min(MAX_OWN)));
+            state.resting.insert(key.clone(), (until, own));
         }
         if state.again.remove(key) {
             state.push(key.clone(), now);

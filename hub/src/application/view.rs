@@ -138,10 +138,11 @@ pub(super) fn view(known: &Known<'_>) -> View {
         faults: &BTreeMap::new(),
         patches: &patches,
     };
-    let fresh = match delivery.unresolved {
-        None => placing::place(&request),
+    let answers = |request: &placing::Request<'_>| match delivery.unresolved {
+        None => placing::place(request),
         Some(_) => Vec::new(),
     };
+    let fresh = answers(&request);
     let look = |placed: Vec<Placed>| {
         // Steps that the spec has no longer count until the run has succeeded; every step of the spec replaces them.
         let former = stored
@@ -194,14 +195,8 @@ pub(super) fn view(known: &Known<'_>) -> View {
         witness.tell(&request, reach, &placed);
         if placed.iter().any(|placed| placed.write) {
             // Once more, of the same: it has to come to the same.
+            let fresh = answers(&request);
             let request = placing::Request { reach, ..request };
-            let fresh = match delivery.unresolved {
-                None => placing::place(&placing::Request {
-                    faults: &BTreeMap::new(),
-                    ..request
-                }),
-                Some(_) => Vec::new(),
-            };
             witness.tell(&request, reach, &placing::decide(&request, &fresh));
         }
     }

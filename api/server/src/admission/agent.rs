@@ -7,7 +7,7 @@ use crate::{
     auth::{Action, Attributes, cluster_of_invitation, denied, request_name},
     error::ApiError,
     kinds::Resource,
-    object::{self, meta},
+    object::meta,
     server::Core,
     verbs::Author,
 };
@@ -61,7 +61,7 @@ pub(crate) fn check_agent(
             return Err(denied(&author.identity, &attributes, &decision.reason));
         }
     }
-    if object::length(new) > limit {
+    if roundhouse_patch::weight(new) > limit {
         return Err(ApiError::too_large(limit));
     }
     Ok(())
@@ -78,7 +78,7 @@ fn check_invited(cluster: &str, resource: &Resource, new: &Value) -> Result<(), 
         let why = format!("the request of the agent of cluster {cluster:?} is named {own:?}");
         return Err(resource.forbidden(name, &why));
     }
-    if object::length(new) > REQUEST {
+    if roundhouse_patch::weight(new) > REQUEST {
         return Err(ApiError::too_large(REQUEST));
     }
     Ok(())

@@ -265,11 +265,12 @@ fn recorded(core: &Core, method: &Method, path: Option<&Path>) -> Recorded {
     let Some(Path::Resource(path)) = path else {
         return Recorded::Never;
     };
-    let renews = matches!(*method, Method::PUT | Method::PATCH);
-    let resource = core.registry.by_path(&path.group, &path.version, &path.plural);
-    match resource {
-        _ if matches!(*method, Method::GET | Method::HEAD) => Recorded::Never,
-        _ if renews && is_lease(path) => Recorded::TakenOver,
+    match *method {
+        Method::GET | Method::HEAD => return Recorded::Never,
+        Method::PUT | Method::PATCH if is_lease(path) => return Recorded::TakenOver,
+        _ => {}
+    }
+    match core.registry.by_path(&path.group, &path.version, &path.plural) {
         Some(resource) if resource.quirks.review => Recorded::Never,
         _ => Recorded::Always,
     }

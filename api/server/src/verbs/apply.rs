@@ -84,7 +84,7 @@ pub(super) fn apply(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
             return Err(resource.not_found(call.name()));
         }
         let (mut value, entries) = merged(call, &request, &scope, live.as_ref(), &config)?;
-        if object::length(&value) > MAX_BODY {
+        if roundhouse_patch::weight(&value) > MAX_BODY {
             return Err(ApiError::too_large(MAX_BODY));
         }
         if too_deep(&value, MAX_DEPTH) {

@@ -14,7 +14,7 @@ use crate::{
     admission::sanitize,
     error::{ApiError, Cause},
     kinds::Resource,
-    object::{self, meta, set_meta},
+    object::{meta, set_meta},
     request::{APPLY, MAX_BODY, MAX_DEPTH, note_duplicates, parse_json, too_deep},
     server::Core,
     service::Reply,
@@ -50,7 +50,7 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
         patch.apply(&mut value)?;
         // Only what is added can make it too large; copies within a JSON patch add more than its own length.
         let may_grow = matches!(patch, Patch::Json(_)) || record.bytes.len() + body.len() > MAX_BODY;
-        if may_grow && object::length(&value) > MAX_BODY {
+        if may_grow && roundhouse_patch::weight(&value) > MAX_BODY {
             return Err(ApiError::too_large(MAX_BODY));
         }
         if too_deep(&value, MAX_DEPTH) {

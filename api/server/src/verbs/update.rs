@@ -165,8 +165,8 @@ impl From<ApiError> for Refusal {
     }
 }
 
-/// Admits and stores the successor of a stored object, which reads as `old`, and returns it as stored. One that leaves the object as it was
-/// stores nothing; one that takes the last finalizer from an object being deleted removes it.
+/// Admits and stores the successor of a stored object, which reads as `old`, and returns it as stored. One that leaves the
+/// object as it was stores nothing; one that takes the last finalizer from an object being deleted removes it.
 pub(crate) fn store_update(
     core: &Core,
     resource: &Resource,

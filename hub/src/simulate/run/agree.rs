@@ -1,11 +1,8 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
-use super::{Check, Look};
+use super::{Check, Look, objects::resource};
 use crate::simulate::Fleet;
-use kube::{
-    Api, ResourceExt,
-    api::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{bundle::Bundle, cluster::Cluster, names::annotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,9 +88,7 @@ async fn owned_or_wanted(
     let client = fleet.member_client(cluster).map_err(|error| error.to_string())?;
     let mut have = BTreeMap::new();
     for [version, kind] in kinds {
-        let (group, short) = version.split_once('/').unwrap_or(("", version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, short, kind));
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource(version, kind));
         let objects = api
             .list(&Default::default())
             .await

@@ -43,16 +43,18 @@ impl From<HarnessError> for ActError {
 /// Who changes things on the hub, and in members beside the agent.
 const SOMEBODY: &str = "somebody";
 
+/// The resource of a kind.
+pub(super) fn resource(api_version: &str, kind: &str) -> ApiResource {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
 fn api(fleet: &Fleet, target: &Target) -> Result<Api<DynamicObject>, ActError> {
     let client = match &target.member {
         Some(member) => fleet.member_client(member)?,
         None => fleet.hub_client(),
     };
-    let (group, version) = target
-        .api_version
-        .split_once('/')
-        .unwrap_or(("", &target.api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &target.kind));
+    let resource = resource(&target.api_version, &target.kind);
     Ok(match target.namespace.as_str() {
         "" => Api::all_with(client, &resource),
         namespace => Api::namespaced_with(client, namespace, &resource),

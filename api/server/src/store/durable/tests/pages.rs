@@ -19,13 +19,24 @@ fn churn(store: &Shared, times: u64) {
     }
 }
 
+fn two(store: &Shared) {
+    for name in ["a", "b"] {
+        put(store, &key("configmaps", name), b"{}").unwrap();
+        store.commit().unwrap();
+    }
+}
+
+/// Goes on until old segments are dropped.
+fn compact(store: &Shared) {
+    while !store.compact().unwrap() {
+        churn(store, 10);
+    }
+}
+
 #[test]
 fn a_page_is_of_its_own_revision_whatever_other_tables_do() {
     let store = opened(&FaultyDisk::default());
-    for name in ["a", "b"] {
-        put(&store, &key("configmaps", name), b"{}").unwrap();
-        store.commit().unwrap();
-    }
+    two(&store);
     let then = revision(&store);
     churn(&store, 10);
     assert_eq!(list_at(&store, then).unwrap(), ["a".into(), "b".into()]);
@@ -40,17 +51,12 @@ fn a_page_is_of_its_own_revision_whatever_other_tables_do() {
 fn a_revision_from_before_the_history_is_too_old_also_after_a_restart() {
     let disk = FaultyDisk::default();
     let store = opened(&disk);
-    for name in ["a", "b"] {
-        put(&store, &key("configmaps", name), b"{}").unwrap();
-        store.commit().unwrap();
-    }
+    two(&store);
     let then = revision(&store);
     remove(&store, &key("configmaps", "b")).unwrap();
     store.commit().unwrap();
     churn(&store, 100);
-    while !store.compact().unwrap() {
-        churn(&store, 10);
-    }
+    compact(&store);
     assert!(list_at(&store, then).is_err());
     drop(store);
     let again = opened(&disk.after_crash(1));
@@ -75,19 +81,14 @@ fn resumes(store: &Shared, from: u64) -> bool {
 fn a_watch_resumes_from_before_the_history_where_its_own_table_has_not_changed() {
     let disk = FaultyDisk::default();
     let store = opened(&disk);
-    for name in ["a", "b"] {
-        put(&store, &key("configmaps", name), b"{}").unwrap();
-        store.commit().unwrap();
-    }
+    two(&store);
     let before = revision(&store);
     remove(&store, &key("configmaps", "b")).unwrap();
     store.commit().unwrap();
     churn(&store, 10);
     let then = revision(&store);
     churn(&store, 2_000);
-    while !store.compact().unwrap() {
-        churn(&store, 10);
-    }
+    compact(&store);
     assert!(store.inner.read().state.floor > then, "the history has gone on");
     assert!(resumes(&store, then) && !resumes(&store, before));
     drop(store);
