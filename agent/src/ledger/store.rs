@@ -120,8 +120,7 @@ impl Ledger {
                     done => return done,
                 }
             };
-            let whole = live.metadata.deletion_timestamp.is_none() && has_finalizer(&live.metadata);
-            if whole && self.sent.as_ref() == Some(&live.spec) {
+            if is_whole(&live.metadata) && self.sent.as_ref() == Some(&live.spec) {
                 // The write that was not answered was made: to undo it would put the generation back.
                 self.took(live);
                 return Ok(());
@@ -162,9 +161,11 @@ impl Ledger {
                     "last-applied copies do not fit: what the next content leaves out of these objects stays on them"
                 );
             }
-            if self.spec == spec && (self.stored.is_some() || spec.objects.is_empty()) {
+            let is_settled = self.sent.is_none() && (self.stored.is_some() || spec.objects.is_empty());
+            if is_settled && self.spec == spec {
                 return Ok(());
             }
+            self.obeys(&spec);
             let written = match self.stored {
                 Some(_) => self.replace(spec.clone()).await,
                 None => self.create(spec.clone()).await,
@@ -174,6 +175,11 @@ impl Ledger {
                     let live = found(within(self.timeout, self.api.get(&self.name)).await)?;
                     if let Some(live) = &live {
                         take_in(&mut spec, &self.spec, &live.spec);
+                    }
+                    let is_written = |live: &AppliedBundle| live.spec == spec && is_whole(&live.metadata);
+                    if let Some(live) = live.as_ref().filter(|live| is_written(live)) {
+                        self.took(live.clone());
+                        return Ok(());
                     }
                     let going = |live: &AppliedBundle| live.metadata.deletion_timestamp.is_some();
                     if live.as_ref().is_some_and(going) {
@@ -220,6 +226,13 @@ impl Ledger {
         Ok(())
     }
 
+    /// What is obeyed from here on, whether or not the write that says so is answered: what is written next does not go
+    /// back behind it.
+    fn obeys(&mut self, spec: &AppliedBundleSpec) {
+        self.spec.bundle_uid.clone_from(&spec.bundle_uid);
+        (self.spec.epoch, self.spec.generation) = (spec.epoch, spec.generation);
+    }
+
     async fn create(&mut self, spec: AppliedBundleSpec) -> Result<(), CallError> {
         self.sent = Some(spec.clone());
         let mut ledger = AppliedBundle::new(&self.name, spec);
@@ -259,6 +272,11 @@ fn empty(hub_id: &str, bundle: &str) -> AppliedBundleSpec {
     }
 }
 
+/// Whether it stays as it is: nobody deletes it, and nobody could without our knowing.
+fn is_whole(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_none() && has_finalizer(metadata)
+}
+
 fn has_finalizer(metadata: &ObjectMeta) -> bool {
     let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
     finalizers.iter().any(|finalizer| finalizer == LEDGER_FINALIZER)
@@ -281,5 +299,129 @@ fn write_params() -> PostParams {
     PostParams {
         field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
         ..PostParams::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Intentions, intend, is_leaving, remove_all};
+    use kube::client::Body;
+    use roundhouse_apiserver::Server;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// What becomes of writes while a connection is bad.
+    #[derive(Clone, Copy)]
+    enum Lost {
+        Request,
+        Answer,
+    }
+
+    /// A member, by a line on which the next so many writes go wrong.
+    async fn member(lost: Lost) -> (Server, Client, Arc<AtomicUsize>) {
+        let server = Server::builder().build();
+        let direct = Client::new(server.service(), "default");
+        for definition in roundhouse_api::crds::member() {
+            Api::all(direct.clone())
+                .create(&PostParams::default(), &definition)
+                .await
+                .unwrap();
+        }
+        let bad = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&bad);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (direct, left) = (direct.clone(), Arc::clone(&left));
+            async move {
+                let strikes = *request.method() != http::Method::GET
+                    && left
+                        .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1))
+                        .is_ok();
+                let broken = || {
+                    let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                    kube::Error::Service(Box::new(reset))
+                };
+                match lost {
+                    Lost::Request if strikes => Err(broken()),
+                    Lost::Answer if strikes => direct.send(request).await.and(Err(broken())),
+                    _ => direct.send(request).await,
+                }
+            }
+        });
+        (server, Client::new(service, "default"), bad)
+    }
+
+    fn of(client: &Client) -> Ledger {
+        Ledger::new(client.clone(), "hub", "default.app", None, Duration::from_secs(5))
+    }
+
+    fn at(ledger: &Ledger, generation: i64) -> AppliedBundleSpec {
+        let key = ObjectKey {
+            kind: "ConfigMap".into(),
+            namespace: "default".into(),
+            name: "a".into(),
+            ..ObjectKey::default()
+        };
+        let intentions = Intentions {
+            bundle_uid: "u",
+            generation,
+            epoch: Some(1),
+            revision: None,
+            dispatched: true,
+            executor: None,
+            wanted: BTreeMap::from([(&key, "v1")]),
+            surplus: BTreeSet::new(),
+            guarded: false,
+            forgotten: BTreeSet::new(),
+        };
+        intend(ledger.spec(), &intentions)
+    }
+
+    async fn stored(server: &Server) -> AppliedBundle {
+        let api: Api<AppliedBundle> = Api::all(Client::new(server.service(), "default"));
+        api.get(&ledger_name("hub", "default.app")).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_was_obeyed_by_a_write_that_was_not_answered_is_not_gone_back_behind() {
+        for lost in [Lost::Request, Lost::Answer] {
+            for unanswered in [1, 2, 3] {
+                let (server, client, bad) = member(lost).await;
+                let mut ledger = of(&client);
+                ledger.write(at(&ledger, 1)).await.unwrap();
+                bad.store(unanswered, Ordering::Release);
+                for _ in 0..unanswered {
+                    ledger.write(at(&ledger, 2)).await.unwrap_err();
+                }
+                // The Bundle goes before anybody looks at the ledger again.
+                let removed = remove_all(ledger.spec(), false, None);
+                ledger.write(removed).await.unwrap();
+                let spec = stored(&server).await.spec;
+                assert_eq!((spec.epoch, spec.generation), (Some(1), 2));
+                assert!(spec.objects.iter().all(|entry| is_leaving(entry.outcome)));
+                assert_eq!(&spec, ledger.spec());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_made_and_not_answered_is_not_made_again_and_one_that_was_lost_is() {
+        for (lost, is_made) in [(Lost::Request, false), (Lost::Answer, true)] {
+            let (server, client, bad) = member(lost).await;
+            let mut ledger = of(&client);
+            ledger.write(at(&ledger, 1)).await.unwrap();
+            bad.store(1, Ordering::Release);
+            ledger.write(at(&ledger, 2)).await.unwrap_err();
+            let before = stored(&server).await;
+            assert_eq!(before.spec.generation == 2, is_made);
+            ledger.write(at(&ledger, 2)).await.unwrap();
+            let after = stored(&server).await;
+            assert_eq!(after.spec.generation, 2);
+            assert_eq!(
+                after.metadata.resource_version == before.metadata.resource_version,
+                is_made
+            );
+            assert_eq!(ledger.version(), after.metadata.resource_version.as_deref());
+        }
     }
 }
