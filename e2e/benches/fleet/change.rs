@@ -27,6 +27,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 const SCENARIO: &str = "change";
 /// The version of the first delivery; changes begin behind it.
@@ -108,56 +109,93 @@ impl Changes {
 }
 
 pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
-    let clusters = size.pick(100, 100, 4);
-    let rate = size.pick(50.0, 50.0, 10.0);
-    let changes = size.pick(6_000, 1_000, 20);
-    let world = World::start(clusters).await?;
-    let one = |n: usize| content::application(&name(n), 1, (content::NUMBER, &n.to_string()));
-    world.deliver((0..clusters).map(one).collect()).await?;
+    let world = World::start(clusters(size)).await?;
+    let mut changing = Changing::begin(&world, size).await?;
+    let figures = changing.round(size.pick(6_000, 1_000, 20)).await?.told();
+    drop(changing);
+    world.end().await?;
+    Ok(figures)
+}
 
-    let bundles: Api<Bundle> = Api::all(world.client());
-    let some = bundles.list(&Default::default()).await?;
-    ensure!(
-        some.items.len() == clusters,
-        "{} bundles for {clusters} clusters",
-        some.items.len()
-    );
-    let weight = some.items.first().map_or(0, content::weight);
-    let off = weight.abs_diff(content::BUNDLE_BYTES);
-    ensure!(
-        off < 200,
-        "bundles of {weight} bytes are not those of the figures, which have {}",
-        content::BUNDLE_BYTES
-    );
+/// Clusters of the fleet that is changed.
+pub(crate) fn clusters(size: Size) -> usize {
+    size.pick(100, 100, 4)
+}
 
-    let under_way = Arc::new(Mutex::new(Changes::none()));
-    let seen = under_way.clone();
-    let mut watch = Box::pin(
-        watcher(bundles, watcher::Config::default())
-            .default_backoff()
-            .applied_objects(),
-    );
-    let watching = tokio::spawn(async move {
-        while let Some(bundle) = watch.next().await {
-            if let Ok(bundle) = bundle {
-                seen.lock().see(bundle, Instant::now());
+/// A fleet of one application for each cluster, whose images are changed at a steady rate.
+pub(crate) struct Changing<'a> {
+    world: &'a World,
+    /// Changes a second.
+    rate: f64,
+    /// Bytes of a Bundle.
+    weight: usize,
+    /// The version that was asked for last.
+    version: usize,
+    under_way: Arc<Mutex<Changes>>,
+    _watching: AbortOnDropHandle<()>,
+}
+
+impl<'a> Changing<'a> {
+    /// Delivers the applications, and changes each of them once or more.
+    pub(crate) async fn begin(world: &'a World, size: Size) -> Result<Changing<'a>> {
+        let clusters = world.clusters();
+        let one = |n: usize| content::application(&name(n), 1, (content::NUMBER, &n.to_string()));
+        world.deliver((0..clusters).map(one).collect()).await?;
+
+        let bundles: Api<Bundle> = Api::all(world.client());
+        let some = bundles.list(&Default::default()).await?;
+        ensure!(
+            some.items.len() == clusters,
+            "{} bundles for {clusters} clusters",
+            some.items.len()
+        );
+        let weight = some.items.first().map_or(0, content::weight);
+        let off = weight.abs_diff(content::BUNDLE_BYTES);
+        ensure!(
+            off < 200,
+            "bundles of {weight} bytes are not those of the figures, which have {}",
+            content::BUNDLE_BYTES
+        );
+
+        let under_way = Arc::new(Mutex::new(Changes::none()));
+        let seen = under_way.clone();
+        let mut watch = Box::pin(
+            watcher(bundles, watcher::Config::default())
+                .default_backoff()
+                .applied_objects(),
+        );
+        let watching = tokio::spawn(async move {
+            while let Some(bundle) = watch.next().await {
+                if let Ok(bundle) = bundle {
+                    seen.lock().see(bundle, Instant::now());
+                }
             }
-        }
-    });
+        });
+        let mut changing = Changing {
+            world,
+            rate: size.pick(50.0, 50.0, 10.0),
+            weight,
+            version: FIRST,
+            under_way,
+            _watching: AbortOnDropHandle::new(watching),
+        };
+        changing.round(size.pick(WARM, WARM, clusters)).await?;
+        Ok(changing)
+    }
 
-    let refused = Arc::new(AtomicU64::new(0));
-    let mut version = FIRST;
-    let mut round = async |count: usize, judged: bool| {
-        if judged {
-            *under_way.lock() = Changes::none();
-        }
-        let client = world.client();
-        open_loop(count, rate, |n, due| {
+    /// So many changes, open loop, until each of them is reported or a minute has passed.
+    pub(crate) async fn round(&mut self, asked: usize) -> Result<Done> {
+        let before = self.world.hub.writes().await?;
+        let usage = Usage::begin(&self.world.processes()?)?;
+        let refused = Arc::new(AtomicU64::new(0));
+        let (client, clusters) = (self.world.client(), self.world.clusters());
+        *self.under_way.lock() = Changes::none();
+        open_loop(asked, self.rate, |n, due| {
             if n % clusters == 0 {
-                version += 1;
+                self.version += 1;
             }
-            let (name, version) = (name(n % clusters), version);
-            under_way.lock().add(&name, version, due);
+            let (name, version) = (name(n % clusters), self.version);
+            self.under_way.lock().add(&name, version, due);
             let (api, refused) = (
                 Api::<Application>::namespaced(client.clone(), "default"),
                 refused.clone(),
@@ -179,36 +217,29 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         })
         .await;
         let end = Instant::now() + Duration::from_secs(60);
-        while under_way.lock().left() > 0 && Instant::now() < end {
+        while self.under_way.lock().left() > 0 && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    };
-    round(size.pick(WARM, WARM, clusters), false).await;
-    let before = world.hub.writes().await?;
-    let usage = Usage::begin(&world.processes()?)?;
-    round(changes, true).await;
-    let used = usage.end()?;
-    let written: u64 = crate::hub::since(&before, &world.hub.writes().await?)
-        .values()
-        .sum();
-    watching.abort();
-
-    let changes = Done {
-        asked: changes,
-        rate,
-        clusters,
-        weight,
-        refused: refused.load(Ordering::Relaxed),
-        written,
-        used,
-    };
-    let figures = changes.told(&under_way.lock());
-    world.end().await?;
-    Ok(figures)
+        let used = usage.end()?;
+        let written = crate::hub::since(&before, &self.world.hub.writes().await?)
+            .values()
+            .sum();
+        let changes = std::mem::replace(&mut *self.under_way.lock(), Changes::none());
+        Ok(Done {
+            asked,
+            rate: self.rate,
+            clusters,
+            weight: self.weight,
+            refused: refused.load(Ordering::Relaxed),
+            written,
+            used,
+            changes,
+        })
+    }
 }
 
-/// What was asked of the fleet, beside how long each change took.
-struct Done {
+/// What was asked of the fleet, and how long each change took.
+pub(crate) struct Done {
     asked: usize,
     rate: f64,
     clusters: usize,
@@ -216,21 +247,31 @@ struct Done {
     refused: u64,
     written: u64,
     used: Used,
+    changes: Changes,
 }
 
 impl Done {
-    fn told(&self, state: &Changes) -> Vec<Figure> {
+    /// From the moment that a change was due until the hub had the report that it is applied.
+    pub(crate) fn applied(&self) -> &Times {
+        &self.changes.applied
+    }
+
+    /// Changes that were refused or not reported.
+    pub(crate) fn lost(&self) -> u64 {
+        self.changes.left() as u64 + self.refused
+    }
+
+    fn told(&self) -> Vec<Figure> {
         let Done {
             asked,
             rate,
             clusters,
             weight,
-            refused,
             written,
             used,
+            ..
         } = self;
-        let (applied, ready) = (&state.applied, &state.ready);
-        let lost = state.left() as u64 + refused;
+        let (applied, ready) = (self.applied(), &self.changes.ready);
         let what = |quantile: &str| format!("change → dispatch → applied → report at the hub, {quantile}");
         let note = format!(
             "{} changes at {rate} a second over {clusters} clusters, bundles of {weight} bytes; p90 {:.0} ms, p99.9 {:.0} ms, \
@@ -261,7 +302,7 @@ impl Done {
                 SCENARIO,
                 "changes that were not reported",
                 Target::Exactly(0.0),
-                lost as f64,
+                self.lost() as f64,
                 "",
             ),
         ]

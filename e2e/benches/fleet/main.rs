@@ -20,6 +20,7 @@ mod child;
 mod content;
 mod delivery;
 mod figure;
+mod flood;
 mod hub;
 mod idle;
 mod list;
@@ -59,8 +60,8 @@ impl Size {
 }
 
 /// All scenarios, in the order in which they run: those that share a fleet stand together, the smaller one first.
-const SCENARIOS: [&str; 8] = [
-    "delivery", "change", "memory", "idle", "list", "restart", "summary", "peers",
+const SCENARIOS: [&str; 9] = [
+    "delivery", "change", "flood", "memory", "idle", "list", "restart", "summary", "peers",
 ];
 
 struct Arguments {
@@ -146,6 +147,7 @@ async fn run(arguments: &Arguments) -> Report {
         let figures = match scenario.as_str() {
             "delivery" => Box::pin(delivery::measure(size)).await,
             "change" => change::measure(size).await,
+            "flood" => flood::measure(size).await,
             "memory" => memory::measure(&mut worlds).await,
             "idle" => idle::measure(&mut worlds).await,
             "list" => list::measure(&mut worlds).await,

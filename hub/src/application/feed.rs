@@ -7,7 +7,7 @@ use super::{
     queue::Queue,
 };
 use crate::{
-    dispatch::Observed,
+    dispatch::Slim,
     relist::{key_of, trusted},
 };
 use futures::{Stream, StreamExt, stream::select_all};
@@ -21,8 +21,8 @@ use kube::{
     },
 };
 use roundhouse_api::{
-    application::Application, bundle::Bundle, cluster::Cluster, decision::Decision,
-    definition::ComponentDefinition, revision::ApplicationRevision,
+    application::Application, cluster::Cluster, decision::Decision, definition::ComponentDefinition,
+    revision::ApplicationRevision,
 };
 use serde::de::DeserializeOwned;
 use std::{
@@ -46,7 +46,7 @@ const RETRIED: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 enum Seen {
     Application(Box<DynamicObject>),
-    Bundle(Box<Bundle>),
+    Bundle(Box<Slim>),
     Cluster(Box<Cluster>),
     Decision(Box<Decision>),
     Placement(Box<DynamicObject>),
@@ -112,7 +112,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         watch(cache, dynamic(&client), Kind::Application, |o| {
             Seen::Application(Box::new(o))
         }),
-        watch(cache, Api::<Bundle>::all(client.clone()), Kind::Bundle, |o| {
+        watch(cache, Api::<Slim>::all(client.clone()), Kind::Bundle, |o| {
             Seen::Bundle(Box::new(o))
         }),
         watch(cache, Api::<Cluster>::all(client.clone()), Kind::Cluster, |o| {
@@ -224,9 +224,7 @@ fn wake_all(queue: &Queue, ready: &CancellationToken, keys: BTreeSet<Key>) {
 fn put(cache: &Cache, seen: Seen) -> BTreeSet<Key> {
     match seen {
         Seen::Application(object) => BTreeSet::from([cache.put_application(*object).key()]),
-        Seen::Bundle(bundle) => Observed::of(*bundle)
-            .map(|o| cache.put_bundle(o))
-            .unwrap_or_default(),
+        Seen::Bundle(bundle) => bundle.observed().map(|o| cache.put_bundle(o)).unwrap_or_default(),
         Seen::Cluster(cluster) => cache.put_cluster(&cluster),
         Seen::Placement(object) => cache.put_placement(*object),
         Seen::Definition(definition) => match cache.put_definition(&definition) {

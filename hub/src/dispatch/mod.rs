@@ -32,6 +32,7 @@ pub mod plan;
 pub mod removal;
 pub mod rollup;
 pub mod shares;
+pub mod slim;
 pub mod taking;
 #[cfg(test)]
 mod tests;
@@ -44,5 +45,6 @@ pub use observed::Observed;
 pub use plan::{Plan, Request, Target, Wanted, plan};
 pub use rollup::{Member, Unplaced, roll_up};
 pub use shares::{Layer, Share, shares};
+pub use slim::Slim;
 pub use taking::{Taken, Taking, take_away};
 pub use waves::{Wave, hold_back};

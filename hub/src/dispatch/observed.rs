@@ -44,6 +44,11 @@ impl Observed {
     /// Takes a Bundle in and drops its manifests. `None` if it is in no cluster's namespace.
     pub fn of(mut bundle: Bundle) -> Option<Observed> {
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
+        Observed::with_replicas(bundle, render::replicas_of(&manifests))
+    }
+
+    /// Takes a Bundle without manifests in, of which it is known how many replicas they asked for.
+    pub(super) fn with_replicas(bundle: Bundle, replicas: u64) -> Option<Observed> {
         let namespace = bundle.namespace()?;
         Some(Observed {
             cluster: namespace.strip_prefix("cluster-")?.to_owned(),
@@ -56,7 +61,7 @@ impl Observed {
             labels: bundle.metadata.labels.unwrap_or_default(),
             annotations: bundle.metadata.annotations.unwrap_or_default(),
             finalizers: bundle.metadata.finalizers.unwrap_or_default(),
-            replicas: render::replicas_of(&manifests),
+            replicas,
             spec: Arc::new(bundle.spec),
             status: bundle.status.map(Arc::new),
         })
