@@ -244,14 +244,10 @@ async fn serve(
 ) {
     let hub_id = &origin.hub_id;
     let timeout = config.call_timeout;
-    patiently(
-        config,
-        "the definition of AppliedBundle in the member",
-        || async { install::definitions(member, timeout).await.map(Some) },
-    )
-    .await;
-    // The ledger first: what is not known to be ours is never removed.
+    // The ledger first: what is not known to be ours is never removed. Its definition is looked for with every try: somebody
+    // may take it away again.
     let ledgers = patiently(config, "the ledgers in the member", || async {
+        install::definitions(member, timeout).await?;
         ledger::list(member, hub_id, timeout).await.map(Some)
     })
     .await;

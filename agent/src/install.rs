@@ -1,6 +1,6 @@
 //! Installs the definition of AppliedBundle in the member.
 
-use crate::error::{CallError, Fault};
+use crate::error::CallError;
 use crate::member::{found, within};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -11,7 +11,8 @@ use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use serde_json::json;
 use std::time::Duration;
 
-/// Makes or updates the definitions that an agent needs; one that is as it should be is not written.
+/// Makes or updates the definitions that an agent needs; one that is as it should be is not written. Whatever fails is to be
+/// tried again: that somebody else was quicker to make one does not say that it is as it should be, nor that it stays.
 pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<(), CallError> {
     let resource = ApiResource::erase::<CustomResourceDefinition>(&());
     // As plain JSON: what the member has is compared, not understood.
@@ -26,10 +27,8 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
                 field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
                 ..PostParams::default()
             };
-            match within(timeout, api.create(&params, &wanted)).await {
-                Err(error) if error.fault() != Fault::Conflict => return Err(error),
-                _ => continue,
-            }
+            within(timeout, api.create(&params, &wanted)).await?;
+            continue;
         };
         // What a later agent has stored in its ledger would be dropped.
         if crds::version_of(&live.metadata) > crds::SCHEMA_VERSION {
@@ -59,9 +58,14 @@ pub(crate) async fn definitions(client: &Client, timeout: Duration) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Fault;
+    use futures::FutureExt;
+    use kube::client::Body;
+    use parking_lot::Mutex;
     use roundhouse_api::names::annotation;
     use roundhouse_apiserver::Server;
     use serde_json::Value;
+    use std::sync::Arc;
 
     const LEDGERS: &str = "appliedbundles.roundhouse.dev";
     const TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,5 +98,37 @@ mod tests {
         change(crds::SCHEMA_VERSION + 1).await;
         definitions(&client, TIMEOUT).await.unwrap();
         assert_ne!(fields().await, wanted, "a later one knows what it does");
+    }
+    /// Answers the first request that makes something with 409, and does nothing.
+    fn conflicting(inner: Client) -> Client {
+        let answered = Arc::new(Mutex::new(false));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let inner = inner.clone();
+            let is_first =
+                request.method() == http::Method::POST && !std::mem::replace(&mut *answered.lock(), true);
+            async move {
+                if !is_first {
+                    return inner.send(request).await;
+                }
+                let status = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 409,
+                    "reason": "Conflict", "message": "changed meanwhile"});
+                let body = Body::from(status.to_string().into_bytes());
+                Ok(http::Response::builder().status(409).body(body).unwrap())
+            }
+            .boxed()
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn a_conflict_does_not_say_that_a_definition_is_there() {
+        let server = Client::new(Server::builder().seed(1).strict().build().service(), "default");
+        let api: Api<CustomResourceDefinition> = Api::all(server.clone());
+        let client = conflicting(server);
+        let first = definitions(&client, TIMEOUT).await;
+        assert_eq!(first.map_err(|error| error.fault()), Err(Fault::Conflict));
+        assert!(api.get_opt(LEDGERS).await.unwrap().is_none());
+        definitions(&client, TIMEOUT).await.unwrap();
+        assert!(api.get_opt(LEDGERS).await.unwrap().is_some());
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     flood::{Codes, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
-    runs::{SECOND, good},
+    runs::{SECOND, good, struck},
     seeing::runs,
 };
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use http::{Method, Request};
 use http_body_util::Full;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
-    HUB,
-    fault::{Asks, Effect, Ending, Moment, On, Parties, Rule, Side, When},
+    HUB, MemberSpec,
+    fault::{Asks, Effect, Ending, Kind, Moment, On, Parties, Rule, Side, When},
     run::{Act, Fault, Look, Script, application, with_image},
 };
 use serde_json::{Value, json};
@@ -91,6 +91,33 @@ fn writes(member: &'static str, noted: &Arc<AtomicU64>, first: bool) -> Look {
             Ok(())
         })
     })
+}
+
+#[test]
+fn an_agent_whose_member_refuses_its_first_writes_serves_as_soon_as_it_does_not() {
+    let outcomes = good(|_| {
+        let definitions = On::all_of(Parties::these(["east-3"]))
+            .to(Side::Member)
+            .that(Asks::Write);
+        let (code, retry_after) = (409, None);
+        let refused = Rule::always(
+            definitions.at("/customresourcedefinitions"),
+            Effect::Answer { code, retry_after },
+        );
+        let joins = MemberSpec::labelled("east-3", &[("region", "east")]).unwrap();
+        Script::of_regions(2, &["east", "west"])
+            .with(web())
+            .at(
+                SECOND * 20,
+                Act::for_a_while(Fault::Network(refused), SECOND * 10),
+            )
+            .at(SECOND * 21, Act::Join(joins))
+            .finally(
+                "it has its part",
+                images("web", "web:1", vec!["east-3".to_owned()]),
+            )
+    });
+    struck(&outcomes, &[Kind::Refused]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl On {
     }
 
     /// Whether the rule is about requests between these ends.
-    pub(super) fn has_ends(&self, ends: &Ends) -> bool {
+    pub(crate) fn has_ends(&self, ends: &Ends) -> bool {
         let side = match self.side {
             Side::Hub => ends.server == HUB,
             Side::Member => ends.server != HUB,

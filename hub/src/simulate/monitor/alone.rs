@@ -8,6 +8,7 @@ use super::{
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::{HUB, trace::Object};
+use roundhouse_agent::client::READ_TIMES_OUT;
 use roundhouse_api::bundle::{ApplyOnce, Drift};
 use roundhouse_apiserver::Key;
 use serde_json::Value;
@@ -15,6 +16,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A difference is put right within this time, in tokio's.
 const HEALED: Duration = Duration::from_secs(60);
+/// An agent whose watches of its member are dead in silence is told of nothing until it gives their connection up.
+const DEAF: Duration = READ_TIMES_OUT;
 /// Who changes the same object more often than this is fought, ever more rarely.
 const FOUGHT: u32 = 3;
 
@@ -29,6 +32,8 @@ struct Owed {
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     owed: BTreeMap<(Arc<str>, Key), Owed>,
+    /// When the watches fell silent that the agents which run have on their members.
+    silenced: BTreeMap<Arc<str>, Vec<Duration>>,
 }
 
 impl Check for Alone {
@@ -76,6 +81,12 @@ impl Check for Alone {
 
     fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
         match note {
+            Note::Silenced(cluster) => {
+                let at = found.at;
+                self.silenced.entry(cluster.clone()).or_default().push(at);
+            }
+            // It opens watches of its own.
+            Note::Started(cluster) => drop(self.silenced.remove(cluster)),
             Note::Stopped(cluster) | Note::Reopened { server: cluster, .. } | Note::Restored(cluster) => {
                 self.owed.retain(|(server, _), _| server != cluster);
             }
@@ -83,11 +94,14 @@ impl Check for Alone {
                 let at = found.at;
                 for ((server, key), owed) in &self.owed {
                     found.judges(Promise::P9);
-                    let late = owed.since + HEALED < at && owed.changes <= FOUGHT;
+                    let silenced = self.silenced.get(server).map(Vec::as_slice);
+                    let due = due(owed.since, silenced.unwrap_or_default());
+                    let late = due < at && owed.changes <= FOUGHT;
                     if server == cluster && late {
                         let object = Object::new(server, &key.table, &key.namespace, &key.name);
                         let paths: Vec<&String> = owed.fields.keys().collect();
-                        let expected = format!("what others changed to be put right within {HEALED:?}");
+                        let within = due.saturating_sub(owed.since);
+                        let expected = format!("what others changed to be put right within {within:?}");
                         let since = owed.since.as_secs_f64();
                         found.broke(
                             Promise::P9,
@@ -102,6 +116,13 @@ impl Check for Alone {
             _ => {}
         }
     }
+}
+
+/// Until when a difference is put right. Watches that fell silent before that, or before the difference came, do not show it.
+fn due(since: Duration, silenced: &[Duration]) -> Duration {
+    let due = since + HEALED;
+    let in_time = silenced.iter().filter(|at| **at <= due);
+    in_time.map(|at| *at + DEAF + HEALED).fold(due, Duration::max)
 }
 
 /// Whether what lets an object go was on the hub before its agent was cut off.

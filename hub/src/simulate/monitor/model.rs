@@ -236,6 +236,7 @@ impl Model {
             Note::Started(cluster) => drop(self.stopped.remove(cluster)),
             Note::Quiet
             | Note::Busy
+            | Note::Silenced(_)
             | Note::Reopened { .. }
             | Note::Restored(_)
             | Note::Fault { .. }

@@ -121,6 +121,8 @@ pub enum Note {
     Cut(Arc<str>),
     /// It reaches it again.
     Healed(Arc<str>),
+    /// The watches that a cluster's agent has open on its member show nothing from now on, and nobody tells it.
+    Silenced(Arc<str>),
     /// A cluster's agent does not run from now on.
     Stopped(Arc<str>),
     /// It runs again.
@@ -163,6 +165,7 @@ impl Note {
         match self {
             Note::Cut(cluster) => agent(cluster, "cut off"),
             Note::Healed(cluster) => agent(cluster, "connected again"),
+            Note::Silenced(cluster) => agent(cluster, "no longer told by its member"),
             Note::Stopped(cluster) => agent(cluster, "stopped"),
             Note::Started(cluster) => agent(cluster, "started"),
             Note::Reopened { server, .. } => Some((Object::party(server, "server"), "restarted".to_owned())),

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     simulate::{
-        HUB, HarnessError,
-        fault::{DiskFault, Kind},
+        Ends, HUB, HarnessError,
+        fault::{DiskFault, Ending, Kind, On},
         monitor::Note,
     },
     words,
@@ -99,6 +99,7 @@ impl Stage {
             Act::EndWatches(on, how) => {
                 self.network.end_watches(on.clone(), *how);
                 self.trace(HUB, "watches", &format!("{how:?}"));
+                self.silenced(on, *how);
                 Ok(())
             }
             Act::KillAt { who, moment, away } => {
@@ -233,6 +234,18 @@ impl Stage {
             left => self.overlaps.insert(what.to_owned(), left),
         };
         left == 0
+    }
+
+    /// Agents are told by no watch of their members any more. One that lacks some of the watches only is excused of nothing.
+    fn silenced(&self, on: &On, how: Ending) {
+        if how != Ending::Silent || on.path.is_some() {
+            return;
+        }
+        for member in self.fleet.members() {
+            if on.has_ends(&Ends::new(&member, &member)) {
+                self.monitor.note(&Note::Silenced(member.as_str().into()));
+            }
+        }
     }
 
     fn rejoin(&mut self, clusters: &[String]) {

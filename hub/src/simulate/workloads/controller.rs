@@ -147,7 +147,18 @@ fn take<K: Workload>(
         Event::Delete(object) => {
             tracked.remove(&key_of(&object));
         }
-        Event::Apply(object) => return track(tracked, key_of(&object), object),
+        Event::Apply(object) => {
+            let key = key_of(&object);
+            // The echo of an older write says nothing new.
+            let newest = tracked
+                .get(&key)
+                .filter(|entry| entry.object.uid() == object.uid());
+            if newest.is_some_and(|entry| version(&object) < version(&entry.object)) {
+                return None;
+            }
+            return track(tracked, key, object);
+        }
+        // A list goes before what is remembered: a server that was restored from a backup has older versions.
         Event::InitApply(object) => {
             let key = key_of(&object);
             if let Err(place) = listed.binary_search(&key) {
@@ -166,13 +177,7 @@ fn track<K: Workload>(tracked: &mut BTreeMap<Key, Tracked<K>>, key: Key, object:
     }
     match tracked.get_mut(&key) {
         // The same name with another uid is another object: nothing is remembered of it.
-        Some(entry) if entry.object.uid() == object.uid() => {
-            // The echo of an older write says nothing new.
-            if version(&object) < version(&entry.object) {
-                return None;
-            }
-            entry.object = object;
-        }
+        Some(entry) if entry.object.uid() == object.uid() => entry.object = object,
         _ => {
             let entry = Tracked {
                 object,
@@ -188,4 +193,36 @@ fn track<K: Workload>(tracked: &mut BTreeMap<Key, Tracked<K>>, key: Key, object:
 /// Resource versions are decimal numbers that grow (Kubernetes KEP-5504).
 fn version<K: Workload>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn deployment(version: &str, ready: i32) -> Deployment {
+        let object = json!({"metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": version},
+            "status": {"readyReplicas": ready}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn an_older_version_is_the_echo_of_a_write_unless_a_restored_server_lists_it() {
+        let mut tracked = BTreeMap::new();
+        let mut listed = Vec::new();
+        let key = ("default".to_owned(), "web".to_owned());
+        let mut takes = |event: Event<Deployment>| {
+            let looked_at = take(&mut tracked, &mut listed, event);
+            let known = tracked.get(&key).and_then(|entry| entry.object.status().cloned());
+            (
+                looked_at.is_some(),
+                known.and_then(|status| status.ready_replicas),
+            )
+        };
+        assert_eq!(takes(Event::Apply(deployment("9", 3))), (true, Some(3)));
+        assert_eq!(takes(Event::Apply(deployment("5", 1))), (false, Some(3)));
+        assert_eq!(takes(Event::Init), (false, Some(3)));
+        assert_eq!(takes(Event::InitApply(deployment("5", 1))), (true, Some(1)));
+        assert_eq!(takes(Event::InitDone), (false, Some(1)));
+    }
 }

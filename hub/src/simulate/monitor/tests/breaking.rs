@@ -551,6 +551,42 @@ async fn p9_what_a_cut_off_agent_does_not_put_right_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_and_no_later() {
+    let seconds = Duration::from_secs;
+    // When the watches fall silent and the agent is started anew, beside a change at 100 s; how long after that it is judged.
+    for (silent, anew, judged, late) in [
+        (Some(0), None, 250, false),
+        (Some(0), None, 261, true),
+        (Some(155), None, 100, false),
+        // What comes when the time is over excuses nothing.
+        (Some(165), None, 100, true),
+        (Some(0), Some(50), 100, true),
+        (None, None, 100, true),
+    ] {
+        let world = World::delivered();
+        world.note(&Note::Cut(C1.into()));
+        for second in 0..100 + judged {
+            if silent == Some(second) {
+                world.note(&Note::Silenced(C1.into()));
+            }
+            if anew == Some(second) {
+                world.note(&Note::Stopped(C1.into()));
+                world.note(&Note::Started(C1.into()));
+            }
+            if second == 100 {
+                world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+            }
+            advance(seconds(1)).await;
+        }
+        world.note(&Note::Healed(C1.into()));
+        match late {
+            true => world.breaks(Promise::P9, DEPLOYMENT, "to be put right within"),
+            false => world.holds(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn p9_what_a_cut_off_agent_deletes_it_was_told_before() {
     let tombstone = |world: &World| {
         world.put(None, APPLICATION, &deleting(application(&passed())));
