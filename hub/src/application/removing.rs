@@ -153,7 +153,10 @@ pub(super) async fn release(
     workflow: Option<&WorkflowStatus>,
 ) -> Written {
     let mut written = Written::default();
+    let fleet = writer.cache.fleet();
+    // Of a cluster that leaves the cluster controller lets them go, when their objects are as its user said.
     let all = observed.values().flatten();
+    let all = all.filter(|bundle| !fleet.is_leaving(&bundle.cluster));
     for bundle in all.filter(|bundle| !is_awaited(bundle, workflow)) {
         let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
         if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
