@@ -43,7 +43,12 @@ pub(crate) async fn report(
     let api: Api<ClusterReport> = Api::namespaced(hub, &config.cluster.namespace());
     let mut failures = 0;
     loop {
-        let held: Vec<String> = vanished.borrow_and_update().iter().take(MAX_HELD).cloned().collect();
+        let held: Vec<String> = vanished
+            .borrow_and_update()
+            .iter()
+            .take(MAX_HELD)
+            .cloned()
+            .collect();
         let delay = match once(&api, &member, config, held).await {
             Ok(()) => {
                 failures = 0;

@@ -1,7 +1,8 @@
 //! The ledger's own life: deleted, edited, lost and outgrown.
 
 use crate::world::{
-    HUB_ID, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
+    HUB_ID, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
+    reason, spec,
 };
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
 use serde_json::{Value, json};
@@ -126,14 +127,21 @@ async fn reported_held(world: &World) -> Vec<Value> {
 fn backed_up(object: Option<Value>) -> Value {
     let mut object = object.unwrap();
     let metadata = object["metadata"].as_object_mut().unwrap();
-    for own in ["uid", "resourceVersion", "creationTimestamp", "managedFields"] {
+    for own in [
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+    ] {
         metadata.remove(own);
     }
     object
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_backup_brings_back_after_its_bundle_was_removed_is_held_and_reported_until_the_bundle_returns() {
+async fn what_a_backup_brings_back_after_its_bundle_was_removed_is_held_and_reported_until_the_bundle_returns()
+ {
     let world = World::new().await;
     let agent = world.agent();
     let map = config_map("a", "1");

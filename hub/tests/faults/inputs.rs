@@ -11,9 +11,9 @@ use roundhouse_api::{
 };
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
-    trace::Object,
     fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
     run::{Act, Fault, Script, Until, agreement, application, in_turns, with_image},
+    trace::Object,
 };
 use serde_json::{Value, json};
 use std::time::Duration;

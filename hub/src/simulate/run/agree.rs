@@ -81,7 +81,8 @@ async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> 
         let mut have = owned_or_wanted(fleet, &cluster, &kinds, &of_cluster).await?;
         let stored = clusters.iter().find(|stored| stored.name_any() == cluster);
         if let Some(stored) = stored.filter(|_| restored.contains(&cluster)) {
-            let ledgers = Api::<AppliedBundle>::all(fleet.member_client(&cluster).map_err(|e| e.to_string())?);
+            let ledgers =
+                Api::<AppliedBundle>::all(fleet.member_client(&cluster).map_err(|e| e.to_string())?);
             let ledgers = ledgers.list(&all).await.map_err(failed)?;
             let held = held(stored, ledgers.iter().map(|ledger| &ledger.spec));
             have.retain(|place, _| of_cluster.contains_key(place) || !held.contains(place));
@@ -125,17 +126,25 @@ fn held<'a>(cluster: &Cluster, ledgers: impl Iterator<Item = &'a AppliedBundleSp
     let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
     let joined = conditions.into_iter().find(|condition| condition.type_ == JOINED);
     let says = joined.map(|joined| joined.message.as_str()).unwrap_or_default();
-    let said = |ledger: &&AppliedBundleSpec| {
-        ledger.state == LedgerState::Orphaned && says.contains(&ledger.bundle)
-    };
+    let said =
+        |ledger: &&AppliedBundleSpec| ledger.state == LedgerState::Orphaned && says.contains(&ledger.bundle);
     let of = |entry: &LedgerEntry| {
         let version = match entry.group.as_str() {
             "" => entry.version.clone(),
             group => format!("{group}/{}", entry.version),
         };
-        [version, entry.kind.clone(), entry.namespace.clone(), entry.name.clone()]
+        [
+            version,
+            entry.kind.clone(),
+            entry.namespace.clone(),
+            entry.name.clone(),
+        ]
     };
-    ledgers.filter(said).flat_map(|ledger| &ledger.objects).map(of).collect()
+    ledgers
+        .filter(said)
+        .flat_map(|ledger| &ledger.objects)
+        .map(of)
+        .collect()
 }
 
 /// What differs in one cluster; pure.
