@@ -265,7 +265,7 @@ mod tests {
             let name = format!("cluster-c{released}");
             let cache = Cache::default();
             let mut cluster = Cluster::new(&name["cluster-".len()..], Default::default());
-            cluster.metadata.deletion_timestamp = leaving.then(|| Time(Timestamp::UNIX_EPOCH));
+            cluster.metadata.deletion_timestamp = leaving.then_some(Time(Timestamp::UNIX_EPOCH));
             cache.put_cluster(&cluster);
             let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             let namespaces: Api<Namespace> = Api::all(client.clone());

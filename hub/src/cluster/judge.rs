@@ -273,14 +273,14 @@ fn held(report: &ClusterReportSpec) -> String {
     }
 }
 
-fn bounded(text: &String) -> String {
+fn bounded(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
 /// The first few, and how many more there are.
 fn some_of(all: &[String]) -> String {
     const NAMED: usize = 5;
-    let named: Vec<String> = all.iter().take(NAMED).map(bounded).collect();
+    let named: Vec<String> = all.iter().take(NAMED).map(|text| bounded(text)).collect();
     match all.len().saturating_sub(NAMED) {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
