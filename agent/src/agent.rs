@@ -13,6 +13,7 @@ use crate::lease::Heartbeat;
 use crate::ledger;
 use crate::member::Member;
 use crate::restart::{Restart, restarting};
+use crate::vanished::Vanished;
 use crate::watch::bundles::Bundles;
 use crate::watch::delivered::Delivered;
 use crate::watch::inbox::Inbox;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) objects: Objects,
     /// The kind of definitions: what a bundle watches that waits for one.
     pub(crate) definitions: Arc<Kind>,
+    /// The bundles of which there is no report on the hub.
+    pub(crate) vanished: Arc<Vanished>,
     /// Bounds the passes that run at a time.
     pub(crate) passes: Semaphore,
 }
@@ -91,6 +94,7 @@ pub async fn run(
         stop: kill.child_token(),
         kill,
         tracker: TaskTracker::new(),
+        vanished: Arc::default(),
     };
     let signs = Signs {
         dead: heartbeat.given_up(),
@@ -98,7 +102,8 @@ pub async fn run(
     };
     let work = Box::pin(serve(&config, &hub, &member, &clock, origin, signs, &workers));
     let listen = Box::pin(heartbeat.listen());
-    let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config));
+    let vanished = workers.vanished.watch();
+    let facts = Box::pin(facts::report(hub.clone(), member.clone(), &config, vanished));
     let result = tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(()),
@@ -136,6 +141,8 @@ struct Workers {
     /// Ends them at once.
     kill: CancellationToken,
     tracker: TaskTracker,
+    /// The bundles of which there is no report on the hub.
+    vanished: Arc<Vanished>,
 }
 
 impl Workers {
@@ -251,7 +258,8 @@ async fn serve(
         ledger::list(member, hub_id, timeout).await.map(Some)
     })
     .await;
-    let shared = Arc::new(shared(config, hub, member, clock, hub_id, &workers.stop));
+    let (stop, vanished) = (&workers.stop, Arc::clone(&workers.vanished));
+    let shared = Arc::new(shared(config, hub, member, clock, hub_id, stop, vanished));
     let policy = |what: String| Steady {
         what,
         min: config.retry_min,
@@ -316,7 +324,15 @@ async fn serve(
     };
     let registry = Arc::clone(&shared.registry);
     let what = "ledgers in the member".to_owned();
-    let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what));
+    // One that nobody works on has come back: the member was restored from a backup.
+    let unclaimed = |name: &str| {
+        if beginning.lock().find(name)
+            && let Some(inbox) = shared.registry.tell(name, Presence::Missing)
+        {
+            start(name.to_owned(), inbox, None);
+        }
+    };
+    let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what), unclaimed);
     futures::join!(Box::pin(bundles), Box::pin(stored), without_hub, hears);
 }
 
@@ -328,6 +344,7 @@ pub(crate) fn shared(
     clock: &SharedClock,
     hub_id: &str,
     stop: &CancellationToken,
+    vanished: Arc<Vanished>,
 ) -> Shared {
     let kinds = Arc::new(Kinds::new(member.clone(), config.call_timeout));
     let registry = Arc::new(Registry::default());
@@ -360,6 +377,7 @@ pub(crate) fn shared(
             resource: ApiResource::from_gvk_with_plural(&definition, "customresourcedefinitions"),
             namespaced: false,
         }),
+        vanished,
         passes: Semaphore::new(config.concurrent_bundles.max(1)),
         config: config.clone(),
     }

@@ -20,8 +20,8 @@ pub(crate) struct Beginning {
     /// Those that no worker has yet.
     pub(crate) ledgers: BTreeMap<String, AppliedBundle>,
     pub(crate) kept: Kept,
-    /// Bundles that are worked on by what was kept of them.
-    from_kept: BTreeSet<String>,
+    /// Bundles that are worked on by what was kept of them, and those of which a ledger was found meanwhile.
+    untold: BTreeSet<String>,
     listed: bool,
 }
 
@@ -30,7 +30,7 @@ impl Beginning {
         Beginning {
             ledgers,
             kept,
-            from_kept: BTreeSet::new(),
+            untold: BTreeSet::new(),
             listed: false,
         }
     }
@@ -48,7 +48,7 @@ impl Beginning {
                 "the hub does not answer: what it sent last is healed until it does"
             );
         }
-        self.from_kept = kept.iter().map(|held| held.name.clone()).collect();
+        self.untold.extend(kept.iter().map(|held| held.name.clone()));
         kept
     }
 
@@ -59,17 +59,24 @@ impl Beginning {
         }
         let listed: BTreeSet<String> = listed.collect();
         self.kept.retain(&listed);
-        self.from_kept.retain(|name| !listed.contains(name));
+        self.untold.retain(|name| !listed.contains(name));
         true
+    }
+
+    /// A ledger is there that nobody works on. Whether that is to change now: until the hub has told which Bundles there
+    /// are, it is not known to have none.
+    pub(crate) fn find(&mut self, name: &str) -> bool {
+        if !self.listed {
+            self.untold.insert(name.to_owned());
+        }
+        self.listed
     }
 
     /// What the hub's list does not have.
     pub(crate) fn unlisted(&mut self) -> Vec<(String, Option<AppliedBundle>)> {
-        let kept = std::mem::take(&mut self.from_kept)
-            .into_iter()
-            .map(|name| (name, None));
         let ledgers = std::mem::take(&mut self.ledgers).into_iter();
-        kept.chain(ledgers.map(|(name, stored)| (name, Some(stored))))
-            .collect()
+        let ledgers = ledgers.map(|(name, stored)| (name, Some(stored)));
+        let untold = std::mem::take(&mut self.untold).into_iter();
+        ledgers.chain(untold.map(|name| (name, None))).collect()
     }
 }

@@ -60,6 +60,7 @@ mod restart;
 mod reviews;
 pub mod rights;
 mod secrecy;
+mod vanished;
 mod watch;
 mod worker;
 

@@ -38,6 +38,7 @@ impl Pass {
             clock,
             hub_id,
             &CancellationToken::new(),
+            Arc::default(),
         ));
         let name = held.name.clone();
         let inbox = shared.registry.tell(&name, Presence::Present(Arc::new(held)));

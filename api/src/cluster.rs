@@ -209,4 +209,7 @@ pub struct ClusterReportSpec {
     /// Why the agent could not tell what it may in the member, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rights_unknown: Option<String>,
+    /// Bundles that vanished without `spec.deletion` and whose objects the agent holds in the member, at most 50 by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<String>,
 }

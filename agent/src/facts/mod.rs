@@ -20,19 +20,36 @@ use roundhouse_api::cluster::{ClusterReport, ClusterReportSpec};
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use roundhouse_api::quantity::thousandths;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tokio::sync::watch::Receiver;
 
 /// Nodes of one page of a list.
 const PAGE: u32 = 100;
 /// The part of the interval by which looks are jittered.
 const JITTER: f64 = 0.1;
+/// Bundles that are named whose objects are held.
+const MAX_HELD: usize = 50;
+/// Bundles that vanish together are reported together.
+const TOGETHER: Duration = Duration::from_secs(5);
 
-/// Gathers and reports for ever, at the interval of the resync.
-pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
+/// Gathers and reports for ever, at the interval of the resync and when other bundles have `vanished`.
+pub(crate) async fn report(
+    hub: Client,
+    member: Client,
+    config: &Config,
+    mut vanished: Receiver<BTreeSet<String>>,
+) {
     let api: Api<ClusterReport> = Api::namespaced(hub, &config.cluster.namespace());
     let mut failures = 0;
     loop {
-        let delay = match once(&api, &member, config).await {
+        let held: Vec<String> = vanished
+            .borrow_and_update()
+            .iter()
+            .take(MAX_HELD)
+            .cloned()
+            .collect();
+        let delay = match once(&api, &member, config, held).await {
             Ok(()) => {
                 failures = 0;
                 config.resync
@@ -49,7 +66,10 @@ pub(crate) async fn report(hub: Client, member: Client, config: &Config) {
                 delay
             }
         };
-        tokio::time::sleep(spread(delay, JITTER, config.jitter.unit())).await;
+        tokio::select! {
+            () = tokio::time::sleep(spread(delay, JITTER, config.jitter.unit())) => {}
+            Ok(()) = vanished.changed() => tokio::time::sleep(TOGETHER).await,
+        }
     }
 }
 
@@ -69,8 +89,14 @@ fn warn(config: &Config, spec: &ClusterReportSpec, before: Option<&ClusterReport
     }
 }
 
-async fn once(api: &Api<ClusterReport>, member: &Client, config: &Config) -> Result<(), CallError> {
-    let spec = gather(member, config).await?;
+async fn once(
+    api: &Api<ClusterReport>,
+    member: &Client,
+    config: &Config,
+    held: Vec<String>,
+) -> Result<(), CallError> {
+    let mut spec = gather(member, config).await?;
+    spec.held = held;
     let timeout = config.call_timeout;
     let params = PostParams {
         field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -119,6 +145,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         labels: config.labels.get().clone(),
         missing_rights: known.missing,
         rights_unknown: known.unknown,
+        held: Vec::new(),
     })
 }
 

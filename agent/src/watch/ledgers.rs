@@ -1,5 +1,5 @@
 //! The watch of the ledgers in the member, on metadata only: one that somebody deletes or edits is made again within
-//! moments, not at the next resync.
+//! moments, not at the next resync, and one that comes back without its Bundle is looked at.
 
 use crate::watch::registry::Registry;
 use crate::watch::{Steady, steady};
@@ -13,28 +13,37 @@ use std::sync::Arc;
 /// Ledgers of one page of a list.
 const PAGE: u32 = 500;
 
-/// Watches the ledgers of one hub; never ends by itself.
-pub(crate) async fn watch(client: Client, hub_id: &str, registry: Arc<Registry>, policy: Steady) {
+/// Watches the ledgers of one hub; never ends by itself. `unclaimed` is told the bundles of ledgers that no worker has.
+pub(crate) async fn watch(
+    client: Client,
+    hub_id: &str,
+    registry: Arc<Registry>,
+    policy: Steady,
+    unclaimed: impl Fn(&str),
+) {
     let api: Api<PartialObjectMeta<AppliedBundle>> = Api::all(client);
     let config = watcher::Config::default().page_size(PAGE);
     let mut view = View {
         prefix: format!("{hub_id}."),
         registry,
         listing: BTreeSet::new(),
+        unclaimed,
     };
     let begin = || watcher(api.clone(), config.clone());
     steady(policy, begin, |event| view.take(event)).await;
 }
 
-struct View {
+struct View<F> {
     /// What the names of this hub's ledgers begin with.
     prefix: String,
     registry: Arc<Registry>,
     /// Bundles whose ledger a list that is under way had.
     listing: BTreeSet<String>,
+    /// Told the bundles of ledgers that no worker has.
+    unclaimed: F,
 }
 
-impl View {
+impl<F: Fn(&str)> View<F> {
     fn take(&mut self, event: watcher::Event<PartialObjectMeta<AppliedBundle>>) {
         match event {
             watcher::Event::Init => self.listing.clear(),
@@ -61,7 +70,9 @@ impl View {
     fn seen(&self, ledger: &PartialObjectMeta<AppliedBundle>, there: bool) -> Option<String> {
         let bundle = ledger.metadata.name.as_deref()?.strip_prefix(&self.prefix)?;
         let version = ledger.metadata.resource_version.as_deref().filter(|_| there);
-        self.registry.ledger_touched(bundle, version);
+        if !self.registry.ledger_touched(bundle, version) && there {
+            (self.unclaimed)(bundle);
+        }
         Some(bundle.to_owned())
     }
 }

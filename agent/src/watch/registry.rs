@@ -121,13 +121,16 @@ impl Registry {
         }
     }
 
-    /// A ledger was seen at a version, or (`None`) gone: wakes its bundle if that is news.
-    pub(crate) fn ledger_touched(&self, bundle: &str, version: Option<&str>) {
-        if let Some(seat) = self.seats.lock().get(bundle)
+    /// A ledger was seen at a version, or (`None`) gone: wakes its bundle if that is news; `false` if the bundle has no place.
+    pub(crate) fn ledger_touched(&self, bundle: &str, version: Option<&str>) -> bool {
+        let seats = self.seats.lock();
+        let seat = seats.get(bundle);
+        if let Some(seat) = seat
             && is_newer(version, seat.ledger.as_deref())
         {
             seat.inbox.ledger(version);
         }
+        seat.is_some()
     }
 
     /// Bundles that have a ledger.

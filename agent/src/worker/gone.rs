@@ -56,8 +56,12 @@ impl Worker {
         self.applied = None;
         self.reported = None;
         match intent {
-            Intent::Remove => self.remove(None, spec).await,
+            Intent::Remove => {
+                self.shared.vanished.note(&self.name, false);
+                self.remove(None, spec).await
+            }
             Intent::Forget => {
+                self.shared.vanished.note(&self.name, false);
                 self.ledger.remove().await?;
                 Ok(Next::End)
             }
@@ -71,6 +75,7 @@ impl Worker {
                     "the Bundle vanished without spec.deletion: its objects are held"
                 );
                 self.ledger.write(held).await?;
+                self.shared.vanished.note(&self.name, true);
                 Ok(Next::Resync)
             }
             Intent::Apply | Intent::Hold { .. } | Intent::Ignore(_) => Ok(Next::Resync),

@@ -273,6 +273,8 @@ impl Worker {
 
     async fn present(&mut self, held: &Held, news: &News, turn: Turn) -> Result<Next, CallError> {
         self.note_status(held);
+        // From here on its own report says what is held.
+        self.shared.vanished.note(&self.name, false);
         let spec = match held.spec() {
             Ok(spec) => spec,
             Err(error) => {

@@ -1,7 +1,8 @@
 //! The ledger's own life: deleted, edited, lost and outgrown.
 
 use crate::world::{
-    HUB_ID, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time, reason, spec,
+    HUB_ID, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
+    reason, spec,
 };
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
 use serde_json::{Value, json};
@@ -111,6 +112,72 @@ async fn a_ledger_lost_while_its_bundle_lives_on_is_made_again_after_a_restart()
             .collect()
     };
     assert_eq!(known(content(&world.ledger("plain").await)), known(before));
+    agent.stop().await;
+}
+
+/// What the agent reports of bundles that vanished.
+async fn reported_held(world: &World) -> Vec<Value> {
+    let report = json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "ClusterReport",
+        "metadata": {"name": "c1", "namespace": NAMESPACE}});
+    let report = world.live(Side::Hub, &report).await.unwrap_or_default();
+    report["spec"]["held"].as_array().cloned().unwrap_or_default()
+}
+
+/// An object as a backup has it.
+fn backed_up(object: Option<Value>) -> Value {
+    let mut object = object.unwrap();
+    let metadata = object["metadata"].as_object_mut().unwrap();
+    for own in [
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+    ] {
+        metadata.remove(own);
+    }
+    object
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_backup_brings_back_after_its_bundle_was_removed_is_held_and_reported_until_the_bundle_returns()
+ {
+    let world = World::new().await;
+    let agent = world.agent();
+    let map = config_map("a", "1");
+    let content = dispatched(&[map.clone()], "app-v1", 1);
+    let generation = world.bundle("default.app", content.clone()).await;
+    world.reported("default.app", generation, Ready).await;
+    let (object, ledger) = (
+        backed_up(world.live(Side::Member, &map).await),
+        backed_up(world.ledger("default.app").await),
+    );
+    let generation = world.tombstone("default.app", "application-deleted").await;
+    world.reported("default.app", generation + 1, Cleaned).await;
+    world.release("default.app").await;
+    eventually("nothing is left of it", || async {
+        world.ledger("default.app").await.is_none() && world.live(Side::Member, &map).await.is_none()
+    })
+    .await;
+    pass_time(30).await;
+    assert!(reported_held(&world).await.is_empty());
+
+    world.create(Side::Member, object).await;
+    world.create(Side::Member, ledger).await;
+    world.held("default.app").await;
+    eventually("it is reported", || async {
+        reported_held(&world).await == ["default.app"]
+    })
+    .await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &map).await.is_some());
+
+    let generation = world.bundle("default.app", content).await;
+    world.reported("default.app", generation, Ready).await;
+    eventually("nothing is held any more", || async {
+        reported_held(&world).await.is_empty()
+    })
+    .await;
     agent.stop().await;
 }
 

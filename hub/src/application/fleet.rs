@@ -116,6 +116,11 @@ impl Fleet {
         self.members.get(cluster).is_some_and(|member| member.leaving)
     }
 
+    /// Whether a cluster is there and does not leave.
+    pub(super) fn stays(&self, cluster: &str) -> bool {
+        self.members.get(cluster).is_some_and(|member| !member.leaving)
+    }
+
     /// Takes a cluster in; `None` if nothing changed that deliveries depend on.
     pub(super) fn put(&mut self, cluster: &Cluster) -> Option<Change> {
         let (name, after) = (cluster.name_any(), Arc::new(Member::of(cluster)));

@@ -153,7 +153,10 @@ pub(super) async fn release(
     workflow: Option<&WorkflowStatus>,
 ) -> Written {
     let mut written = Written::default();
+    let fleet = writer.cache.fleet();
+    // Of a cluster that leaves the cluster controller lets them go, when their objects are as its user said.
     let all = observed.values().flatten();
+    let all = all.filter(|bundle| !fleet.is_leaving(&bundle.cluster));
     for bundle in all.filter(|bundle| !is_awaited(bundle, workflow)) {
         let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
         if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
@@ -229,5 +232,81 @@ pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &F
         }
         1 => format!("waiting for 1 cluster to be cleaned: {named}"),
         count => format!("waiting for {count} clusters to be cleaned: {named}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::cache::Cache;
+    use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
+    use kube::{
+        Client,
+        api::{DeleteParams, PostParams},
+    };
+    use roundhouse_api::{
+        bundle::{ApplicationRef, BundleSpec},
+        cluster::Cluster,
+        names::BUNDLE_FINALIZER,
+    };
+    use roundhouse_apiserver::Server;
+    use serde_json::json;
+    use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn a_bundle_of_a_cluster_that_leaves_is_not_let_go_before_its_objects_are_as_they_are_to_be() {
+        let server = Server::builder().seed(1).strict().build();
+        let client = Client::new(server.service(), "default");
+        crate::run::install(&client, &crate::run::HubOptions::default())
+            .await
+            .unwrap();
+        let key = ("default".to_owned(), "web".to_owned());
+        for (leaving, released) in [(true, 0), (false, 1)] {
+            let name = format!("cluster-c{released}");
+            let cache = Cache::default();
+            let mut cluster = Cluster::new(&name["cluster-".len()..], Default::default());
+            cluster.metadata.deletion_timestamp = leaving.then_some(Time(Timestamp::UNIX_EPOCH));
+            cache.put_cluster(&cluster);
+            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            let namespaces: Api<Namespace> = Api::all(client.clone());
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await
+                .unwrap();
+            // Its namespace is deleted while it has no evidence yet.
+            let mut bundle = Bundle::new(
+                "default.web",
+                BundleSpec {
+                    application_ref: Some(ApplicationRef {
+                        namespace: key.0.clone(),
+                        name: key.1.clone(),
+                        uid: "a".to_owned(),
+                    }),
+                    ..BundleSpec::default()
+                },
+            );
+            bundle.metadata.finalizers = Some(vec![BUNDLE_FINALIZER.to_owned()]);
+            let bundles: Api<Bundle> = Api::namespaced(client.clone(), &name);
+            bundles.create(&PostParams::default(), &bundle).await.unwrap();
+            bundles
+                .delete("default.web", &DeleteParams::default())
+                .await
+                .unwrap();
+            let held = bundles.get("default.web").await.unwrap();
+            cache.put_bundle(Observed::of(held).unwrap());
+            let writer = Writer {
+                client: &client,
+                cache: &cache,
+                key: &key,
+                epoch: 1,
+                at_once: 1,
+                places: &Semaphore::new(1),
+            };
+            let written = release(writer, &cache.all_bundles(&key), false, None).await;
+            assert!(written.error.is_none(), "{:?}", written.error);
+            assert_eq!(written.count, released, "leaving: {leaving}");
+            let there = bundles.get_opt("default.web").await.unwrap().is_some();
+            assert_eq!(there, leaving);
+        }
     }
 }

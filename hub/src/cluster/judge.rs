@@ -215,6 +215,7 @@ fn joined(observed: &Observed<'_>, previous: &[Condition], refused: &[String]) -
         }
         if let Some(report) = observed.report {
             message.push_str(&lacking(report));
+            message.push_str(&held(report));
         }
         return verdict(JOINED, Status::True, "AgentReported", message);
     }
@@ -252,20 +253,37 @@ fn with_next(available: Verdict, next: Option<next::Waits>) -> Verdict {
 
 /// What the agent lacks in its cluster, for people.
 fn lacking(report: &ClusterReportSpec) -> String {
-    const NAMED: usize = 5;
-    let bounded = |text: &String| text.chars().take(100).collect::<String>();
     if let Some(why) = &report.rights_unknown {
         return format!("; what it may there could not be told: {}", bounded(why));
     }
-    let missing: Vec<String> = report.missing_rights.iter().take(NAMED).map(bounded).collect();
-    match report.missing_rights.len() {
-        0 => String::new(),
-        many if many > NAMED => format!(
-            "; it lacks rights there: {} and {} more",
-            missing.join(", "),
-            many - NAMED
+    match report.missing_rights.is_empty() {
+        true => String::new(),
+        false => format!("; it lacks rights there: {}", some_of(&report.missing_rights)),
+    }
+}
+
+/// What the agent holds in its cluster that nobody asks for, for people.
+fn held(report: &ClusterReportSpec) -> String {
+    match report.held.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; it holds the objects of bundles that vanished without spec.deletion: {}: its AppliedBundles list them",
+            some_of(&report.held)
         ),
-        _ => format!("; it lacks rights there: {}", missing.join(", ")),
+    }
+}
+
+fn bounded(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+/// The first few, and how many more there are.
+fn some_of(all: &[String]) -> String {
+    const NAMED: usize = 5;
+    let named: Vec<String> = all.iter().take(NAMED).map(|text| bounded(text)).collect();
+    match all.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }
 

@@ -12,7 +12,8 @@ use roundhouse_api::{
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, Until, application, in_turns, with_image},
+    run::{Act, Fault, Script, Until, agreement, application, in_turns, with_image},
+    trace::Object,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -165,6 +166,36 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
             .at(after + SECOND, Act::Join(renamed))
             .until(within(SECOND * 200))
     });
+}
+
+#[test]
+fn f21_a_cluster_that_leaves_while_its_step_waits_gets_nothing_again_and_keeps_nothing() {
+    for how in [Leave::DeleteResources, Leave::Orphan] {
+        let outcomes = good(|_| {
+            let cut_off = Fault::Partition(vec!["east-2".to_owned()]);
+            let emptied = match how {
+                Leave::DeleteResources => vec!["west-2".to_owned()],
+                _ => Vec::new(),
+            };
+            // The step of west waits for that of east, and is kept as it was decided when west-2 was there.
+            let mut script = fleet()
+                .then(Act::wait("it is delivered", runs("web")))
+                .then(Act::for_a_while(cut_off, SECOND * 100))
+                .then(Act::Apply(with_image(&web(), "web:2")))
+                .at(SECOND * 5, Act::Leave("west-2".to_owned(), how))
+                .until(within(SECOND * 200));
+            script.finally.push(agreement(emptied, Vec::new()));
+            script
+        });
+        for outcome in outcomes {
+            let bundle = Object::new(HUB, "bundles.roundhouse.dev", "cluster-west-2", "default.web");
+            let text = outcome.trace.of(&[bundle], usize::MAX);
+            let made = text
+                .lines()
+                .filter(|line| line.contains("cluster-west-2/default.web  created"));
+            assert_eq!(made.count(), 1, "{text}");
+        }
+    }
 }
 
 #[test]

@@ -401,19 +401,14 @@ fn what_keeps_an_agent_out_is_said() {
 }
 
 #[test]
-fn missing_rights_are_named_in_the_condition() {
+fn missing_rights_and_what_is_held_are_named_in_the_condition() {
     let cluster = cluster(None);
-    let message = |missing: usize, unknown: Option<&str>| {
-        let report = ClusterReportSpec {
-            missing_rights: (0..missing).map(|n| format!("create r{n}")).collect(),
-            rights_unknown: unknown.map(str::to_owned),
-            ..ClusterReportSpec::default()
-        };
+    let said = |report: &ClusterReportSpec| {
         let observed = Observed {
             cluster: &cluster,
             home: Home::Ready,
             heartbeat: beat(0, Some(0), true),
-            report: Some(&report),
+            report: Some(report),
             identity: None,
             obstacle: None,
         };
@@ -423,7 +418,26 @@ fn missing_rights_are_named_in_the_condition() {
             .message
             .clone()
     };
+    let message = |missing: usize, unknown: Option<&str>| {
+        said(&ClusterReportSpec {
+            missing_rights: (0..missing).map(|n| format!("create r{n}")).collect(),
+            rights_unknown: unknown.map(str::to_owned),
+            ..ClusterReportSpec::default()
+        })
+    };
+    let held = |many: usize| {
+        said(&ClusterReportSpec {
+            held: (0..many).map(|n| format!("default.app{n}")).collect(),
+            ..ClusterReportSpec::default()
+        })
+    };
     assert!(!message(0, None).contains("lacks"));
+    assert!(!held(0).contains("holds"));
+    assert!(held(2).ends_with(
+        "; it holds the objects of bundles that vanished without spec.deletion: default.app0, default.app1: \
+         its AppliedBundles list them"
+    ));
+    assert!(held(7).contains("default.app4 and 2 more: its"));
     assert!(message(2, None).ends_with("it lacks rights there: create r0, create r1"));
     assert!(message(7, None).ends_with("create r4 and 2 more"));
     assert!(message(0, Some("webhook")).ends_with("could not be told: webhook"));

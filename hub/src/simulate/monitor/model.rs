@@ -156,7 +156,7 @@ pub(super) struct Model {
     pub(super) placements: BTreeMap<Name, String>,
     /// Clusters that are there.
     pub(super) clusters: BTreeMap<Arc<str>, Cluster>,
-    /// Every way to leave that was asked for, by cluster.
+    /// Every way to leave that was asked for since a cluster joined last.
     pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
     /// The highest epoch that the Lease of the hubs has had.
     pub(super) epoch: i64,
@@ -362,12 +362,15 @@ impl Model {
     fn cluster(&mut self, commit: &Commit) {
         let name = commit.key.name.clone();
         let cluster = commit.read::<Cluster>();
-        let asked = cluster.as_ref().and_then(|cluster| cluster.spec.leave);
-        if let Some(leave) = asked {
-            self.left
-                .entry(name.clone())
-                .or_default()
-                .insert(format!("{leave:?}"));
+        if let Some(cluster) = &cluster {
+            if !self.clusters.contains_key(&name) {
+                // It joins, again perhaps: what was said of one of its name is over.
+                self.left.remove(&name);
+            }
+            if let Some(leave) = cluster.spec.leave {
+                let asked = self.left.entry(name.clone()).or_default();
+                asked.insert(format!("{leave:?}"));
+            }
         }
         put(&mut self.clusters, name.clone(), cluster);
         if !self.is_available(&name) {

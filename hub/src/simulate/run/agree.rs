@@ -3,7 +3,12 @@
 use super::{Check, Look, objects::resource};
 use crate::simulate::Fleet;
 use kube::{Api, ResourceExt, api::DynamicObject};
-use roundhouse_api::{bundle::Bundle, cluster::Cluster, names::annotation};
+use roundhouse_api::{
+    bundle::Bundle,
+    cluster::{Cluster, JOINED},
+    ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerState},
+    names::annotation,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +19,15 @@ const NAMED: usize = 8;
 type Place = [String; 4];
 
 /// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made. Nor is
-/// anything in a cluster that was `emptied` when it left.
-pub fn agreement(emptied: Vec<String>) -> Check {
+/// anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may have again what was
+/// removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its Cluster says so.
+pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
     Check {
         what: "every cluster has what its Bundles say, and nothing else of theirs".to_owned(),
         look: Look::new(move |fleet| {
-            let emptied = emptied.clone();
+            let (emptied, restored) = (emptied.clone(), restored.clone());
             Box::pin(async move {
-                let differ = differences(fleet, &emptied).await?;
+                let differ = differences(fleet, &emptied, &restored).await?;
                 match differ.is_empty() {
                     true => Ok(()),
                     false => Err(differ.into_iter().take(NAMED).collect::<Vec<_>>().join("; ")),
@@ -43,7 +49,7 @@ fn place(object: &Value) -> Place {
     .map(str::to_owned)
 }
 
-async fn differences(fleet: &Fleet, emptied: &[String]) -> Result<Vec<String>, String> {
+async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> Result<Vec<String>, String> {
     let (client, all) = (fleet.hub_client(), Default::default());
     let failed = |error: kube::Error| error.to_string();
     let bundles = Api::<Bundle>::all(client.clone())
@@ -72,7 +78,15 @@ async fn differences(fleet: &Fleet, emptied: &[String]) -> Result<Vec<String>, S
             continue;
         }
         let of_cluster = wanted.remove(&cluster).unwrap_or_default();
-        let have = owned_or_wanted(fleet, &cluster, &kinds, &of_cluster).await?;
+        let mut have = owned_or_wanted(fleet, &cluster, &kinds, &of_cluster).await?;
+        let stored = clusters.iter().find(|stored| stored.name_any() == cluster);
+        if let Some(stored) = stored.filter(|_| restored.contains(&cluster)) {
+            let ledgers =
+                Api::<AppliedBundle>::all(fleet.member_client(&cluster).map_err(|e| e.to_string())?);
+            let ledgers = ledgers.list(&all).await.map_err(failed)?;
+            let held = held(stored, ledgers.iter().map(|ledger| &ledger.spec));
+            have.retain(|place, _| of_cluster.contains_key(place) || !held.contains(place));
+        }
         differ.extend(compare(&cluster, &of_cluster, &have));
     }
     Ok(differ)
@@ -105,6 +119,32 @@ async fn owned_or_wanted(
         }
     }
     Ok(have)
+}
+
+/// The objects of bundles that vanished, which the agent holds, where the Cluster names them; pure.
+fn held<'a>(cluster: &Cluster, ledgers: impl Iterator<Item = &'a AppliedBundleSpec>) -> BTreeSet<Place> {
+    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
+    let joined = conditions.into_iter().find(|condition| condition.type_ == JOINED);
+    let says = joined.map(|joined| joined.message.as_str()).unwrap_or_default();
+    let said =
+        |ledger: &&AppliedBundleSpec| ledger.state == LedgerState::Orphaned && says.contains(&ledger.bundle);
+    let of = |entry: &LedgerEntry| {
+        let version = match entry.group.as_str() {
+            "" => entry.version.clone(),
+            group => format!("{group}/{}", entry.version),
+        };
+        [
+            version,
+            entry.kind.clone(),
+            entry.namespace.clone(),
+            entry.name.clone(),
+        ]
+    };
+    ledgers
+        .filter(said)
+        .flat_map(|ledger| &ledger.objects)
+        .map(of)
+        .collect()
 }
 
 /// What differs in one cluster; pure.
@@ -147,6 +187,39 @@ fn missing(wanted: &Value, live: &Value, at: &str) -> Option<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_is_held_of_a_bundle_that_vanished_is_known_where_the_cluster_says_so() {
+        let says = |message: &str| {
+            let mut cluster = Cluster::new("c1", Default::default());
+            let joined = json!({"conditions": [{"type": JOINED, "status": "True", "reason": "R", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+            cluster.status = serde_json::from_value(joined).unwrap();
+            cluster
+        };
+        let ledger = |bundle: &str, state: LedgerState| AppliedBundleSpec {
+            bundle: bundle.to_owned(),
+            state,
+            objects: vec![LedgerEntry {
+                group: "apps".to_owned(),
+                version: "v1".to_owned(),
+                kind: "Deployment".to_owned(),
+                namespace: "default".to_owned(),
+                name: bundle.to_owned(),
+                ..LedgerEntry::default()
+            }],
+            ..AppliedBundleSpec::default()
+        };
+        let ledgers = [
+            ledger("said", LedgerState::Orphaned),
+            ledger("other", LedgerState::Orphaned),
+            ledger("applied", LedgerState::Applied),
+        ];
+        let known = held(&says("it holds: said, applied"), ledgers.iter());
+        let expected = ["apps/v1", "Deployment", "default", "said"].map(str::to_owned);
+        assert_eq!(known, BTreeSet::from([expected]));
+        assert!(held(&Cluster::new("c1", Default::default()), ledgers.iter()).is_empty());
+    }
 
     #[test]
     fn what_is_missing_otherwise_or_left_over_is_told() {

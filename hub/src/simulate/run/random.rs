@@ -71,7 +71,12 @@ pub fn random(seed: u64) -> Script {
         Act::Leave(cluster, Leave::DeleteResources) => Some(cluster.clone()),
         _ => None,
     });
-    script.finally.push(agreement(emptied.collect()));
+    let restored = cues.iter().filter_map(|(_, act)| match act {
+        Act::Restore(cluster) => Some(cluster.clone()),
+        _ => None,
+    });
+    let agreement = agreement(emptied.collect(), restored.collect());
+    script.finally.push(agreement);
     for (at, act) in cues {
         script = script.at(at, act);
     }

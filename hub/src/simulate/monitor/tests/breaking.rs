@@ -268,6 +268,43 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
 }
 
 #[test]
+fn p5_what_was_said_when_a_cluster_left_is_no_evidence_when_it_has_joined_again() {
+    const CLUSTER: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
+    let going = |leave: &str| {
+        let mut going = deleting(cluster_available());
+        going["spec"]["leave"] = json!(leave);
+        going
+    };
+    for (leave, again, broken) in [
+        ("Forget", false, None),
+        ("Forget", true, Some("spec.deletion, written before")),
+        ("Orphan", true, Some("spec.deletion, written before")),
+    ] {
+        let world = World::delivered();
+        world.put(None, CLUSTER, &going(leave));
+        if again {
+            world.remove(None, CLUSTER);
+            world.put(None, CLUSTER, &cluster_available());
+        }
+        world.put(Some(&world.hub), BUNDLE, &deleting(bundle(1)));
+        match broken {
+            None => world.holds(),
+            Some(words) => world.breaks(Promise::P5, BUNDLE, words),
+        }
+    }
+    let world = World::delivered();
+    world.put(None, CLUSTER, &going("Orphan"));
+    world.remove(None, CLUSTER);
+    world.put(None, CLUSTER, &cluster_available());
+    world.put(
+        Some(&world.hub),
+        BUNDLE,
+        &with_deletion(bundle(2), "cluster-left"),
+    );
+    world.breaks(Promise::P5, BUNDLE, "nobody lets the cluster leave");
+}
+
+#[test]
 fn p6_replicas_that_are_lost_or_made_are_told() {
     let world = World::delivered();
     world.put(
