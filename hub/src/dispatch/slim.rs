@@ -80,8 +80,11 @@ impl<'de> Deserialize<'de> for Slim {
 trait Part: for<'de> Deserialize<'de> + Default {
     /// Its name.
     const NAME: &'static str;
-    /// What it is a field of; it has a default there.
+    /// What it is a field of.
     type Whole: for<'de> Deserialize<'de>;
+
+    /// What stands there in its place.
+    fn instead() -> Value;
 }
 
 /// `metadata.managedFields`: nobody asks for them.
@@ -98,6 +101,10 @@ impl From<IgnoredAny> for Managed {
 impl Part for Managed {
     const NAME: &'static str = "managedFields";
     type Whole = ObjectMeta;
+
+    fn instead() -> Value {
+        Value::Null
+    }
 }
 
 /// `spec.workload`.
@@ -110,6 +117,10 @@ struct Workload {
 impl Part for Workload {
     const NAME: &'static str = "workload";
     type Whole = BundleSpec;
+
+    fn instead() -> Value {
+        Value::Object(Map::new())
+    }
 }
 
 /// An object of which a field is read by itself.
@@ -133,6 +144,7 @@ impl<'de, P: Part> Deserialize<'de> for Less<P> {
                 let others = Others {
                     fields,
                     taken: &mut taken,
+                    is_next: false,
                 };
                 let rest = P::Whole::deserialize(MapAccessDeserializer::new(others))?;
                 Ok(Less { rest, taken })
@@ -142,27 +154,31 @@ impl<'de, P: Part> Deserialize<'de> for Less<P> {
     }
 }
 
-/// The fields of an object but one, which is taken out on the way.
+/// The fields of an object, one of which is taken out on the way.
 struct Others<'a, A, P> {
     fields: A,
     taken: &'a mut P,
+    /// Whether the value that comes next is that one's.
+    is_next: bool,
 }
 
 impl<'de, A: MapAccess<'de>, P: Part> MapAccess<'de> for Others<'_, A, P> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        while let Some(key) = self.fields.next_key::<String>()? {
-            if key != P::NAME {
-                return seed.deserialize(key.into_deserializer()).map(Some);
-            }
-            *self.taken = self.fields.next_value()?;
-        }
-        Ok(None)
+        let Some(key) = self.fields.next_key::<String>()? else {
+            return Ok(None);
+        };
+        self.is_next = key == P::NAME;
+        seed.deserialize(key.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.fields.next_value_seed(seed)
+        if !self.is_next {
+            return self.fields.next_value_seed(seed);
+        }
+        *self.taken = self.fields.next_value()?;
+        seed.deserialize(P::instead()).map_err(A::Error::custom)
     }
 }
 
@@ -272,7 +288,7 @@ mod tests {
             "spec": {"epoch": 2, "hash": "h", "workload": {"manifests": manifests}, "revision": "web-v1",
                 "applicationRef": {"namespace": "default", "name": "web", "uid": "a"},
                 "manifestConfigs": [{"resourceIdentifier": {"resource": "deployments", "name": "web"}}]},
-            "status": {"hash": "h", "observedGeneration": 3, "counts": {"total": 1, "applied": 1, "ready": 0}}})
+            "status": {"hash": "h", "observedGeneration": 3}})
     }
 
     /// What is remembered of it, read either way.
@@ -299,7 +315,7 @@ mod tests {
                 )],
                 5,
             ),
-            (vec![workload("apps/v1", "Deployment", deep.clone())], 1),
+            (vec![workload("apps/v1", "Deployment", deep)], 1),
             (
                 vec![workload(
                     "batch/v1",
@@ -348,7 +364,8 @@ mod tests {
 
     #[test]
     fn what_may_be_missing_may_be_missing() {
-        let mut least = json!({"metadata": {"name": "a", "namespace": "cluster-b"}, "spec": {}});
+        let mut least =
+            json!({"metadata": {"name": "a", "namespace": "cluster-b"}, "spec": {"workload": {}}});
         assert!(both(&least).iter().all(Option::is_some));
         least["metadata"]["namespace"] = json!("elsewhere");
         assert_eq!(both(&least), [None, None]);
