@@ -187,6 +187,19 @@ pub fn check_dns_label(what: &'static str, name: &str, max: usize) -> Result<(),
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterName(String);
 
+/// What the namespace of a cluster begins with.
+const CLUSTER_NAMESPACE: &str = "cluster-";
+
+/// The namespace of a cluster on the hub, `cluster-<name>`.
+pub fn cluster_namespace(cluster: &str) -> String {
+    format!("{CLUSTER_NAMESPACE}{cluster}")
+}
+
+/// The cluster that a namespace of the hub is of.
+pub fn cluster_of_namespace(namespace: &str) -> Option<&str> {
+    namespace.strip_prefix(CLUSTER_NAMESPACE)
+}
+
 impl ClusterName {
     /// Parses a name.
     ///
@@ -205,7 +218,7 @@ impl ClusterName {
 
     /// The namespace of this cluster on the hub, `cluster-<name>`.
     pub fn namespace(&self) -> String {
-        format!("cluster-{}", self.0)
+        cluster_namespace(&self.0)
     }
 }
 

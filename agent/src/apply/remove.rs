@@ -377,7 +377,12 @@ impl Engine {
                 self.member.delete(kind, target, &uid).await?;
                 let left = self.member.get(kind, target).await?;
                 let same = left.filter(|left| crate::object::uid(left) == Some(&uid));
-                Ok(same.map(|left| until_changed(Stays::going("is being deleted"), Some(&left))))
+                Ok(same.map(|left| match crate::object::is_deleting(&left) {
+                    true => until_changed(Stays::going("is being deleted"), Some(&left)),
+                    // Something answered for the API server, or a conflict was not about the uid: nothing will change
+                    // by itself, so it is asked again.
+                    false => Stays::going("was to be deleted, but is still there as it was"),
+                }))
             }
         }
     }

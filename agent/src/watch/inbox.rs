@@ -20,8 +20,8 @@ pub(crate) struct News {
     pub(crate) kinds: bool,
     /// Another part of its application changed or was read, and it waited for that.
     pub(crate) parts: bool,
-    /// Its ledger is at a version that it did not write, or (the inner `None`) gone.
-    pub(crate) ledger: Option<Option<Box<str>>>,
+    /// Its ledger may not be as it was written.
+    pub(crate) ledger: Option<LedgerSeen>,
 }
 
 impl News {
@@ -32,6 +32,43 @@ impl News {
             && !self.parts
             && self.ledger.is_none()
             && self.touched.is_empty()
+    }
+}
+
+/// A ledger, as a watch of the member showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LedgerSeen {
+    /// At this version; `None` if it is gone.
+    pub(crate) version: Option<Box<str>>,
+    /// By a list: what an event says of an older version is late, but a list that has one may be of a member that was
+    /// restored from a backup.
+    pub(crate) listed: bool,
+}
+
+impl LedgerSeen {
+    pub(crate) fn by_event(version: Option<&str>) -> Self {
+        LedgerSeen {
+            version: version.map(Into::into),
+            listed: false,
+        }
+    }
+
+    pub(crate) fn by_list(version: Option<&str>) -> Self {
+        LedgerSeen {
+            listed: true,
+            ..LedgerSeen::by_event(version)
+        }
+    }
+
+    /// Whether it is news to one who knows the ledger at another version. Events about our own earlier writes come late;
+    /// Kubernetes orders the versions of one object as numbers.
+    pub(crate) fn is_news_to(&self, known: Option<&str>) -> bool {
+        let seen = self.version.as_deref();
+        let numbers = seen.zip(known).map(|(a, b)| (a.parse::<u64>(), b.parse::<u64>()));
+        match numbers {
+            Some((Ok(seen), Ok(known))) if !self.listed => seen > known,
+            _ => seen != known,
+        }
     }
 }
 
@@ -88,22 +125,16 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    /// The ledger was seen at a version, or (`None`) gone.
-    pub(crate) fn ledger(&self, version: Option<&str>) {
-        self.pending.lock().1.ledger = Some(version.map(Into::into));
+    /// The ledger was seen.
+    pub(crate) fn ledger(&self, seen: LedgerSeen) {
+        self.pending.lock().1.ledger = Some(seen);
         self.wake.notify_one();
     }
 
     /// The ledger is known to be at a version, or to be gone: that is no news any more.
     pub(crate) fn saw_ledger(&self, version: Option<&str>) {
         let news = &mut self.pending.lock().1;
-        if news
-            .ledger
-            .as_ref()
-            .is_some_and(|seen| !is_newer(seen.as_deref(), version))
-        {
-            news.ledger = None;
-        }
+        news.ledger = news.ledger.take().filter(|seen| seen.is_news_to(version));
     }
 
     /// Whether the last report was not heard: then it is sent again as soon as the hub hears anything.
@@ -152,18 +183,6 @@ impl Inbox {
     }
 }
 
-/// Whether a ledger seen at a version, or gone, is news to one who knows it at another. Events about our own earlier
-/// writes come late; Kubernetes orders the versions of one object as numbers.
-pub(crate) fn is_newer(seen: Option<&str>, known: Option<&str>) -> bool {
-    match (seen, known) {
-        (Some(seen), Some(known)) => match (seen.parse::<u64>(), known.parse::<u64>()) {
-            (Ok(seen), Ok(known)) => seen > known,
-            _ => seen != known,
-        },
-        (seen, known) => seen != known,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,15 +198,30 @@ mod tests {
             (Some("7"), None, true),
             (Some("a"), Some("b"), true),
         ] {
-            assert_eq!(is_newer(seen, known), expected, "{seen:?} {known:?}");
+            let seen = LedgerSeen::by_event(seen);
+            assert_eq!(seen.is_news_to(known), expected, "{seen:?} {known:?}");
         }
         let inbox = Inbox::default();
-        inbox.ledger(Some("7"));
+        inbox.ledger(LedgerSeen::by_event(Some("7")));
         inbox.saw_ledger(Some("9"));
         assert!(!inbox.has_news());
-        inbox.ledger(None);
+        inbox.ledger(LedgerSeen::by_event(None));
         inbox.saw_ledger(Some("9"));
         assert!(inbox.has_news());
+    }
+
+    #[test]
+    fn a_list_that_has_an_older_version_is_news_for_the_member_may_have_been_restored() {
+        for (seen, known, expected) in [
+            (Some("7"), Some("7"), false),
+            (Some("7"), Some("12"), true),
+            (Some("12"), Some("7"), true),
+            (None, Some("7"), true),
+            (None, None, false),
+        ] {
+            let seen = LedgerSeen::by_list(seen);
+            assert_eq!(seen.is_news_to(known), expected, "{seen:?} {known:?}");
+        }
     }
 
     #[test]

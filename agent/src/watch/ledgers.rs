@@ -1,6 +1,7 @@
 //! The watch of the ledgers in the member, on metadata only: one that somebody deletes or edits is made again within
 //! moments, not at the next resync, and one that comes back without its Bundle is looked at.
 
+use crate::watch::inbox::LedgerSeen;
 use crate::watch::registry::Registry;
 use crate::watch::{Steady, steady};
 use kube::core::PartialObjectMeta;
@@ -48,29 +49,34 @@ impl<F: Fn(&str)> View<F> {
         match event {
             watcher::Event::Init => self.listing.clear(),
             watcher::Event::InitApply(ledger) => {
-                if let Some(bundle) = self.seen(&ledger, true) {
+                if let Some(bundle) = self.seen(&ledger, LedgerSeen::by_list) {
                     self.listing.insert(bundle);
                 }
             }
             watcher::Event::InitDone => {
                 let present = std::mem::take(&mut self.listing);
                 for bundle in self.registry.with_ledger().difference(&present) {
-                    self.registry.ledger_touched(bundle, None);
+                    self.registry.ledger_touched(bundle, LedgerSeen::by_list(None));
                 }
             }
             watcher::Event::Apply(ledger) => {
-                self.seen(&ledger, true);
+                self.seen(&ledger, LedgerSeen::by_event);
             }
             watcher::Event::Delete(ledger) => {
-                self.seen(&ledger, false);
+                self.seen(&ledger, |_| LedgerSeen::by_event(None));
             }
         }
     }
 
-    fn seen(&self, ledger: &PartialObjectMeta<AppliedBundle>, there: bool) -> Option<String> {
+    fn seen(
+        &self,
+        ledger: &PartialObjectMeta<AppliedBundle>,
+        how: impl Fn(Option<&str>) -> LedgerSeen,
+    ) -> Option<String> {
         let bundle = ledger.metadata.name.as_deref()?.strip_prefix(&self.prefix)?;
-        let version = ledger.metadata.resource_version.as_deref().filter(|_| there);
-        if !self.registry.ledger_touched(bundle, version) && there {
+        let seen = how(ledger.metadata.resource_version.as_deref());
+        let there = seen.version.is_some();
+        if !self.registry.ledger_touched(bundle, seen) && there {
             (self.unclaimed)(bundle);
         }
         Some(bundle.to_owned())

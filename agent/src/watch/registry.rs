@@ -3,7 +3,7 @@
 
 use crate::bundle::{Content, Held, Presence, without_part};
 use crate::object::ObjectKey;
-use crate::watch::inbox::{Inbox, is_newer};
+use crate::watch::inbox::{Inbox, LedgerSeen};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -121,14 +121,14 @@ impl Registry {
         }
     }
 
-    /// A ledger was seen at a version, or (`None`) gone: wakes its bundle if that is news; `false` if the bundle has no place.
-    pub(crate) fn ledger_touched(&self, bundle: &str, version: Option<&str>) -> bool {
+    /// A ledger was seen: wakes its bundle if that is news; `false` if the bundle has no place.
+    pub(crate) fn ledger_touched(&self, bundle: &str, seen: LedgerSeen) -> bool {
         let seats = self.seats.lock();
         let seat = seats.get(bundle);
         if let Some(seat) = seat
-            && is_newer(version, seat.ledger.as_deref())
+            && seen.is_news_to(seat.ledger.as_deref())
         {
-            seat.inbox.ledger(version);
+            seat.inbox.ledger(seen);
         }
         seat.is_some()
     }

@@ -21,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::object::ObjectKey;
 use crate::observe::Rules;
 use crate::report::Leaving;
-use crate::watch::inbox::{Inbox, News, is_newer};
+use crate::watch::inbox::{Inbox, News};
 use roundhouse_api::bundle::{BundleSpec, BundleStatus, ServiceAccountRef};
 use roundhouse_api::condition::Verdict;
 use roundhouse_api::ledger::AppliedBundle;
@@ -264,8 +264,9 @@ impl Worker {
 
     /// Keeps the stored ledger as it is known here, whatever somebody did to it.
     async fn look_at_ledger(&mut self, news: &News, turn: Turn) -> Result<(), CallError> {
-        let newer = |seen: &Option<Box<str>>| is_newer(seen.as_deref(), self.ledger.version());
-        if turn.resync || !self.ledger.exists() || news.ledger.as_ref().is_some_and(newer) {
+        let known = self.ledger.version();
+        let touched = news.ledger.as_ref().is_some_and(|seen| seen.is_news_to(known));
+        if turn.resync || !self.ledger.exists() || touched {
             self.ledger.refresh().await?;
         }
         Ok(())

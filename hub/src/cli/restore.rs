@@ -18,6 +18,7 @@ use roundhouse_api::{
     bundle::Bundle,
     clock::{Clock as _, SystemClock},
     decision::Decision,
+    names::cluster_of_namespace,
 };
 use roundhouse_apiserver::{Backup, DurableOptions, DurableStore, Server, Store as _};
 use serde_json::json;
@@ -220,10 +221,7 @@ async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::E
             .find(|c| matches!(c.reason.as_str(), "OldEpoch" | "OldGeneration"))
         {
             let namespace = bundle.namespace().unwrap_or_default();
-            let cluster = namespace
-                .strip_prefix("cluster-")
-                .unwrap_or(&namespace)
-                .to_owned();
+            let cluster = cluster_of_namespace(&namespace).unwrap_or(&namespace).to_owned();
             ahead.push(vec![cluster, bundle.name_any(), columns::plain(&old.message)]);
         }
     }

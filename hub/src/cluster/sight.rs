@@ -12,7 +12,7 @@ use kube::{
 };
 use roundhouse_api::{
     cluster::{Cluster, ClusterReport},
-    names::{AGENT_LEASE, CLIENT_SIGNER, label},
+    names::{AGENT_LEASE, CLIENT_SIGNER, cluster_of_namespace, label},
 };
 
 /// Something a watch showed.
@@ -97,5 +97,5 @@ pub(super) fn is_own(report: &ClusterReport) -> bool {
 
 /// The cluster whose namespace this is.
 pub(super) fn cluster_of(namespace: &str) -> Option<String> {
-    namespace.strip_prefix("cluster-").map(str::to_owned)
+    cluster_of_namespace(namespace).map(str::to_owned)
 }

@@ -4,7 +4,7 @@ use crate::render;
 use kube::ResourceExt;
 use roundhouse_api::{
     bundle::{Bundle, BundleSpec, BundleStatus, Deletion, ManifestConfig, UpdateStrategyType},
-    names::{label, step_of_bundle},
+    names::{cluster_of_namespace, label, step_of_bundle},
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Observed {
     pub(super) fn with_replicas(bundle: Bundle, replicas: u64) -> Option<Observed> {
         let namespace = bundle.namespace()?;
         Some(Observed {
-            cluster: namespace.strip_prefix("cluster-")?.to_owned(),
+            cluster: cluster_of_namespace(&namespace)?.to_owned(),
             name: bundle.name_any(),
             namespace,
             uid: bundle.metadata.uid.unwrap_or_default(),

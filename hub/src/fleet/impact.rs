@@ -8,7 +8,7 @@ use crate::{
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
-use roundhouse_api::cluster::Cluster;
+use roundhouse_api::{cluster::Cluster, names::cluster_of_namespace};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a change does to the applications of a hub.
@@ -170,7 +170,7 @@ impl Outcome {
                 .plan
                 .surplus
                 .iter()
-                .filter_map(|(namespace, _)| namespace.strip_prefix("cluster-").map(str::to_owned))
+                .filter_map(|(namespace, _)| cluster_of_namespace(namespace).map(str::to_owned))
                 .collect(),
             replicas: shares
                 .into_iter()

@@ -3,7 +3,8 @@
 //! How tasks took turns is no part of it: the canonical form names no time and no revision of a server, only the how-manieth
 //! version of its object a write replaced. So the same seed gives the same bytes.
 
-use roundhouse_api::hash;
+use super::HUB;
+use roundhouse_api::{hash, names::cluster_of_namespace};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,6 +40,14 @@ impl Object {
     /// A hub, an agent, or a line between them.
     pub fn party(server: &str, name: &str) -> Self {
         Object::new(server, "", "", name)
+    }
+
+    /// The member that it is in, or that its namespace on the hub is about.
+    fn member(&self) -> Option<&str> {
+        match &*self.server {
+            HUB => cluster_of_namespace(&self.namespace),
+            member => Some(member),
+        }
     }
 }
 
@@ -167,18 +176,20 @@ impl Trace {
         hash::sha256(&self.canonical())
     }
 
-    /// The last `most` entries of these objects, of the objects of the same name on other servers, and of the parties on
-    /// their servers: what a person reads first when one of them is not as promised.
-    pub fn of(&self, objects: &[Object], most: usize) -> String {
-        let servers: BTreeSet<&str> = objects.iter().flat_map(servers_of).collect();
-        let names: BTreeSet<(&str, &str)> = objects.iter().map(|o| (&*o.table, &*o.name)).collect();
-        let concerned = |object: &Object| match object.table.is_empty() {
-            true => servers.contains(&*object.server),
-            false => names.contains(&(&*object.table, &*object.name)),
+    /// The last `most` entries up to a moment of these objects, and of everything in and about the members concerned: what
+    /// a person reads first when one of them is not as promised.
+    pub fn of(&self, objects: &[Object], until: Duration, most: usize) -> String {
+        let members: BTreeSet<&str> = objects.iter().filter_map(Object::member).collect();
+        let concerned = |object: &Object| {
+            let of_hub = &*object.server == HUB && object.table.is_empty();
+            of_hub
+                || objects.contains(object)
+                || object.member().is_some_and(|member| members.contains(member))
         };
         let chosen = self.objects.iter().filter(|(object, _)| concerned(object));
         let mut entries: Vec<(&Object, &Entry)> = chosen
             .flat_map(|(object, entries)| entries.iter().map(move |entry| (object, entry)))
+            .filter(|(_, entry)| entry.at <= until)
             .collect();
         entries.sort_by_key(|(_, entry)| entry.number);
         let skipped = entries.len().saturating_sub(most);
@@ -197,12 +208,6 @@ impl Trace {
         }
         text
     }
-}
-
-/// The server of an object, and the member that a namespace of the hub is about.
-fn servers_of(object: &Object) -> impl Iterator<Item = &str> {
-    let member = object.namespace.strip_prefix("cluster-");
-    [Some(&*object.server), member].into_iter().flatten()
 }
 
 fn verb(existed: bool, removed: bool) -> &'static str {
@@ -342,7 +347,8 @@ mod tests {
             Happened::Fault("killed".into()),
         );
         trace.note(&bundle, at(3), wrote(Some(3), 4, "y"));
-        let text = trace.of(std::slice::from_ref(&bundle), 2);
+        trace.note(&bundle, at(4), wrote(Some(4), 5, "z"));
+        let text = trace.of(std::slice::from_ref(&bundle), at(3), 2);
         assert_eq!(
             text,
             "… 1 earlier entries\n     2.000 s  east: agent  FAULT killed\n     3.000 s  (hub): bundles cluster-east/web  \

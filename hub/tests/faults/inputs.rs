@@ -189,7 +189,7 @@ fn f21_a_cluster_that_leaves_while_its_step_waits_gets_nothing_again_and_keeps_n
         });
         for outcome in outcomes {
             let bundle = Object::new(HUB, "bundles.roundhouse.dev", "cluster-west-2", "default.web");
-            let text = outcome.trace.of(&[bundle], usize::MAX);
+            let text = outcome.trace.of(&[bundle], Duration::MAX, usize::MAX);
             let made = text
                 .lines()
                 .filter(|line| line.contains("cluster-west-2/default.web  created"));

@@ -126,6 +126,31 @@ fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_
     });
 }
 
+#[test]
+fn f22_what_a_backup_has_at_an_earlier_generation_but_is_what_the_bundle_says_is_ready() {
+    let region = |value: Option<&str>| Act::Label {
+        cluster: "east-2".to_owned(),
+        key: "region".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    let has = |replicas: u64| {
+        let replicas = move |found: &Value| found["spec"]["replicas"] == replicas;
+        Act::wait("it has its share", object("east-1", DEPLOYMENT, replicas))
+    };
+    good(|_| {
+        fleet()
+            .then(Act::wait("it is delivered", runs("web")))
+            .then(Act::Backup("east-1".to_owned()))
+            .then(region(None))
+            .then(has(8))
+            .then(region(Some("east")))
+            .then(has(4))
+            .then(Act::wait("it is delivered as before", runs("web")))
+            .then(Act::Restore("east-1".to_owned()))
+            .until(within(SECOND * 400))
+    });
+}
+
 fn is_fought(bundle: &Bundle) -> bool {
     let conditions = bundle.status.iter().flat_map(|status| &status.conditions);
     conditions

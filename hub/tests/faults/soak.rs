@@ -1,6 +1,8 @@
 //! Random faults over whole fleets. `ROUNDHOUSE_SEEDS=0..10000` runs so many, on all cores:
 //!
 //! `ROUNDHOUSE_SEEDS=0..10000 cargo test --release -p roundhouse-hub --test faults -- --nocapture soak`
+//!
+//! With `ROUNDHOUSE_TRACE=east-5` everything that happened in and about that cluster is printed of a run that is bad.
 
 use crate::runs::seeds;
 use parking_lot::Mutex;
@@ -8,8 +10,9 @@ use roundhouse_hub::simulate::{
     fault::Kind,
     monitor::Promise,
     run::{Outcome, random, run},
+    trace::Object,
 };
-use std::{collections::BTreeMap, thread};
+use std::{collections::BTreeMap, thread, time::Duration};
 
 fn range() -> Vec<u64> {
     let Ok(asked) = std::env::var("ROUNDHOUSE_SEEDS") else {
@@ -115,7 +118,15 @@ fn note(outcome: &Outcome, took: f64, seen: &Mutex<BTreeMap<Kind, u64>>, bad: &M
     if !outcome.is_good() || lacks.is_some() {
         let mut bad = bad.lock();
         if bad.len() < 20 {
-            bad.push(lacks.unwrap_or_default() + &outcome.to_string());
+            bad.push(lacks.unwrap_or_default() + &outcome.to_string() + &traced(outcome));
         }
     }
+}
+
+fn traced(outcome: &Outcome) -> String {
+    let cluster = std::env::var("ROUNDHOUSE_TRACE").ok();
+    let objects = cluster.map(|cluster| vec![Object::party(&cluster, "agent")]);
+    objects.map_or(String::new(), |objects| {
+        outcome.trace.of(&objects, Duration::MAX, usize::MAX)
+    })
 }

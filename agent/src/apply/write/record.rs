@@ -2,6 +2,7 @@
 
 use super::Ended;
 use crate::apply::desired::Copy;
+use crate::apply::once::same_stamps;
 use crate::apply::outcome::{Applied, KIND_TAKES, Outcome, RECREATING};
 use crate::apply::{Done, Observation, Order, Task};
 use crate::kinds::Kind;
@@ -130,7 +131,11 @@ fn sight(task: Task<'_>, ended: &Ended, rules: Option<&RuleSet>) -> Sight {
             let same = task
                 .entry
                 .filter(|entry| entry.uid.as_deref() == object::uid(live));
-            let written = same.and_then(|entry| entry.written_generation);
+            // One that carries this very content counts at whatever generation it is: after a backup of the member is
+            // restored, that may be an earlier one than was written since.
+            let written = same
+                .filter(|_| !same_stamps(manifest, live))
+                .and_then(|entry| entry.written_generation);
             let known = task.examined(object::resource_version(live));
             look(&manifest.key, &manifest.version, live, written, rules, known)
         }

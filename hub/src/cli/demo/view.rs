@@ -6,6 +6,7 @@ use roundhouse_api::{
     bundle::{Bundle, BundlePhase},
     condition,
     decision::{Decision, WorkloadDecision, WorkloadRef},
+    names::cluster_of_namespace,
     placement::Rule,
 };
 use std::collections::BTreeMap;
@@ -189,7 +190,7 @@ impl<'a> Reports<'a> {
         };
         for bundle in &objects.bundles {
             let namespace = bundle.metadata.namespace.as_deref().unwrap_or_default();
-            let Some(cluster) = namespace.strip_prefix("cluster-") else {
+            let Some(cluster) = cluster_of_namespace(namespace) else {
                 continue;
             };
             let own = bundle.status.as_ref().filter(|status| {

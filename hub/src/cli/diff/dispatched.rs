@@ -16,7 +16,7 @@ use roundhouse_api::{
     bundle::{ApplyOnce, Bundle},
     cluster::{Cluster, ClusterReport},
     condition,
-    names::{AGENT_LEASE, annotation, bundle_name, label},
+    names::{AGENT_LEASE, annotation, bundle_name, cluster_of_namespace, label},
 };
 
 /// What the hub knows.
@@ -128,7 +128,7 @@ async fn missing(hub: &Client, subject: &Subject) -> Failure {
         .list_metadata(&ListParams::default().labels(&labels))
         .await;
     let mut names: Vec<String> = (elsewhere.into_iter().flatten())
-        .filter_map(|bundle| Some(bundle.namespace()?.strip_prefix("cluster-")?.to_owned()))
+        .filter_map(|bundle| Some(cluster_of_namespace(&bundle.namespace()?)?.to_owned()))
         .collect();
     names.sort();
     names.dedup();

@@ -9,7 +9,7 @@ use roundhouse_api::{
     clock::{Clock, SystemClock},
     cluster::{AVAILABLE, Cluster, DEAF},
     condition,
-    names::AGENT_LEASE,
+    names::{AGENT_LEASE, cluster_of_namespace},
 };
 use serde_json::{Value, json};
 use std::{cmp::Reverse, collections::BTreeMap};
@@ -51,7 +51,7 @@ pub(super) async fn read(client: &Client) -> Result<AgentsView, Failure> {
     let leases = Api::<Lease>::all(client.clone()).list(&own).await;
     let leases = leases.map_err(|error| failed("the Leases of agents", error))?;
     let renewed = leases.items.into_iter().filter_map(|lease| {
-        let cluster = lease.namespace()?.strip_prefix("cluster-")?.to_owned();
+        let cluster = cluster_of_namespace(&lease.namespace()?)?.to_owned();
         Some((cluster, lease.spec?.renew_time?.0))
     });
     let renewed: BTreeMap<String, Timestamp> = renewed.collect();

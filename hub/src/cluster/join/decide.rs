@@ -6,7 +6,7 @@ use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateS
 use kube::ResourceExt;
 use roundhouse_api::{
     cluster::Cluster,
-    names::{AGENTS, AgentName, CLIENT_SIGNER, JOIN_ACCOUNT},
+    names::{AGENTS, AgentName, CLIENT_SIGNER, JOIN_ACCOUNT, cluster_of_namespace},
 };
 use roundhouse_apiserver::CertificateRequest;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn is_decided(csr: &CertificateSigningRequest) -> bool {
 /// The cluster that a ServiceAccount invites an agent of.
 fn cluster_of_invitation(user: &str) -> Option<&str> {
     let (namespace, account) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    let cluster = namespace.strip_prefix("cluster-")?;
+    let cluster = cluster_of_namespace(namespace)?;
     (account == JOIN_ACCOUNT).then_some(cluster)
 }
 

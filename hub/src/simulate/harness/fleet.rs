@@ -77,10 +77,13 @@ impl Fleet {
         );
         cluster.metadata.labels = Some(spec.labels.clone());
         let clusters: Api<Cluster> = Api::all(self.hub_client());
-        clusters
-            .create(&PostParams::default(), &cluster)
-            .await
-            .map_err(HarnessError::api(format!("creating Cluster {name}")))?;
+        match clusters.create(&PostParams::default(), &cluster).await {
+            Ok(_) => {}
+            // It was created before, and the answer was lost.
+            Err(kube::Error::Api(status))
+                if status.is_already_exists() && !self.members.contains_key(&name) => {}
+            Err(error) => return Err(HarnessError::api(format!("creating Cluster {name}"))(error)),
+        }
         let member = Member::start(spec, &self.options, &self.server);
         self.members.insert(name, member);
         Ok(())

@@ -10,7 +10,7 @@ use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
     cluster::Leave,
     decision::DecisionSpec,
-    names::{annotation, bundle_name, step_of_bundle},
+    names::{annotation, bundle_name, cluster_of_namespace, step_of_bundle},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -117,7 +117,7 @@ impl Deletions {
     }
 
     fn by_hub(&self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        let cluster = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+        let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let forgotten = asked_to(model, cluster, Leave::Forget);
         let before: Option<Bundle> = commit
             .before

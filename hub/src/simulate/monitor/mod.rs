@@ -257,7 +257,7 @@ impl Monitor {
         own.map(|(_, key)| key.clone()).collect()
     }
 
-    /// What a person reads when promises are broken: each of them, and the last `most` entries of the objects concerned.
+    /// What a person reads when promises are broken: each of them, and the last `most` entries about what is concerned.
     /// `None` if none is.
     pub fn report(&self, most: usize) -> Option<String> {
         let inner = self.inner.lock();
@@ -267,7 +267,7 @@ impl Monitor {
         let lines = inner.broken.iter().map(|broken| format!("{broken}\n"));
         let mut text: String = lines.collect();
         let objects: Vec<Object> = inner.broken.iter().map(|broken| broken.object.clone()).collect();
-        text.push_str(&inner.trace.of(&objects, most));
+        text.push_str(&inner.trace.of(&objects, Duration::MAX, most));
         Some(text)
     }
 

@@ -10,7 +10,7 @@ use roundhouse_api::{
     condition,
     decision::{Decision, DecisionSpec},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry},
-    names::annotation,
+    names::{annotation, cluster_of_namespace},
     revision::ApplicationRevision,
 };
 use roundhouse_apiserver::{Key, Record, Store};
@@ -166,6 +166,8 @@ pub(super) struct Model {
     pub(super) ledgers: BTreeMap<(Arc<str>, Arc<str>), Ledger>,
     /// Every object of every server, as it is.
     pub(super) stored: BTreeMap<(Arc<str>, Key), Record>,
+    /// Every object that was there once: a backup may bring it back.
+    gone: BTreeSet<(Arc<str>, Key)>,
     /// Since when agents are cut off, by cluster.
     pub(super) cut: BTreeMap<Arc<str>, Duration>,
     /// Agents that do not run.
@@ -179,11 +181,12 @@ impl Model {
             revision: commit.revision,
             bytes: bytes.clone(),
         });
-        put(
-            &mut self.stored,
-            (commit.server.clone(), commit.key.clone()),
-            record,
-        );
+        let object = (commit.server.clone(), commit.key.clone());
+        match record {
+            Some(_) => drop(self.gone.remove(&object)),
+            None => drop(self.gone.insert(object.clone())),
+        }
+        put(&mut self.stored, object, record);
         let name = || (commit.key.namespace.clone(), commit.key.name.clone());
         match (&*commit.server, &*commit.key.table) {
             (HUB, BUNDLES) => self.bundle(name(), commit),
@@ -256,7 +259,7 @@ impl Model {
         application: (&'a str, &'a str),
     ) -> impl Iterator<Item = (&'a str, &'a Name, &'a Held)> {
         let of = move |(name, held): (&'a Name, &'a Held)| {
-            let cluster = name.0.strip_prefix("cluster-")?;
+            let cluster = cluster_of_namespace(&name.0)?;
             (!held.gone && held.application() == Some(application)).then_some((cluster, name, held))
         };
         self.bundles.iter().filter_map(of)
@@ -283,19 +286,22 @@ impl Model {
 
     /// The writes that would make what is known of a server what its store has now: after a restart.
     pub(super) fn differences(&self, server: &Arc<str>, store: &dyn Store, at: Duration) -> Vec<Commit> {
-        let own = self.stored.iter().filter(|((of, _), _)| of == server);
+        let there = self.stored.iter().map(|(object, record)| (object, Some(record)));
+        let all = there.chain(self.gone.iter().map(|object| (object, None)));
+        let own = all.filter(|((of, _), _)| of == server);
         let changed = own.filter_map(|((_, key), record)| {
             let now = store.get(key);
-            if now.as_ref() == Some(record) {
+            if now.as_ref() == record {
                 return None;
             }
-            let revision = now.as_ref().map_or(record.revision, |now| now.revision);
+            let either = now.as_ref().or(record);
+            let revision = either.map_or(0, |record| record.revision);
             let after = now.map(|now| now.bytes);
             Some(Commit::new(
                 (server, key),
                 None,
                 at,
-                Some(record.clone()),
+                record.cloned(),
                 (revision, after),
             ))
         });
@@ -303,7 +309,7 @@ impl Model {
     }
 
     fn bundle(&mut self, name: Name, commit: &Commit) {
-        let cluster = name.0.strip_prefix("cluster-").unwrap_or_default();
+        let cluster = cluster_of_namespace(&name.0).unwrap_or_default();
         let unreachable = !self.is_available(cluster);
         let held = self.bundles.entry(name).or_default();
         let Some(mut bundle) = commit.read::<Bundle>() else {

@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::{
     application::{DeployStep, Removed, StepPhase},
     bundle::{ApplicationRef, Bundle, Deletion},
-    names::{decision_name, label, step_of_bundle},
+    names::{cluster_of_namespace, decision_name, label, step_of_bundle},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -121,7 +121,7 @@ impl Spread {
         let Some(decision) = model.decisions.get(&decision) else {
             return;
         };
-        let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+        let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let none = BTreeSet::new();
         let of_this = (of.namespace.as_str().into(), of.name.as_str().into());
         let away = self.away.get(&of_this).unwrap_or(&none);
@@ -172,7 +172,7 @@ impl Spread {
             lost.clear();
             return;
         }
-        let this = commit.key.namespace.strip_prefix("cluster-").unwrap_or_default();
+        let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let own = model.bundles_of((&of.namespace, &of.name));
         let wanted = own.filter(|(_, name, held)| {
             let stays = held

@@ -7,7 +7,7 @@ use roundhouse_api::{
     bundle::Bundle,
     cluster::{Cluster, JOINED},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerState},
-    names::annotation,
+    names::{annotation, cluster_of_namespace},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> 
     let mut wanted: BTreeMap<String, BTreeMap<Place, &Value>> = BTreeMap::new();
     for bundle in &bundles {
         let namespace = bundle.namespace().unwrap_or_default();
-        let cluster = namespace.strip_prefix("cluster-").unwrap_or(&namespace);
+        let cluster = cluster_of_namespace(&namespace).unwrap_or(&namespace);
         let manifests = bundle.spec.workload.manifests.iter();
         let of_cluster = wanted.entry(cluster.to_owned()).or_default();
         of_cluster.extend(manifests.map(|manifest| (place(manifest), manifest)));

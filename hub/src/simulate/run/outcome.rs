@@ -13,7 +13,9 @@ use std::{
 };
 
 /// Entries of the trace that are printed when something went wrong.
-const PRINTED: usize = 60;
+const PRINTED: usize = 80;
+/// So long after the first promise was broken.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Something that happened, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +115,7 @@ impl Outcome {
     }
 }
 
-/// The seed, what went wrong, the timeline, and the last things that happened to the objects concerned.
+/// The seed, what went wrong, the timeline, and what happened to the objects and clusters concerned up to the first broken promise.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |at: Duration| format!("{:10.3} s", at.as_secs_f64());
@@ -143,6 +145,8 @@ impl fmt::Display for Outcome {
             writeln!(f, "{}  {event}", at(event.at))?;
         }
         let objects: Vec<_> = self.broken.iter().map(|broken| broken.object.clone()).collect();
-        f.write_str(&self.trace.of(&objects, PRINTED))
+        let first = self.broken.iter().map(|broken| broken.at).min();
+        let until = first.unwrap_or_default().saturating_add(AFTERWARDS);
+        f.write_str(&self.trace.of(&objects, until, PRINTED))
     }
 }

@@ -20,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(120);
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
-/// A run of 20 clusters and 3 applications with at least 12 random faults, changes of users among them, and one restart of the
+/// A run of 20 clusters and 3 applications with at least 13 random faults, changes of users among them, and one restart of the
 /// hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
 /// backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered within 15
 /// minutes, and every cluster has what its Bundles say.
@@ -54,6 +54,12 @@ pub fn random(seed: u64) -> Script {
     }
     let restart = restart(&mut dice);
     at(&mut dice, restart);
+    // However little the others do: a soak has ten faults.
+    let resets = Rule::sometimes(On::all_of(Parties::All).to(Side::Both), Effect::Reset, 200);
+    at(
+        &mut dice,
+        Act::for_a_while(Fault::Network(resets), Duration::from_secs(10)),
+    );
     for (n, app) in applications.iter().enumerate() {
         at(&mut dice, Act::Apply(with_image(app, &format!("web:{}", n + 2))));
     }
