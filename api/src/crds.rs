@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::CustomResourceExt;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// Version of all schemas together, raised with each change of one of them: hub and agent leave a definition of a later
 /// version as it is, or one of two that differ would drop the fields that the other has stored.
@@ -14,6 +15,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// The definitions that a hub needs, in the order in which they are created.
 pub fn hub() -> Vec<CustomResourceDefinition> {
+    static MADE: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(make_hub);
+    MADE.clone()
+}
+
+fn make_hub() -> Vec<CustomResourceDefinition> {
     vec![
         definition(crate::application::Application::crd()),
         definition(crate::revision::ApplicationRevision::crd()),
@@ -28,7 +34,9 @@ pub fn hub() -> Vec<CustomResourceDefinition> {
 
 /// The definitions that a member needs.
 pub fn member() -> Vec<CustomResourceDefinition> {
-    vec![definition(crate::ledger::AppliedBundle::crd())]
+    static MADE: LazyLock<CustomResourceDefinition> =
+        LazyLock::new(|| definition(crate::ledger::AppliedBundle::crd()));
+    vec![MADE.clone()]
 }
 
 /// All definitions.

@@ -1,8 +1,12 @@
 //! Pruning, and the deletion rule: nothing goes without positive evidence.
 
-use crate::world::{NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec};
+use crate::world::{
+    NAMESPACE, Pass, Side, World, bundle, config_map, dispatched, eventually, pass_time, spec,
+};
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Progressing, Ready};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A02: given two objects, when one manifest is left out, then its object goes and the other stays.
 #[tokio::test(start_paused = true)]
@@ -362,5 +366,34 @@ async fn a_cleaned_bundle_that_is_still_there_costs_no_writes() {
         world.member.counter().by_object()
     );
     assert!(world.ledger("default.app").await.is_none());
+    agent.stop().await;
+}
+
+/// A conflict says that the object has another uid by now. Where it has not, something between agent and API server answered
+/// so: the deletion is asked for again, not taken as done.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_answered_with_a_conflict_is_asked_for_again() {
+    let world = World::new().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let member = world.gated(Side::Member, move |method, path| {
+        let conflict = method == http::Method::DELETE
+            && path.ends_with("/configmaps/a")
+            && count.fetch_add(1, Ordering::AcqRel) == 0;
+        if conflict {
+            Pass::Refused(409)
+        } else {
+            Pass::Through
+        }
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let a = config_map("a", "1");
+    let first = world.bundle("plain", spec(&[a.clone()])).await;
+    world.reported("plain", first, Ready).await;
+    let second = world.bundle("plain", spec(&[])).await;
+    pass_time(60).await;
+    world.reported("plain", second, Ready).await;
+    assert!(world.live(Side::Member, &a).await.is_none());
+    assert_eq!(asked.load(Ordering::Acquire), 2);
     agent.stop().await;
 }
