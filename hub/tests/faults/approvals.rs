@@ -91,6 +91,33 @@ fn f31_of_two_who_approve_the_same_thing_one_is_heard_and_the_next_gate_stays_sh
 }
 
 #[test]
+fn f31_an_approval_after_the_gate_has_timed_out_approves_nothing() {
+    let mut gated = web();
+    let steps = gated
+        .pointer_mut("/spec/workflow/steps")
+        .and_then(Value::as_array_mut)
+        .unwrap();
+    steps.insert(1, json!({"name": "gate", "type": "suspend", "timeout": "20s"}));
+    let timed_out = |status: &ApplicationStatus| {
+        let step = status.workflow.as_ref().and_then(|run| run.step("gate"));
+        step.is_some_and(|step| step.phase == StepPhase::Failed && step.reason == Some(StepReason::Timeout))
+    };
+    let approval = json!({"status": {"workflow": {"suspend": false}}});
+    good(|_| {
+        Script::of_regions(2, &["east", "west"])
+            .with(gated.clone())
+            .then(Act::wait("the gate is given up", status_of("web", timed_out)))
+            .then(Act::PatchStatus(Target::application("web"), approval.clone()))
+            .at(
+                SECOND * 120,
+                Act::check("it stays so", status_of("web", timed_out)),
+            )
+            .then(Act::check("west has nothing", bundles("web", 2)))
+            .until(Until::Time(SECOND * 30))
+    });
+}
+
+#[test]
 fn f31_a_confirmation_with_a_stale_hash_confirms_nothing() {
     good(|_| {
         let mut script = Script::of_regions(5, &["east"])
