@@ -16,5 +16,5 @@ pub mod workloads;
 pub use clock::TokioClock;
 pub use harness::{
     Answer, AnswerBody, Clocks, Configure, Ends, Fleet, FleetOptions, HUB, HarnessError, MemberSpec,
-    OTHER_HUB, Standing, Stores, Through, WORKLOADS, Wire, Wires,
+    OTHER_HUB, Overdue, Standing, Stores, Through, WORKLOADS, Wire, Wires,
 };

@@ -8,7 +8,7 @@ use super::{
     rule::{watches, writes},
     stream::watched,
 };
-use crate::simulate::{Answer, Ends, Wire};
+use crate::simulate::{Answer, Ends, Overdue, Wire};
 use bytes::Bytes;
 use http::Request;
 use std::{future::pending, sync::Arc};
@@ -67,7 +67,8 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
     if let Some(after) = plan.again {
         network.note(Kind::Duplicated);
         network.over_after(after);
-        let (wire, copy) = (wire.clone(), copy(&request));
+        let (wire, mut copy) = (wire.clone(), copy(&request));
+        copy.extensions_mut().insert(Overdue);
         tokio::spawn(async move {
             sleep(after).await;
             // Nobody waits for this answer.
@@ -104,7 +105,8 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         Some((_, Effect::Late(after))) => {
             network.note(Kind::Late);
             network.over_after(after);
-            let wire = wire.clone();
+            let (wire, mut request) = (wire.clone(), request);
+            request.extensions_mut().insert(Overdue);
             let arrives = tokio::spawn(async move {
                 sleep(after).await;
                 wire.send(request).await

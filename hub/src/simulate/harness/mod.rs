@@ -13,7 +13,7 @@ mod worker;
 pub use backend::Standing;
 pub use fleet::Fleet;
 pub use options::{Clocks, Configure, FleetOptions, HUB, MemberSpec, OTHER_HUB, Stores, Through, WORKLOADS};
-pub use wire::{Answer, AnswerBody, Ends, Wire, Wires};
+pub use wire::{Answer, AnswerBody, Ends, Overdue, Wire, Wires};
 
 /// Why a fleet cannot be started or asked.
 #[derive(Debug, thiserror::Error)]

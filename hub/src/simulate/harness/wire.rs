@@ -36,6 +36,11 @@ impl fmt::Display for Ends {
     }
 }
 
+/// Among the extensions of a request: it arrives when whoever sent it may no longer wait for its answer, and goes by what was
+/// so then.
+#[derive(Debug, Clone, Copy)]
+pub struct Overdue;
+
 /// The body of an answer: whole, or the lines of a watch as they come.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 

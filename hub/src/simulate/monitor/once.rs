@@ -83,14 +83,23 @@ fn obeys(commit: &Commit, found: &mut Found<'_>) {
 }
 
 impl Once {
+    fn touched(&mut self, place: &(Arc<str>, Key)) {
+        if let Some(effect) = self.effects.get_mut(place) {
+            effect.touched = true;
+        }
+    }
+
     fn applied(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let place = (commit.server.clone(), commit.key.clone());
         if commit.by().and_then(|who| who.agent()).is_none() {
-            if let Some(effect) = self.effects.get_mut(&place)
-                && !only_status(commit)
-            {
-                effect.touched = true;
+            if !only_status(commit) {
+                self.touched(&place);
             }
+            return;
+        }
+        // The network did that: the word of an earlier generation, on an object that nobody has changed since.
+        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+            self.touched(&place);
             return;
         }
         // What is let go loses our marker, by the word of a later generation; nothing of the content changes.

@@ -4,7 +4,7 @@ use super::{
     Monitor,
     who::{Asked, Who, on_behalf_of},
 };
-use crate::simulate::{AnswerBody, Ends, HUB, WORKLOADS, Wire, Wires};
+use crate::simulate::{AnswerBody, Ends, HUB, Overdue, WORKLOADS, Wire, Wires};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
@@ -27,13 +27,15 @@ impl Monitor {
         let server: Arc<str> = ends.server.as_str().into();
         let (monitor, who) = (self.clone(), self.who(ends));
         Wire::new(move |request: Request<Bytes>| {
-            let asked = Asked::new(
+            let overdue = request.extensions().get::<Overdue>().is_some();
+            let mut asked = Asked::new(
                 who.clone(),
                 &server,
                 request.method(),
                 request.uri(),
                 request.body().clone(),
             );
+            asked.overdue = overdue;
             let (asked, monitor) = (Arc::new(asked), monitor.clone());
             let mut answer = on_behalf_of(&asked, || wire.send(request));
             async move {

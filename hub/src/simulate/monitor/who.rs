@@ -119,6 +119,8 @@ pub struct Asked {
     pub query: String,
     /// What the path names.
     pub target: Option<Target>,
+    /// It arrived when whoever asked may have waited no longer, and goes by what was so then.
+    pub overdue: bool,
     body: Bytes,
     parsed: OnceLock<Option<Value>>,
     /// What was written for it, and the revisions.
@@ -135,6 +137,7 @@ impl Asked {
             path: uri.path().to_owned(),
             query: uri.query().unwrap_or_default().to_owned(),
             target: Target::of(uri.path()),
+            overdue: false,
             body,
             parsed: OnceLock::new(),
             written: Mutex::default(),
