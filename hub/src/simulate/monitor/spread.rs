@@ -74,9 +74,8 @@ impl Check for Spread {
 }
 
 /// Written for this revision, and never yet reported to be what the step waits for.
-fn is_under_way(content: &Content, revision: &str, deploy: &DeployStep) -> bool {
+fn is_unfinished(content: &Content, revision: &str, deploy: &DeployStep) -> bool {
     content.spec.revision.as_deref() == Some(revision)
-        && !content.unreachable
         && !content.reports.iter().any(|report| shows(report, deploy.wait))
 }
 
@@ -131,20 +130,26 @@ impl Spread {
             return;
         }
         found.judges(Promise::P8);
-        let under_way = |held: &Held| {
-            let present = held.present().filter(|_| !held.deleting);
-            present.is_some_and(|content| is_under_way(content, &decision.revision, deploy))
+        let unfinished = |held: &Held| {
+            let present = held.present().filter(|_| !held.deleting)?;
+            is_unfinished(present, &decision.revision, deploy).then_some(present.unreachable)
         };
         let own = model.bundles_of((&of.namespace, &of.name));
-        let all = own.filter(|(cluster, (_, name), held)| {
-            step_of_bundle(name).is_none()
-                && !away.contains(*cluster)
-                && decision.clusters.iter().any(|of| of == cluster)
-                && under_way(held)
-        });
-        let mut others: BTreeSet<&str> = all.map(|(cluster, ..)| cluster).collect();
-        // One that is under way keeps its place, also where others that are have come back to the step.
-        let begins = !others.remove(this);
+        let all: BTreeMap<&str, bool> = own
+            .filter(|(cluster, (_, name), _)| {
+                step_of_bundle(name).is_none()
+                    && !away.contains(*cluster)
+                    && decision.clusters.iter().any(|of| of == cluster)
+            })
+            .filter_map(|(cluster, _, held)| Some((cluster, unfinished(held)?)))
+            .collect();
+        // One that is under way keeps its place, also where others that are have come back to the step, and where it was
+        // itself away when it was sent.
+        let begins = !all.contains_key(this);
+        let sent_to_reachable = all
+            .iter()
+            .filter(|(cluster, unreachable)| **cluster != this && !**unreachable);
+        let others: BTreeSet<&str> = sent_to_reachable.map(|(cluster, _)| *cluster).collect();
         if begins && others.len() >= most {
             let expected = format!("at most {most} clusters of step {step} under way");
             let is = format!("{this} beside {others:?}");

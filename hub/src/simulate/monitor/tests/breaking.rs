@@ -12,7 +12,10 @@ use http::Method;
 use roundhouse_api::names::annotation;
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::advance;
 
 fn with(mut object: Value, pointer: &str, value: Value) -> Value {
@@ -143,6 +146,14 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
         DEPLOYMENT,
         "one change by generation 1 of its Bundle",
     );
+
+    // What arrives when nobody waits for it any more is the network's doing, and is put right.
+    let world = World::delivered();
+    world.overdue.store(true, Ordering::Relaxed);
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:0"));
+    world.overdue.store(false, Ordering::Relaxed);
+    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
+    world.holds();
 
     let world = World::delivered();
     world.put(Some(&world.hub), BUNDLE, &bundle(2));
@@ -433,6 +444,32 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
         at,
         "at most 1 clusters of step step-0 under way; found c3 beside {\"c2\"}",
     );
+}
+
+#[test]
+fn p8_who_was_away_when_it_was_sent_keeps_its_place_when_it_is_back() {
+    let world = World::delivered();
+    let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+    world.put(Some(&world.hub), DECISION, &all);
+    world.put(Some(&world.hub), APPLICATION, &application(&running()));
+    let cluster: At<'_> = (HUB, "clusters.roundhouse.dev", "", "c2");
+    let silent = with(
+        cluster_available(),
+        "/status/conditions/0/status",
+        json!("Unknown"),
+    );
+    let send = |cluster: &str, generation: i64| {
+        let (namespace, bundle) = bundle_of(cluster);
+        let bundle = with(bundle, "/metadata/generation", json!(generation));
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        world.put(Some(&world.hub), at, &bundle);
+    };
+    world.put(None, cluster, &silent);
+    send("c2", 1);
+    world.put(None, cluster, &cluster_available());
+    send("c3", 1);
+    send("c2", 2);
+    world.holds();
 }
 
 #[test]

@@ -11,12 +11,20 @@ use http::{Method, StatusCode};
 use roundhouse_api::names::annotation;
 use roundhouse_apiserver::{Change, Expect, Key, MemoryStore, Store, StoreLimits};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Servers without anybody.
 pub(super) struct World {
     pub(super) monitor: Monitor,
     pub(super) hub: Who,
+    /// Whether requests arrive when nobody waits for them any more.
+    pub(super) overdue: AtomicBool,
     stores: BTreeMap<String, Arc<dyn Store>>,
 }
 
@@ -53,6 +61,7 @@ impl World {
         let stores = [HUB, C1, "c2", "c3"].map(|name| (name.to_owned(), stores.open(name)));
         let hub = monitor.hub(HUB);
         World {
+            overdue: AtomicBool::new(false),
             monitor,
             hub,
             stores: stores.into(),
@@ -154,7 +163,9 @@ impl World {
     ) -> Arc<Asked> {
         let uri = path.parse().unwrap();
         let body = Bytes::from(serde_json::to_vec(body).unwrap());
-        let asked = Arc::new(Asked::new(by.clone(), &server.into(), method, &uri, body));
+        let mut asked = Asked::new(by.clone(), &server.into(), method, &uri, body);
+        asked.overdue = self.overdue.load(Ordering::Relaxed);
+        let asked = Arc::new(asked);
         self.monitor.asked(&asked);
         asked
     }
