@@ -16,7 +16,7 @@ use std::{
 /// An object of one of the servers of a fleet, or one of its parties: then only `server` and `name` are set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object {
-    /// The server that has it: [`HUB`](super::HUB), or a member.
+    /// The server that has it: [`HUB`], or a member.
     pub server: Arc<str>,
     /// Table: `plural.group`; empty for a party.
     pub table: Arc<str>,
