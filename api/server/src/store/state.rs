@@ -45,6 +45,37 @@ struct Table {
     dictionaries: Dictionaries,
     /// Revision of its last change; of the oldest state that is known if that was before it.
     last: u64,
+    /// Revision of the last change in each namespace that had one after `since`.
+    changed: HashMap<Arc<str>, u64>,
+    since: u64,
+}
+
+/// Namespaces of which the last change is remembered, beside two for each object: those that are gone are forgotten some time.
+const NAMESPACES: usize = 1_024;
+
+impl Table {
+    fn changes(&mut self, namespace: &Arc<str>, revision: u64) {
+        self.last = revision;
+        self.changed.insert(namespace.clone(), revision);
+        if self.changed.len() > NAMESPACES + 2 * self.objects.len() {
+            self.since_now(revision);
+        }
+    }
+
+    /// What was before a revision is not known.
+    fn since_now(&mut self, revision: u64) {
+        self.last = revision;
+        self.since = revision;
+        self.changed.clear();
+    }
+
+    /// The revision of the last change in a namespace (or anywhere), or a later one.
+    fn last_in(&self, namespace: Option<&str>) -> u64 {
+        match namespace {
+            Some(namespace) => self.changed.get(namespace).copied().unwrap_or(self.since),
+            None => self.last,
+        }
+    }
 }
 
 /// A change with the revision it made and whether the object was there before, as a journal tells it.
@@ -105,7 +136,7 @@ impl State {
     pub(super) fn load(&mut self, key: &Key, record: Record) {
         let table = self.tables.entry(key.table.clone()).or_default();
         // What has gone from it before is not known.
-        table.last = self.floor.max(record.revision);
+        table.since_now(self.floor.max(record.revision));
         let kept = table.dictionaries.keep(&key.name, record);
         table.objects.insert(place_of(key), kept);
     }
@@ -130,7 +161,7 @@ impl State {
         self.floor = self.revision;
         self.emptied = self.floor;
         for table in self.tables.values_mut() {
-            table.last = self.floor;
+            table.since_now(self.floor);
         }
         self.history_bytes = 0;
         for old in std::mem::take(&mut self.history) {
@@ -174,12 +205,13 @@ impl State {
 
     /// The earliest revision whose state of a table is the present one, and that all watchers were told of if possible.
     pub(super) fn seen_by_readers_of(&self, table: &str) -> u64 {
-        self.last_of(table).max(self.settled)
+        self.last_of(table, None).max(self.settled)
     }
 
-    /// The revision of a table's last change, or a later one.
-    fn last_of(&self, table: &str) -> u64 {
-        self.tables.get(table).map_or(self.emptied, |table| table.last)
+    /// The revision of the last change of a table, in one namespace or all, or a later one.
+    fn last_of(&self, table: &str, namespace: Option<&str>) -> u64 {
+        let table = self.tables.get(table);
+        table.map_or(self.emptied, |table| table.last_in(namespace))
     }
 
     fn slice<'a>(&'a self, range: &'a Range) -> impl Iterator<Item = (&'a Place, &'a Kept)> {
@@ -201,7 +233,7 @@ impl State {
     pub(super) fn list(&self, range: &Range) -> Result<Listing, TooOld> {
         // Other tables change all the time: the pages of a long list are not of the past by that. What went before the history
         // began nobody knows.
-        let as_now = self.last_of(&range.table).max(self.floor);
+        let as_now = self.last_of(&range.table, None).max(self.floor);
         match range.revision {
             Some(revision) if revision < as_now => self.list_at(range, revision),
             Some(revision) => Ok(self.list_now(range, revision.min(self.revision))),
@@ -318,8 +350,12 @@ impl State {
     pub(super) fn tell(&mut self, told: Told) -> Arc<Event> {
         let Told { key, removed, record } = told;
         let revision = record.revision;
-        let table = self.tables.entry(key.table.clone()).or_default();
-        table.last = revision;
+        let new = || Table {
+            since: self.emptied,
+            ..Table::default()
+        };
+        let table = self.tables.entry(key.table.clone()).or_insert_with(new);
+        table.changes(&key.namespace, revision);
         let previous = if removed {
             table.objects.remove(&place_of(&key))
         } else {
@@ -415,8 +451,8 @@ impl State {
             }
             From::Revision(revision) => {
                 // Where nothing has changed since, there is nothing that the history would have to tell: a fleet whose Leases
-                // fill it resumes after any time.
-                if revision < self.last_of(table) {
+                // fill it resumes after any time, and each agent whatever became of the Bundles of others.
+                if revision < self.last_of(table, namespace) {
                     self.reaches_back_to(revision)?;
                 }
                 let start = self.history.partition_point(|e| e.revision <= revision);

@@ -131,6 +131,13 @@ impl FaultyDisk {
         self.0.lock().syncs
     }
 
+    /// Whether anything was written or named since the last sync of it.
+    pub fn is_unsynced(&self) -> bool {
+        let model = self.0.lock();
+        let dirty = |shelf: &Shelf| shelf.lock().dirty.is_some();
+        !model.past.is_empty() || model.names.values().any(dirty)
+    }
+
     /// The disk as it is found when the machine starts again: what was synced, any sectors of what was not, and the names
     /// of some moment since the directory was synced. The same seed finds the same.
     pub fn after_crash(&self, seed: u64) -> Self {

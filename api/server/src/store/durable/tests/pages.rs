@@ -64,12 +64,16 @@ fn a_revision_from_before_the_history_is_too_old_also_after_a_restart() {
 }
 
 fn resumes(store: &Shared, from: u64) -> bool {
+    resumes_in(store, None, from)
+}
+
+fn resumes_in(store: &Shared, namespace: Option<&str>, from: u64) -> bool {
     let table = "configmaps".into();
     let subscribed = store
         .inner
         .write()
         .state
-        .subscribe(&table, None, From::Revision(from));
+        .subscribe(&table, namespace, From::Revision(from));
     subscribed.is_ok_and(|subscription| {
         assert!(subscription.backlog.is_empty());
         true
@@ -102,4 +106,53 @@ fn a_watch_resumes_from_before_the_history_where_its_own_table_has_not_changed()
     let emptied = revision(&again);
     churn(&again, 2_000);
     assert!(resumes(&again, emptied) && !resumes(&again, floor));
+}
+
+/// Each agent watches a namespace of its own: that others are written to costs it nothing, also when the hub is started again.
+#[test]
+fn a_watch_of_a_namespace_resumes_from_before_the_history_where_only_others_have_changed() {
+    let disk = FaultyDisk::default();
+    let store = opened(&disk);
+    let at = |namespace: &str, name: &str| Key::new(&"configmaps".into(), namespace, name);
+    for (namespace, name) in [("busy", "a"), ("calm", "a"), ("left", "a"), ("left", "b")] {
+        put(&store, &at(namespace, name), b"{}").unwrap();
+        store.commit().unwrap();
+    }
+    let then = revision(&store);
+    remove(&store, &at("left", "b")).unwrap();
+    put(&store, &at("busy", "a"), b"{ }").unwrap();
+    store.commit().unwrap();
+    churn(&store, 2_000);
+    drop_and_look(&disk, store, |store| {
+        assert!(store.inner.read().state.floor > then, "the history has gone on");
+        assert!(resumes_in(store, Some("calm"), then));
+        for namespace in [Some("busy"), Some("left"), None] {
+            assert!(!resumes_in(store, namespace, then), "{namespace:?}");
+        }
+    });
+}
+
+/// Looks at a store, and at the one that the next start finds.
+fn drop_and_look(disk: &FaultyDisk, store: Shared, look: impl Fn(&Shared)) {
+    look(&store);
+    drop(store);
+    look(&opened(&disk.after_crash(1)));
+}
+
+/// What is remembered of namespaces that are gone is bounded; who asks about them lists anew.
+#[test]
+fn many_namespaces_that_come_and_go_are_forgotten() {
+    let store = opened(&FaultyDisk::default());
+    let at = |n: usize| Key::new(&"configmaps".into(), &format!("n{n}"), "a");
+    put(&store, &at(0), b"{}").unwrap();
+    store.commit().unwrap();
+    let then = revision(&store);
+    for n in 1..2_000 {
+        put(&store, &at(n), b"{}").unwrap();
+        remove(&store, &at(n)).unwrap();
+        store.commit().unwrap();
+    }
+    churn(&store, 2_000);
+    let late = revision(&store);
+    assert!(!resumes_in(&store, Some("n0"), then) && resumes_in(&store, Some("n0"), late));
 }
