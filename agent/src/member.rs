@@ -4,7 +4,7 @@ use crate::apply::unchanged::Fingerprint;
 use crate::error::{CallError, Fault};
 use crate::executor::Account;
 use crate::kinds::Kind;
-use crate::object::ObjectKey;
+use crate::object::{self, ObjectKey};
 use crate::secrecy;
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions, Request};
@@ -185,19 +185,23 @@ impl Member {
         .await
     }
 
-    /// Deletes an object if it still has this uid; what it owns goes in the background. A missing object and one with
-    /// another uid are both as wanted.
-    pub(crate) async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), CallError> {
+    /// Deletes an object if it is still as it was read, by uid and version: so no deletion that arrives late takes away what is
+    /// wanted again, and nothing is decided on replicas that somebody has changed since. What it owns goes in the background. A
+    /// missing object is as wanted.
+    ///
+    /// # Errors
+    /// 409: it changed or was made anew since it was read, or something stands against it.
+    pub(crate) async fn delete(&self, kind: &Kind, key: &ObjectKey, read: &Value) -> Result<(), CallError> {
         let params = DeleteParams::background().preconditions(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
+            uid: object::uid(read).map(str::to_owned),
+            resource_version: object::resource_version(read).map(str::to_owned),
         });
         match self
             .call(kind, Self::request(kind, key).delete(&key.name, &params))
             .await
         {
             Ok(_) => Ok(()),
-            Err(error) if matches!(error.fault(), Fault::NotFound | Fault::Conflict) => Ok(()),
+            Err(error) if error.fault() == Fault::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::bundle::ApplyOnce;
 use crate::placement::Taint;
+use crate::shared;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -212,4 +213,7 @@ pub struct ClusterReportSpec {
     /// Bundles that vanished without `spec.deletion` and whose objects the agent holds in the member, at most 50 by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<String>,
+    /// How many there are, those that `held` does not name included.
+    #[serde(default, skip_serializing_if = "shared::is_zero")]
+    pub held_count: u32,
 }

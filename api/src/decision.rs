@@ -2,7 +2,7 @@
 
 use crate::{
     placement::{Change, OverrideTarget},
-    shared::SharedStr,
+    shared::{self, SharedStr},
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -169,7 +169,7 @@ pub struct OverrideError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// For how many further clusters it is wrong in the same way.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "shared::is_zero")]
     pub more_clusters: u32,
     /// The object, `<kind> <namespace>/<name>` or as the override names it.
     pub object: String,
@@ -178,10 +178,6 @@ pub struct OverrideError {
     pub path: Option<String>,
     /// What is wrong and what to do.
     pub message: String,
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 /// The division of one workload.

@@ -1,8 +1,13 @@
-//! Text that many objects hold alike.
+//! What many objects have alike: text that they share, and counts that are left out where there is nothing to count.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{borrow::Borrow, borrow::Cow, fmt, ops::Deref, sync::Arc};
+
+/// Whether a count is left out.
+pub(crate) fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
 
 /// Text that does not change and whose copies share it, so that a copy costs no allocation: the name of a cluster is in every
 /// decision about it. Written, read and compared as a `String` is.

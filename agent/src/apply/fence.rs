@@ -13,11 +13,11 @@ pub(crate) enum Fenced {
     )]
     HashMismatch { declared: String, actual: String },
     #[error(
-        "the bundle carries epoch {found}, but epoch {obeyed} was obeyed before: an older hub wrote it, it is ignored"
+        "the bundle carries epoch {found}, but epoch {obeyed} was obeyed before: a hub wrote it that does not lead any more, and it is ignored; if the hub was restored from a backup, roundhouse restore --confirm lets it go on"
     )]
     OldEpoch { found: i64, obeyed: i64 },
     #[error(
-        "the bundle has generation {found}, but generation {obeyed} was applied before: the hub went back in time, it is ignored"
+        "the bundle has generation {found}, but generation {obeyed} was applied before: the hub went back in time, and it is ignored; if it was restored from a backup, roundhouse restore --confirm lets it go on"
     )]
     OldGeneration { found: i64, obeyed: i64 },
 }

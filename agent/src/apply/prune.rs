@@ -64,8 +64,8 @@ pub(crate) enum Removal {
     NotOurs,
     /// It stays, without our marker.
     Release,
-    /// It is deleted, with this uid as precondition.
-    Delete { uid: String },
+    /// It is deleted, if it is still as it was read.
+    Delete,
     /// It is being deleted and something holds it.
     Waiting { finalizers: String },
     /// It still runs something, and nobody confirmed its removal: it stays for now.
@@ -150,7 +150,7 @@ pub(crate) fn removal(
     match busy {
         _ if precious && policy.is_none() && !told => Removal::Release,
         Some(busy) => Removal::Refused(busy),
-        None => Removal::Delete { uid: uid.to_owned() },
+        None => Removal::Delete,
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             json!({"metadata": {"uid": uid, "annotations": owner.map_or(
             json!({}), |owner| json!({"roundhouse.dev/owned-by": owner}))}})
         };
-        let delete = Removal::Delete { uid: "1".into() };
+        let delete = Removal::Delete;
         let (orphan, foreground) = (PropagationPolicy::Orphan, PropagationPolicy::Foreground);
         let mut going = live("1", Some("h/b"));
         going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -317,7 +317,7 @@ mod tests {
             uid: Some("1".into()),
             ..LedgerEntry::default()
         };
-        let delete = Removal::Delete { uid: "1".into() };
+        let delete = Removal::Delete;
         let orphan = Some(PropagationPolicy::Orphan);
         let prune = json!({"roundhouse.dev/prune": "true"});
         for (guarded, replicas, annotations, policy, expected) in [

@@ -92,7 +92,10 @@ impl Engine {
                 _ => Err(error),
             };
         }
-        self.member.delete(refused.kind, refused.target, uid).await?;
+        // What changed meanwhile is looked at again, as after any conflict.
+        self.member
+            .delete(refused.kind, refused.target, refused.live)
+            .await?;
         self.wait_until_gone(refused, uid).await
     }
 

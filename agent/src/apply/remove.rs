@@ -7,7 +7,7 @@ use crate::apply::keep::Rules;
 use crate::apply::locate::{Located, locate};
 use crate::apply::order::{WAVES, waves};
 use crate::apply::prune::{Removal, policy, removal};
-use crate::error::CallError;
+use crate::error::{CallError, Fault};
 use crate::kinds::Kind;
 use crate::object::{self, ObjectKey};
 use crate::report::Leaving;
@@ -19,6 +19,9 @@ use roundhouse_patch::PatchType;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// How often an object that others change meanwhile is looked at in one pass.
+const LOOKS: u32 = 4;
 
 /// What was achieved: objects that the ledger may forget, and those that are still there.
 #[derive(Debug, Default)]
@@ -304,7 +307,7 @@ impl Engine {
             Removal::Refused(busy) => {
                 Some(Stays::refused(&target, busy).until_changed(Waited::of(&target, &kind, &live)))
             }
-            Removal::Delete { .. } => None,
+            Removal::Delete => None,
             _ => return Ok(None),
         };
         Ok(Some(Look {
@@ -348,43 +351,66 @@ impl Engine {
         farewell: Farewell<'_>,
     ) -> Result<Option<Stays>, CallError> {
         let (kind, target) = (&kind, &target);
-        let until_changed = |stays: Stays, live: Option<&Value>| match live {
-            Some(live) => stays.until_changed(Waited::of(target, kind, live)),
-            None => stays,
-        };
-        match farewell.removal(entry, live.as_ref(), kind, target) {
-            Removal::Gone | Removal::NotOurs => Ok(None),
-            Removal::Refused(busy) => Ok(Some(until_changed(Stays::refused(target, busy), live.as_ref()))),
-            Removal::Waiting { finalizers } => {
-                let stays = Stays::going(format!("is being deleted; held by finalizers: {finalizers}"));
-                Ok(Some(until_changed(stays, live.as_ref())))
+        let until_changed = |stays: Stays, live: &Value| stays.until_changed(Waited::of(target, kind, live));
+        let mut now = live;
+        let mut looks = LOOKS;
+        while let Some(live) = now {
+            match farewell.removal(entry, Some(&live), kind, target) {
+                Removal::Gone | Removal::NotOurs => break,
+                Removal::Refused(busy) => {
+                    return Ok(Some(until_changed(Stays::refused(target, busy), &live)));
+                }
+                Removal::Waiting { finalizers } => {
+                    let stays = Stays::going(format!("is being deleted; held by finalizers: {finalizers}"));
+                    return Ok(Some(until_changed(stays, &live)));
+                }
+                Removal::Release => {
+                    // Whoever adopts it later is not to take what we applied for what was applied last.
+                    let patch = json!({"metadata": {
+                        "resourceVersion": object::resource_version(&live),
+                        "annotations": {
+                            annotation::OWNED_BY: null,
+                            annotation::DESIRED_HASH: null,
+                            annotation::LAST_APPLIED: null,
+                            annotation::GENERATION: null,
+                        },
+                    }});
+                    self.member.patch(kind, target, &patch, PatchType::Merge).await?;
+                    break;
+                }
+                Removal::Delete => {}
             }
-            Removal::Release => {
-                // Whoever adopts it later is not to take what we applied for what was applied last.
-                let patch = json!({"metadata": {
-                    "resourceVersion": live.as_ref().and_then(crate::object::resource_version),
-                    "annotations": {
-                        annotation::OWNED_BY: null,
-                        annotation::DESIRED_HASH: null,
-                        annotation::LAST_APPLIED: null,
-                        annotation::GENERATION: null,
-                    },
-                }});
-                self.member.patch(kind, target, &patch, PatchType::Merge).await?;
-                Ok(None)
+            let refused = match self.member.delete(kind, target, &live).await {
+                Ok(()) => None,
+                Err(error) if error.fault() == Fault::Conflict => Some(error),
+                Err(error) => return Err(error),
+            };
+            let left = self.member.get(kind, target).await?;
+            let Some(left) = left.filter(|left| object::uid(left) == object::uid(&live)) else {
+                break;
+            };
+            if object::is_deleting(&left) {
+                return Ok(Some(until_changed(Stays::going("is being deleted"), &left)));
             }
-            Removal::Delete { uid } => {
-                self.member.delete(kind, target, &uid).await?;
-                let left = self.member.get(kind, target).await?;
-                let same = left.filter(|left| crate::object::uid(left) == Some(&uid));
-                Ok(same.map(|left| match crate::object::is_deleting(&left) {
-                    true => until_changed(Stays::going("is being deleted"), Some(&left)),
-                    // Something answered for the API server, or a conflict was not about the uid: nothing will change
-                    // by itself, so it is asked again.
-                    false => Stays::going("was to be deleted, but is still there as it was"),
-                }))
-            }
+            let changed = object::resource_version(&left) != object::resource_version(&live);
+            looks -= 1;
+            let stays = match refused {
+                // Decided anew, on what it is now.
+                Some(_) if changed && looks > 0 => {
+                    now = Some(left);
+                    continue;
+                }
+                Some(_) if changed => {
+                    "changes too often to be deleted as it was seen; it is tried again".to_owned()
+                }
+                // A webhook's or a proxy's: nothing will change by itself, so it is asked again.
+                Some(error) => error.message(),
+                None => "its deletion was answered, but it is there and not being deleted; it is tried again"
+                    .to_owned(),
+            };
+            return Ok(Some(Stays::going(stays)));
         }
+        Ok(None)
     }
 }
 

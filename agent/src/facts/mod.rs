@@ -43,12 +43,7 @@ pub(crate) async fn report(
     let api: Api<ClusterReport> = Api::namespaced(hub, &config.cluster.namespace());
     let mut failures = 0;
     loop {
-        let held: Vec<String> = vanished
-            .borrow_and_update()
-            .iter()
-            .take(MAX_HELD)
-            .cloned()
-            .collect();
+        let held = vanished.borrow_and_update().clone();
         let delay = match once(&api, &member, config, held).await {
             Ok(()) => {
                 failures = 0;
@@ -67,6 +62,7 @@ pub(crate) async fn report(
             }
         };
         tokio::select! {
+            biased;
             () = tokio::time::sleep(spread(delay, JITTER, config.jitter.unit())) => {}
             Ok(()) = vanished.changed() => tokio::time::sleep(TOGETHER).await,
         }
@@ -93,10 +89,11 @@ async fn once(
     api: &Api<ClusterReport>,
     member: &Client,
     config: &Config,
-    held: Vec<String>,
+    held: BTreeSet<String>,
 ) -> Result<(), CallError> {
     let mut spec = gather(member, config).await?;
-    spec.held = held;
+    spec.held_count = u32::try_from(held.len()).unwrap_or(u32::MAX);
+    spec.held = held.into_iter().take(MAX_HELD).collect();
     let timeout = config.call_timeout;
     let params = PostParams {
         field_manager: Some(AGENT_FIELD_MANAGER.to_owned()),
@@ -146,6 +143,7 @@ async fn gather(member: &Client, config: &Config) -> Result<ClusterReportSpec, C
         missing_rights: known.missing,
         rights_unknown: known.unknown,
         held: Vec::new(),
+        held_count: 0,
     })
 }
 

@@ -211,7 +211,7 @@ impl Opened {
 /// What is said about an object that is no longer in the bundle.
 fn farewell(removal: &Removal) -> Forecast {
     match removal {
-        Removal::Delete { .. } => Forecast::of(Action::Delete, "Pruned", "it is no longer in the bundle"),
+        Removal::Delete => Forecast::of(Action::Delete, "Pruned", "it is no longer in the bundle"),
         Removal::Release => {
             let message = "it is no longer in the bundle and stays, without our marker";
             Forecast::of(Action::Release, "Orphaned", message)

@@ -62,6 +62,65 @@ struct Claim {
     wanted: bool,
 }
 
+/// Who wants what, from either side: an event is about one object, a pass about one bundle.
+#[derive(Debug, Default)]
+struct Claims {
+    of_objects: BTreeMap<Arc<ObjectKey>, Vec<Claim>>,
+    of_bundles: BTreeMap<Arc<str>, BTreeSet<Arc<ObjectKey>>>,
+}
+
+impl Claims {
+    /// The claim of a bundle to an object.
+    fn get(&mut self, bundle: &str, key: &ObjectKey) -> Option<&mut Claim> {
+        let claims = self.of_objects.get_mut(key)?;
+        claims.iter_mut().find(|claim| *claim.bundle == *bundle)
+    }
+
+    /// The same, made if there is none.
+    fn entry(
+        &mut self,
+        bundle: &str,
+        key: &ObjectKey,
+        new: impl FnOnce(Arc<str>) -> Claim,
+    ) -> Option<&mut Claim> {
+        if self.get(bundle, key).is_none() {
+            let name = match self.of_bundles.get_key_value(bundle) {
+                Some((name, _)) => Arc::clone(name),
+                None => bundle.into(),
+            };
+            let key = match self.of_objects.get_key_value(key) {
+                Some((key, _)) => Arc::clone(key),
+                None => Arc::new(key.clone()),
+            };
+            let own = self.of_bundles.entry(Arc::clone(&name)).or_default();
+            own.insert(Arc::clone(&key));
+            self.of_objects.entry(key).or_default().push(new(name));
+        }
+        self.get(bundle, key)
+    }
+
+    /// What a bundle claims.
+    fn of_bundle(&self, bundle: &str) -> Vec<Arc<ObjectKey>> {
+        let own = self.of_bundles.get(bundle);
+        own.into_iter().flatten().cloned().collect()
+    }
+
+    fn give_up(&mut self, bundle: &str, key: &ObjectKey) {
+        if let Some(claims) = self.of_objects.get_mut(key) {
+            claims.retain(|claim| *claim.bundle != *bundle);
+            if claims.is_empty() {
+                self.of_objects.remove(key);
+            }
+        }
+        if let Some(own) = self.of_bundles.get_mut(bundle) {
+            own.remove(key);
+            if own.is_empty() {
+                self.of_bundles.remove(bundle);
+            }
+        }
+    }
+}
+
 /// What the other parts of an application have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Siblings {
@@ -75,7 +134,7 @@ pub(crate) enum Siblings {
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     seats: Mutex<BTreeMap<String, Seat>>,
-    claims: Mutex<BTreeMap<ObjectKey, Vec<Claim>>>,
+    claims: Mutex<Claims>,
 }
 
 impl Registry {
@@ -156,10 +215,12 @@ impl Registry {
     /// Records which objects the bundle wants in this content, as the manifests name them, before a pass looks
     /// at them. What it claimed before stays claimed until [`Registry::looked_at`]: what happens to it meanwhile is news.
     pub(crate) fn declare(&self, bundle: &str, held: &Held, keys: &BTreeSet<ObjectKey>) {
-        for (key, claims) in self.claims.lock().iter_mut() {
-            let mine = claims.iter_mut().filter(|claim| *claim.bundle == *bundle);
-            for claim in mine.filter(|claim| claim.wanted) {
-                claim.wanted = is_wanted(key, keys);
+        {
+            let mut claims = self.claims.lock();
+            for key in claims.of_bundle(bundle) {
+                if let Some(claim) = claims.get(bundle, &key).filter(|claim| claim.wanted) {
+                    claim.wanted = is_wanted(&key, keys);
+                }
             }
         }
         for key in keys {
@@ -204,28 +265,24 @@ impl Registry {
 
     fn claim(&self, bundle: &str, key: &ObjectKey, seen: Option<&str>, wanted: bool) {
         let mut claims = self.claims.lock();
-        let claims = claims.entry(key.clone()).or_default();
-        match claims.iter_mut().find(|claim| *claim.bundle == *bundle) {
+        let new = |bundle| Claim {
+            bundle,
+            seen: seen.map(Into::into),
+            wanted,
+        };
+        if let Some(claim) = claims.entry(bundle, key, new) {
+            claim.wanted = wanted;
             // Wanted again: it is what it was.
-            Some(claim) if wanted => claim.wanted = true,
-            Some(claim) => {
-                claim.wanted = false;
+            if !wanted {
                 claim.seen = seen.map(Into::into);
             }
-            None => claims.push(Claim {
-                bundle: bundle.into(),
-                seen: seen.map(Into::into),
-                wanted,
-            }),
         }
     }
 
     /// Records the version of an object that a bundle looked at: events about it are no news.
     pub(crate) fn saw(&self, bundle: &str, key: &ObjectKey, version: Option<&str>) {
-        if let Some(claims) = self.claims.lock().get_mut(key) {
-            for claim in claims.iter_mut().filter(|claim| *claim.bundle == *bundle) {
-                claim.seen = version.map(Into::into);
-            }
+        if let Some(claim) = self.claims.lock().get(bundle, key) {
+            claim.seen = version.map(Into::into);
         }
         // The watch may have told of our own write before it was answered.
         if let (Some(version), Some(seat)) = (version, self.seats.lock().get(bundle)) {
@@ -236,14 +293,15 @@ impl Registry {
     /// An object was seen at a version, or (`None`) gone: wakes the bundles to which that is news.
     pub(crate) fn touched(&self, key: &ObjectKey, version: Option<&str>) {
         let to_wake: Vec<Arc<str>> = {
-            let all = self.claims.lock();
+            let claims = self.claims.lock();
+            let all = &claims.of_objects;
             let direct = all.get(key).map(Vec::as_slice).unwrap_or_default();
             let is_news = |claim: &&Claim| version.is_none() || claim.seen.as_deref() != version;
             let news = direct.iter().filter(is_news);
             // A bundle that has not looked at it yet has a cluster-scoped object as its manifest names it: perhaps in a
             // namespace.
             let has_looked = |claim: &&Claim| direct.iter().any(|known| known.bundle == claim.bundle);
-            let named = claims_in_namespaces(&all, key).filter(|claim| !has_looked(claim));
+            let named = claims_in_namespaces(all, key).filter(|claim| !has_looked(claim));
             news.chain(named).map(|claim| Arc::clone(&claim.bundle)).collect()
         };
         let seats = self.seats.lock();
@@ -266,13 +324,14 @@ impl Registry {
         };
         self.claims
             .lock()
-            .range(first..)
+            .of_objects
+            .range::<ObjectKey, _>(&first..)
             .take_while(|(key, _)| key.is(group, kind))
             .filter(|(key, claims)| {
                 namespace.is_none_or(|namespace| key.namespace == namespace)
                     && claims.iter().any(|claim| claim.seen.is_some())
             })
-            .map(|(key, _)| key.clone())
+            .map(|(key, _)| ObjectKey::clone(key))
             .collect()
     }
 
@@ -306,23 +365,25 @@ impl Registry {
     }
 
     fn claimed_by(&self, others: &BTreeSet<String>) -> Siblings {
-        if others.is_empty() {
-            return Siblings::Read(BTreeSet::new());
+        let mut claims = self.claims.lock();
+        let mut theirs = BTreeSet::new();
+        for other in others {
+            for key in claims.of_bundle(other) {
+                if claims.get(other, &key).is_some_and(|claim| claim.wanted) {
+                    theirs.insert(ObjectKey::clone(&key));
+                }
+            }
         }
-        let claims = self.claims.lock();
-        let theirs = claims.iter().filter(|(_, claims)| {
-            (claims.iter()).any(|claim| claim.wanted && others.contains(&*claim.bundle))
-        });
-        Siblings::Read(theirs.map(|(key, _)| key.clone()).collect())
+        Siblings::Read(theirs)
     }
 
     fn drop_claims(&self, bundle: &str, stays: impl Fn(&ObjectKey) -> bool) {
-        self.claims.lock().retain(|key, claims| {
-            if !stays(key) {
-                claims.retain(|claim| *claim.bundle != *bundle);
+        let mut claims = self.claims.lock();
+        for key in claims.of_bundle(bundle) {
+            if !stays(&key) {
+                claims.give_up(bundle, &key);
             }
-            !claims.is_empty()
-        });
+        }
     }
 }
 
@@ -377,13 +438,13 @@ fn is_wanted(key: &ObjectKey, manifests: &BTreeSet<ObjectKey>) -> bool {
 
 /// Claims to a cluster-scoped object under the names of manifests that put it into a namespace; none for any other.
 fn claims_in_namespaces<'a>(
-    claims: &'a BTreeMap<ObjectKey, Vec<Claim>>,
+    claims: &'a BTreeMap<Arc<ObjectKey>, Vec<Claim>>,
     key: &'a ObjectKey,
 ) -> impl Iterator<Item = &'a Claim> {
     let range = key
         .namespace
         .is_empty()
-        .then(|| claims.range(first_in_a_namespace(key)..));
+        .then(|| claims.range::<ObjectKey, _>(&first_in_a_namespace(key)..));
     let of_kind = range
         .into_iter()
         .flatten()

@@ -1,6 +1,8 @@
 //! Apply-once (seed: apply-once-only): the modes, what is kept by rules, what was deleted, and what may be removed.
 
-use crate::world::{Side, World, deployment, dispatched, eventually, eventually_with, pass_time, reason};
+use crate::world::{
+    Pass, Side, World, deployment, dispatched, eventually, eventually_with, pass_time, reason,
+};
 use roundhouse_agent::Config;
 use roundhouse_api::bundle::{
     APPLIED, ApplyOnce, BundlePhase,
@@ -8,6 +10,10 @@ use roundhouse_api::bundle::{
     BundleStatus, DEGRADED,
 };
 use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 const APP: &str = "default.app";
 
@@ -607,6 +613,42 @@ async fn a_workload_with_replicas_that_left_the_bundle_goes_only_at_0_or_when_to
         assert_eq!(reason(&world.status(APP).await, DEGRADED), "NoFailure");
         agent.stop().await;
     }
+}
+
+/// Given a workload at 0 that left the bundle, when somebody scales it up while its deletion is on its way, then it stays: what
+/// was decided on other replicas takes nothing away.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_on_its_way_does_not_take_away_what_runs_by_then() {
+    let world = World::new().await;
+    let (asked, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+    let (count, holds) = (Arc::clone(&asked), Arc::clone(&held));
+    let member = world.gated(Side::Member, move |method, path| {
+        if method != http::Method::DELETE || !path.ends_with("/deployments/web") {
+            return Pass::Through;
+        }
+        if holds.load(Ordering::Acquire) {
+            count.fetch_add(1, Ordering::AcqRel);
+            return Pass::Held;
+        }
+        Pass::Through
+    });
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    delivered(&world, in_mode("Once", &[web("i:1", 2, 1), other()])).await;
+    scale(&world, 0).await;
+    world.bundle(APP, in_mode("Once", &[other()])).await;
+    eventually("its deletion is on its way", || async {
+        asked.load(Ordering::Acquire) > 0
+    })
+    .await;
+    scale(&world, 2).await;
+    held.store(false, Ordering::Release);
+    refused(&world).await;
+    pass_time(700).await;
+    assert!(world.live(Side::Member, &web("", 0, 0)).await.is_some());
+    scale(&world, 0).await;
+    pass_time(5).await;
+    assert!(world.live(Side::Member, &web("", 0, 0)).await.is_none());
+    agent.stop().await;
 }
 
 /// Given workloads without replicas of their own that left the bundle under apply-once, when they still run something,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::{fmt, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 use tokio::time::Instant;
 
 /// Ticks of a second in `/proc/PID/stat`: the same on every Linux that this runs on.
@@ -64,6 +64,21 @@ pub(crate) fn memory(pid: u32) -> Result<(f64, f64)> {
     mib("VmRSS:")
         .zip(mib("VmHWM:"))
         .with_context(|| format!("{path} says no memory"))
+}
+
+/// Bytes of the files below a directory.
+pub(crate) fn disk(directory: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        // A segment that is dropped meanwhile takes nothing.
+        let Ok(about) = entry.metadata() else { continue };
+        bytes += match about.is_dir() {
+            true => disk(&entry.path())?,
+            false => about.len(),
+        };
+    }
+    Ok(bytes)
 }
 
 /// Processor time that a process has taken, user's and system's.

@@ -14,21 +14,21 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for (applications, target) in [(small, 300.0), (large, 1_024.0)] {
         worlds.reach(applications).await?;
-        let memory = worlds.memory(applications);
-        let (now, highest) =
-            memory.context("another scenario has made the fleet larger before: run memory before it")?;
+        let taken = worlds.taken(applications);
+        let taken = taken.context("another scenario has made the fleet larger before: run memory before it")?;
         let bundles = clusters * applications;
         let figure = Figure::new(
             SCENARIO,
             format!("hub with {clusters} clusters × {applications} applications, {bundles} bundles"),
             Target::AtMost(target),
-            now,
+            taken.memory,
             "MiB",
         );
-        let each = now * 1024.0 / bundles as f64;
+        let each = taken.memory * 1024.0 / bundles as f64;
+        let (highest, disk) = (taken.highest, taken.disk as f64 / 1024.0 / bundles as f64);
         let json = bundles as f64 * BUNDLE_BYTES as f64 / 1_048_576.0;
         figures.push(figure.note(format!(
-            "at its highest {highest:.0} MiB; {each:.1} KiB a bundle; the bundles' own JSON would be {json:.0} MiB, and is packed \
+            "at its highest {highest:.0} MiB; {each:.1} KiB a bundle, and {disk:.1} KiB of files; the bundles' own JSON would be {json:.0} MiB, and is packed \
              once 10,000 changes or 32 MiB of them have followed it"
         )));
     }

@@ -104,6 +104,15 @@ impl World {
         self.clusters
     }
 
+    fn takes(&self) -> Result<Taken> {
+        let (memory, highest) = machine::memory(self.hub.id()?)?;
+        Ok(Taken {
+            memory,
+            highest,
+            disk: machine::disk(self.home.path())?,
+        })
+    }
+
     pub(crate) async fn end(self) -> Result<()> {
         self.agents.end().await?;
         drop(self.hub);
@@ -162,13 +171,24 @@ pub(crate) async fn until(what: &str, mut look: impl AsyncFnMut() -> Result<bool
     }
 }
 
-/// The fleet that several scenarios use, and the memory of its hub at each size that it has had.
+/// What a hub takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// MiB resident.
+    pub(crate) memory: f64,
+    /// The same, at the highest.
+    pub(crate) highest: f64,
+    /// Bytes of files.
+    pub(crate) disk: u64,
+}
+
+/// The fleet that several scenarios use, and what its hub took at each size that it has had.
 pub(crate) struct Worlds {
     size: Size,
     world: Option<World>,
     applications: usize,
-    /// Applications -> MiB resident, now and at the highest.
-    memory: BTreeMap<usize, (f64, f64)>,
+    /// By the number of applications.
+    taken: BTreeMap<usize, Taken>,
 }
 
 impl Worlds {
@@ -177,7 +197,7 @@ impl Worlds {
             size,
             world: None,
             applications: 0,
-            memory: BTreeMap::new(),
+            taken: BTreeMap::new(),
         }
     }
 
@@ -216,15 +236,14 @@ impl Worlds {
             self.applications = applications;
             // What follows from the deliveries comes to rest.
             sleep(self.size.pick(30, 10, 2).seconds()).await;
-            self.memory
-                .insert(applications, machine::memory(world.hub.id()?)?);
+            self.taken.insert(applications, world.takes()?);
         }
         Ok(world)
     }
 
-    /// The memory of the hub when the fleet had come to rest with so many applications.
-    pub(crate) fn memory(&self, applications: usize) -> Option<(f64, f64)> {
-        self.memory.get(&applications).copied()
+    /// What the hub took when the fleet had come to rest with so many applications.
+    pub(crate) fn taken(&self, applications: usize) -> Option<Taken> {
+        self.taken.get(&applications).copied()
     }
 
     /// Takes the fleet out, to put another one in.

@@ -18,7 +18,7 @@ use kube::{Client, ResourceExt, runtime::watcher::Event};
 use roundhouse_api::{
     clock::SharedClock,
     cluster::Cluster,
-    names::{self, AGENT_LEASE},
+    names::{self, AGENT_LEASE, cluster_namespace},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -187,7 +187,7 @@ impl Controller {
 
     /// True if the cluster is to be looked at: its Lease tells something new, is gone, or lacks the hub's id.
     fn take_heartbeat(&mut self, cluster: &str, now: Timestamp) -> bool {
-        let namespace = format!("cluster-{cluster}");
+        let namespace = cluster_namespace(cluster);
         let Some(lease) = self.seen.leases.get(&namespace, AGENT_LEASE) else {
             return true;
         };
@@ -315,7 +315,7 @@ impl Controller {
         let name = cluster.name_any();
         let now = self.clock.now();
         let settled = self.settled.get(&name).filter(|(_, until)| now < *until);
-        let namespace = format!("cluster-{name}");
+        let namespace = cluster_namespace(&name);
         Pass {
             client: self.client.clone(),
             options: self.options.clone(),

@@ -258,7 +258,7 @@ fn lacking(report: &ClusterReportSpec) -> String {
     }
     match report.missing_rights.is_empty() {
         true => String::new(),
-        false => format!("; it lacks rights there: {}", some_of(&report.missing_rights)),
+        false => format!("; it lacks rights there: {}", some_of(&report.missing_rights, report.missing_rights.len())),
     }
 }
 
@@ -268,7 +268,7 @@ fn held(report: &ClusterReportSpec) -> String {
         true => String::new(),
         false => format!(
             "; it holds the objects of bundles that vanished without spec.deletion: {}: its AppliedBundles list them",
-            some_of(&report.held)
+            some_of(&report.held, usize::try_from(report.held_count).unwrap_or(usize::MAX))
         ),
     }
 }
@@ -277,11 +277,11 @@ fn bounded(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
-/// The first few, and how many more there are.
-fn some_of(all: &[String]) -> String {
+/// The first few, and how many more there are of `count` in all; one that is less than are named counts for nothing.
+fn some_of(all: &[String], count: usize) -> String {
     const NAMED: usize = 5;
     let named: Vec<String> = all.iter().take(NAMED).map(|text| bounded(text)).collect();
-    match all.len().saturating_sub(NAMED) {
+    match count.max(all.len()).saturating_sub(NAMED) {
         0 => named.join(", "),
         more => format!("{} and {more} more", named.join(", ")),
     }

@@ -8,7 +8,7 @@ use super::{
 use roundhouse_api::{
     bundle::{ApplicationRef, BundleSpec, MAX_MANIFEST_BYTES, ManifestConfig},
     hash,
-    names::step_bundle_name,
+    names::{cluster_namespace, step_bundle_name},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -59,7 +59,7 @@ pub fn object_plan(request: &ObjectRequest<'_>) -> Plan {
             return Target::Refused(refusal.clone());
         }
         let mut wanted = Wanted {
-            namespace: format!("cluster-{cluster}"),
+            namespace: cluster_namespace(cluster),
             name: name.clone(),
             step: request.step.to_owned(),
             part: 0,

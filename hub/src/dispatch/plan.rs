@@ -12,7 +12,7 @@ use roundhouse_api::{
         ManifestsTemplate,
     },
     hash,
-    names::{BUNDLE_FINALIZER, bundle_name, label},
+    names::{BUNDLE_FINALIZER, bundle_name, cluster_namespace, cluster_of_namespace, label},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -170,14 +170,12 @@ impl Wanted {
 
     fn labels(&self) -> BTreeMap<String, String> {
         let application = self.spec.application_ref.clone().unwrap_or_default();
+        let cluster = cluster_of_namespace(&self.namespace).unwrap_or_default();
         BTreeMap::from([
             (label::APP_NAME.to_owned(), application.name),
             (label::APP_NAMESPACE.to_owned(), application.namespace),
             (label::STEP.to_owned(), self.step.clone()),
-            (
-                label::CLUSTER.to_owned(),
-                self.namespace.replacen("cluster-", "", 1),
-            ),
+            (label::CLUSTER.to_owned(), cluster.to_owned()),
             (label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned()),
         ])
     }
@@ -292,7 +290,7 @@ fn bundles(
                 ..BundleSpec::default()
             };
             let mut wanted = Wanted {
-                namespace: format!("cluster-{cluster}"),
+                namespace: cluster_namespace(cluster),
                 name: bundle_name(&application.namespace, &application.name, part + 1),
                 step: share.step.clone(),
                 part,

@@ -14,7 +14,7 @@ use crate::workflow::{ClusterEvidence, ClusterState};
 use roundhouse_api::{
     bundle::{ApplicationRef, BundleSpec, Deletion},
     hash,
-    names::step_bundle_name,
+    names::{cluster_namespace, step_bundle_name},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -175,7 +175,7 @@ fn asked(taking: &Taking<'_>, step: &str, cluster: &str, deletion: &Deletion) ->
         manifests: Vec::new(),
     };
     Wanted {
-        namespace: format!("cluster-{cluster}"),
+        namespace: cluster_namespace(cluster),
         name: step_bundle_name(&application.namespace, &application.name, step),
         step: step.to_owned(),
         part: 0,

@@ -1,11 +1,11 @@
 //! Faults of agents: F10, F11, F13, F36.
 
 use crate::{
-    flood::{Codes, creates, flood, json_to},
+    flood::{Codes, FLOOD, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
     runs::{SECOND, good, struck},
-    seeing::runs,
+    applications::runs,
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -315,7 +315,8 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
         let web = application("web", 8, &[("east", "100%")]);
         let script = Script::of_regions(4, &["east"]).with(web.clone());
         let (names, agent) = (script.names(), Identity::agent("east-2"));
-        let (tenant, codes) = (Identity::new("somebody", ["tenants"]), Codes::default());
+        let tenant = Identity::new("somebody", ["tenants"]);
+        let (renewed, created) = (Codes::default(), Codes::default());
         let mut script = script;
         for n in 0..20 {
             let at = SECOND * 20 + SECOND / 10 * n;
@@ -323,13 +324,13 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
             script = script
                 .at(
                     at,
-                    Act::check("an agent floods", flood(agent, &codes, renews("east-2"))),
+                    Act::check("an agent floods", flood(agent, &renewed, renews("east-2"))),
                 )
                 .at(
                     at,
                     Act::check(
                         "a tenant floods",
-                        flood(tenant, &codes, |n| creates(0, n, 20_000)),
+                        flood(tenant, &created, move |each| creates(n, each, 20_000)),
                     ),
                 );
         }
@@ -340,8 +341,27 @@ fn f36_floods_of_writes_by_an_agent_and_by_a_tenant_do_not_hold_up_others() {
                 Act::check("everybody has it", images("web", "web:2", names)),
             )
             .at(SECOND * 80, Act::check("everybody is heard of", all_available()))
+            .at(
+                SECOND * 80,
+                Act::check("the agent was served or told to wait", served(200, &renewed)),
+            )
+            .at(
+                SECOND * 80,
+                Act::check("the tenant was served or told to wait", served(201, &created)),
+            )
     });
     for outcome in outcomes {
         assert!(outcome.converged_after.unwrap() < SECOND * 30, "{outcome}");
     }
+}
+
+/// Every request of the floods was done or answered with 429, and some of each: it was a flood, and it was one of writes.
+fn served(done: u16, codes: &Codes) -> Look {
+    let codes = codes.clone();
+    Look::new(move |_| {
+        let (taken, refused) = (codes.of(done), codes.of(429));
+        let is_so = taken >= FLOOD && refused > 0 && taken + refused == 20 * FLOOD;
+        let looked = because(is_so, || format!("{taken} taken, {refused} refused: {codes:?}"));
+        Box::pin(async { looked })
+    })
 }

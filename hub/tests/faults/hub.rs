@@ -123,14 +123,19 @@ fn f05_a_power_cut_loses_nothing_that_was_acknowledged() {
     let outcomes = good(|seed| {
         let slow = DiskFault::Slow(Duration::from_millis(50 + 10 * (seed % 10)));
         let cut = Duration::from_millis(300 + 70 * (seed % 30));
+        let change = cut.saturating_sub(Duration::from_millis(20));
         let script = fleet();
         let names = script.names();
         script
             .at(Duration::ZERO, Act::for_a_while(Fault::Disk(slow), SECOND * 20))
+            .at(change, Act::Apply(with_image(&web(), "web:2")))
             .at(cut, Act::for_a_while(Fault::PowerCut, SECOND * 5))
-            .finally("it runs everywhere", images("web", "web:1", names))
+            .finally("it runs everywhere", images("web", "web:2", names))
     });
+    // Something was on its way to the disk, and what was acknowledged was looked for afterwards.
+    struck(&outcomes, &[Kind::Unsynced]);
     for outcome in outcomes {
+        assert!(outcome.judged.contains(&Promise::P1), "{outcome}");
         assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
     }
 }

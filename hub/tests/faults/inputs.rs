@@ -1,8 +1,8 @@
 //! What people and agents put in: F19 to F21, F27.
 
 use crate::{
-    runs::good,
-    seeing::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
+    runs::{SECOND, delivered_within, good},
+    applications::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
 };
 use roundhouse_api::{
     application::{ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, PLACED, StepPhase},
@@ -12,13 +12,12 @@ use roundhouse_api::{
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, Until, agreement, application, in_turns, with_image},
+    run::{Act, Fault, Script, agreement, application, in_turns, with_image},
     trace::Object,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
 
 fn fleet() -> Script {
     Script::of_regions(5, &["east", "west"]).with(web())
@@ -26,13 +25,6 @@ fn fleet() -> Script {
 
 fn web() -> Value {
     application("web", 20, &[("east", "50%"), ("west", "50%")])
-}
-
-fn within(converges: Duration) -> Until {
-    Until::Delivered {
-        within: converges,
-        quiet: SECOND * 30,
-    }
 }
 
 /// Takes a label away from the first so many of each region, or gives it back.
@@ -82,7 +74,7 @@ fn f19_what_the_hub_cannot_list_any_more_it_keeps_as_it_was() {
                 "it sees them again",
                 status_of("web", |status| says(status, "True")),
             ))
-            .until(within(SECOND * 200))
+            .until(delivered_within(SECOND * 200))
     });
 }
 
@@ -96,7 +88,7 @@ fn f19_a_selector_that_suddenly_matches_nothing_deletes_nothing_and_says_so() {
         let script = script
             .then(Act::wait("it says so", status_of("web", unplaced)))
             .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 10)));
-        relabel(script, 5, false).until(within(SECOND * 120))
+        relabel(script, 5, false).until(delivered_within(SECOND * 120))
     });
 }
 
@@ -113,7 +105,7 @@ fn f20_a_label_that_nine_in_ten_clusters_lose_waits_for_a_confirmation() {
             )
             .then(Act::wait("somebody confirms it", confirm("web")))
             .then(Act::wait("then it goes", bundles("web", 2)))
-            .until(within(SECOND * 120))
+            .until(delivered_within(SECOND * 120))
     });
 }
 
@@ -148,7 +140,7 @@ fn f20_labels_that_come_and_go_while_steps_take_turns_keep_every_promise() {
                 },
             );
         }
-        script.until(within(SECOND * 200))
+        script.until(delivered_within(SECOND * 200))
     });
 }
 
@@ -165,7 +157,7 @@ fn f21_clusters_that_leave_and_join_in_the_middle_of_a_delivery_let_the_run_go_o
             .at(after, Act::Leave("east-1".to_owned(), Leave::Orphan))
             .at(after + SECOND, Act::Join(joins))
             .at(after + SECOND, Act::Join(renamed))
-            .until(within(SECOND * 200))
+            .until(delivered_within(SECOND * 200))
     });
 }
 
@@ -184,7 +176,7 @@ fn f21_a_cluster_that_leaves_while_its_step_waits_gets_nothing_again_and_keeps_n
                 .then(Act::for_a_while(cut_off, SECOND * 100))
                 .then(Act::Apply(with_image(&web(), "web:2")))
                 .at(SECOND * 5, Act::Leave("west-2".to_owned(), how))
-                .until(within(SECOND * 200));
+                .until(delivered_within(SECOND * 200));
             script.finally.push(agreement(emptied, Vec::new()));
             script
         });

@@ -1,13 +1,8 @@
-//! What tests look at in a fleet.
+//! What tests look at in clusters, and of hubs.
 
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
 use kube::{Api, ResourceExt};
-use roundhouse_api::{
-    application::{Application, StepPhase},
-    bundle::Bundle,
-    cluster::Cluster,
-    condition,
-};
+use roundhouse_api::{bundle::Bundle, cluster::Cluster, condition};
 use roundhouse_hub::{
     leader::{LEASE, NAMESPACE, Standing},
     simulate::{Fleet, run::Look},
@@ -18,29 +13,6 @@ pub(crate) type Looked = Result<(), String>;
 
 pub(crate) fn because(is_so: bool, why: impl FnOnce() -> String) -> Looked {
     if is_so { Ok(()) } else { Err(why()) }
-}
-
-/// A step of an application is in one of these phases, of a run of the newest spec.
-pub(crate) fn step(application: &'static str, step: &'static str, phases: &'static [StepPhase]) -> Look {
-    Look::new(move |fleet| {
-        Box::pin(async move {
-            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
-            let app = api.get(application).await.map_err(|error| error.to_string())?;
-            let generation = app.metadata.generation;
-            let status = app.status.unwrap_or_default();
-            let workflow = status.workflow.unwrap_or_default();
-            because(workflow.generation == generation, || {
-                format!(
-                    "the run is of generation {:?}, not {generation:?}",
-                    workflow.generation
-                )
-            })?;
-            let found = workflow.all_steps().find(|s| s.name == step).map(|s| s.phase);
-            because(found.is_some_and(|phase| phases.contains(&phase)), || {
-                format!("step {step} is {found:?}")
-            })
-        })
-    })
 }
 
 /// A condition of a Cluster has this status and reason.

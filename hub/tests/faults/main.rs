@@ -16,6 +16,7 @@
 )]
 
 mod agents;
+mod applications;
 mod approvals;
 mod flood;
 mod hub;
@@ -28,7 +29,6 @@ mod oversize;
 mod reconnect;
 mod runs;
 mod same;
-mod seeing;
 mod soak;
 mod time;
 mod watches;

@@ -3,18 +3,17 @@
 use crate::{
     line::{Line, Sent},
     looks::{Looked, because},
-    runs::good,
-    seeing::{bundle, object, runs},
+    runs::{SECOND, delivered_within, good},
+    applications::{bundle, object, runs},
 };
 use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
 use roundhouse_hub::simulate::{
     fault::{Asks, Effect, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, Target, Until, application, with_image},
+    run::{Act, Fault, Script, Target, application, with_image},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 
-const SECOND: Duration = Duration::from_secs(1);
 const BUNDLE: &str = "default.web";
 
 fn fleet() -> Script {
@@ -23,13 +22,6 @@ fn fleet() -> Script {
 
 fn web() -> Value {
     application("web", 8, &[("east", "100%")])
-}
-
-fn within(converges: Duration) -> Until {
-    Until::Delivered {
-        within: converges,
-        quiet: SECOND * 60,
-    }
 }
 
 fn config_map(member: &str) -> Target {
@@ -120,7 +112,7 @@ fn f22_a_member_that_is_restored_from_a_backup_is_put_right_once_and_apply_once_
                 "what is newer is there again",
                 object("east-1", DEPLOYMENT, |found| image(found) == "web:2"),
             ))
-            .until(within(SECOND * 400))
+            .until(delivered_within(SECOND * 400))
             .finally("what was local is there", object("east-1", ONCE, edited))
             .finally("everything else was written once", line.look(repaired_once))
     });
@@ -147,7 +139,7 @@ fn f22_what_a_backup_has_at_an_earlier_generation_but_is_what_the_bundle_says_is
             .then(has(4))
             .then(Act::wait("it is delivered as before", runs("web")))
             .then(Act::Restore("east-1".to_owned()))
-            .until(within(SECOND * 400))
+            .until(delivered_within(SECOND * 400))
     });
 }
 
@@ -177,7 +169,7 @@ fn f23_who_rewrites_a_field_of_ours_in_a_loop_is_fought_ever_more_rarely_and_kee
                     found["data"] == json!({"image": "web:1", "theirs": "119"})
                 }),
             ))
-            .until(within(SECOND * 900))
+            .until(delivered_within(SECOND * 900))
     });
     for outcome in outcomes {
         // 120 writes by the other one; one by the server for each, and much fewer by the agent.
@@ -240,7 +232,7 @@ fn gated(effect: &Effect, told: fn(&Bundle) -> bool) {
                 "that one is named, alone",
                 bundle("east-1", BUNDLE, told),
             ))
-            .until(within(SECOND * 600))
+            .until(delivered_within(SECOND * 600))
     });
     for outcome in outcomes {
         let tried: u64 = outcome.seen.values().sum();
@@ -295,6 +287,6 @@ fn f25_an_object_of_a_kind_that_is_not_there_waits_and_is_applied_within_seconds
         for member in ["east-1", "east-2"] {
             script = script.at(SECOND * 100, Act::ApplyIn(member.to_owned(), definition()));
         }
-        script.until(within(SECOND * 30))
+        script.until(delivered_within(SECOND * 30))
     });
 }

@@ -3,14 +3,14 @@
 use crate::{
     looks::{because, deployment, generations, images, step},
     runs::{SECOND, good, struck},
-    seeing::{bundles, runs},
+    applications::{bundles, runs},
 };
 use parking_lot::Mutex;
 use roundhouse_api::application::StepPhase;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, application, with_image},
+    run::{Act, Fault, Look, Script, agreement, application, with_image, without_config},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -54,11 +54,12 @@ fn f12_a_step_waits_for_clusters_that_are_cut_off_and_goes_on_by_itself() {
 #[test]
 fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
     let outcomes = good(|_| {
-        let hub = || On::all_of(Parties::Agents).to(Side::Hub);
+        // What agents and hub write on the hub, and what agents write in their clusters.
+        let all = || On::all_of(Parties::All).to(Side::Both);
         let script = fleet();
         let names = script.names();
-        let twice = Rule::sometimes(hub(), Effect::Duplicate(SECOND * 120), 500);
-        let late = Rule::sometimes(hub(), Effect::Late(SECOND * 600), 100);
+        let twice = Rule::sometimes(all(), Effect::Duplicate(SECOND * 120), 500);
+        let late = Rule::sometimes(all(), Effect::Late(SECOND * 600), 100);
         let slow = Rule::sometimes(
             On::all_of(Parties::All),
             Effect::DelayFrames(std::time::Duration::ZERO..=SECOND * 5),
@@ -70,12 +71,14 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
         }
         script
             .at(SECOND * 30, Act::Apply(with_image(&web(), "web:2")))
-            .at(SECOND * 60, Act::Apply(with_image(&web(), "web:3")))
+            .at(SECOND * 45, Act::Apply(with_image(&without_config(&web()), "web:3")))
+            .at(SECOND * 60, Act::Apply(with_image(&web(), "web:4")))
             // The last of them arrive after ten minutes.
             .at(
                 SECOND * 700,
-                Act::check("the newest runs everywhere", images("web", "web:3", names)),
+                Act::check("the newest runs everywhere", images("web", "web:4", names)),
             )
+            .at(SECOND * 700, Act::Check(agreement(Vec::new(), Vec::new())))
     });
     struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
 }

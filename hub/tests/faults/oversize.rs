@@ -3,7 +3,7 @@
 use crate::{
     looks::{Looked, because, images},
     runs::{SECOND, good, seeds},
-    seeing::runs,
+    applications::runs,
 };
 use bytes::Bytes;
 use http::{Method, Request};

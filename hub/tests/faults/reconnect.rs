@@ -4,7 +4,7 @@ use crate::{
     line::{Line, Sent},
     looks::{Looked, because, images},
     runs::{SECOND, good, is_long},
-    seeing::runs,
+    applications::runs,
 };
 use jiff::Timestamp;
 use kube::{Api, ResourceExt};

@@ -2,11 +2,19 @@
 
 use roundhouse_hub::simulate::{
     fault::Kind,
-    run::{Outcome, Script, run},
+    run::{Outcome, Script, Until, run},
 };
 use std::time::Duration;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// Everything is delivered so soon after the last fault, and stays so for a minute.
+pub(crate) fn delivered_within(converges: Duration) -> Until {
+    Until::Delivered {
+        within: converges,
+        quiet: SECOND * 60,
+    }
+}
 
 /// Whether there is time for everything.
 pub(crate) fn is_long() -> bool {

@@ -38,7 +38,7 @@ const ENDS: [Kind; 3] = [Kind::HubKilled, Kind::HubStopped, Kind::PowerCut];
 
 /// What a run did not do that makes it a soak.
 fn lacks(outcome: &Outcome) -> Option<&'static str> {
-    match outcome.seen.values().sum::<u64>() {
+    match outcome.faults {
         _ if !ENDS.iter().any(|end| outcome.seen.contains_key(end)) => Some("no hub ended"),
         ..FAULTS => Some("fewer than ten faults happened"),
         _ => None,

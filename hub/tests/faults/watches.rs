@@ -1,18 +1,17 @@
 //! Watches that are dead, and reports that are old: F17, F18.
 
 use crate::{
-    runs::{good, struck},
-    seeing::runs,
+    runs::{SECOND, delivered_within, good, struck},
+    applications::runs,
 };
 use roundhouse_hub::simulate::{
     HUB,
     fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
     monitor::Promise,
-    run::{Act, Fault, Script, Until, application, with_image},
+    run::{Act, Fault, Script, application, with_image},
 };
 use std::time::Duration;
 
-const SECOND: Duration = Duration::from_secs(1);
 /// An agent finds its watches dead by the next renewal of its Lease, after 10 s, that does not come back within 16 s; that it
 /// hears again the hub learns with the renewal after that.
 const HEALS: Duration = Duration::from_secs(45);
@@ -29,13 +28,6 @@ fn web() -> serde_json::Value {
     application("web", 8, &[("east", "50%"), ("west", "50%")])
 }
 
-fn within(converges: Duration) -> Until {
-    Until::Delivered {
-        within: converges,
-        quiet: SECOND * 30,
-    }
-}
-
 #[test]
 fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself() {
     let dead = On::all_of(Parties::these(["east-1"])).to(Side::Hub);
@@ -44,7 +36,7 @@ fn f17_an_agent_whose_watches_are_dead_in_silence_finds_out_and_heals_by_itself(
             .then(Act::wait("it is delivered", runs("web")))
             .then(Act::EndWatches(dead.clone(), Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(within(HEALS))
+            .until(delivered_within(HEALS))
     });
 }
 
@@ -59,7 +51,7 @@ fn f17_an_agent_hears_its_lease_and_finds_that_its_watch_of_bundles_is_dead() {
             // A bookmark has come by then.
             .at(SECOND * 100, Act::EndWatches(dead.clone(), Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(within(HEALS_ALONE))
+            .until(delivered_within(HEALS_ALONE))
     });
 }
 
@@ -71,7 +63,7 @@ fn f17_a_hub_whose_watches_are_dead_in_silence_heals_by_itself() {
             .then(Act::wait("it is delivered", runs("web")))
             .then(Act::EndWatches(dead.clone(), Ending::Silent))
             .then(Act::Apply(with_image(&web(), "web:2")))
-            .until(within(HUB_HEALS))
+            .until(delivered_within(HUB_HEALS))
     });
 }
 
@@ -91,7 +83,7 @@ fn f18_reports_about_an_earlier_revision_that_come_late_let_no_step_pass() {
                 Act::Apply(with_image(&web(), &format!("web:{n}"))),
             );
         }
-        script.until(within(SECOND * 300))
+        script.until(delivered_within(SECOND * 300))
     });
     struck(&outcomes, &[Kind::Late]);
     for outcome in outcomes {

@@ -11,7 +11,7 @@ use crate::{
     relist::older,
 };
 use kube::{ResourceExt, core::DynamicObject};
-use roundhouse_api::{cluster::Cluster, decision::Decision};
+use roundhouse_api::{cluster::Cluster, decision::Decision, names::cluster_namespace};
 use std::{collections::BTreeSet, sync::Arc};
 
 impl Cache {
@@ -191,7 +191,7 @@ impl State {
 
     /// Whether a cluster is a member of an application, or holds a Bundle of it.
     fn holds(&self, application: &Key, cluster: &str) -> bool {
-        let namespace = format!("cluster-{cluster}");
+        let namespace = cluster_namespace(cluster);
         let bundles = self.by_application.get(application);
         let holds = bundles.is_some_and(|keys| {
             let from = (namespace.clone(), String::new());

@@ -425,9 +425,10 @@ fn missing_rights_and_what_is_held_are_named_in_the_condition() {
             ..ClusterReportSpec::default()
         })
     };
-    let held = |many: usize| {
+    let held = |many: u32| {
         said(&ClusterReportSpec {
-            held: (0..many).map(|n| format!("default.app{n}")).collect(),
+            held: (0..many).map(|n| format!("default.app{n}")).take(50).collect(),
+            held_count: many,
             ..ClusterReportSpec::default()
         })
     };
@@ -438,6 +439,7 @@ fn missing_rights_and_what_is_held_are_named_in_the_condition() {
          its AppliedBundles list them"
     ));
     assert!(held(7).contains("default.app4 and 2 more: its"));
+    assert!(held(200).contains("default.app4 and 195 more: its"));
     assert!(message(2, None).ends_with("it lacks rights there: create r0, create r1"));
     assert!(message(7, None).ends_with("create r4 and 2 more"));
     assert!(message(0, Some("webhook")).ends_with("could not be told: webhook"));

@@ -12,6 +12,9 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Small, so that segments are begun, sealed and dropped in a short run.
 const SEGMENT: u64 = 512 << 10;
 
+/// The power goes before so many bytes of a write have reached the disk.
+const MOST_OF_A_WRITE: u64 = 16 << 10;
+
 /// How the disk of the hub's API server fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
@@ -120,9 +123,14 @@ impl Shelves {
     /// any part of the rest.
     pub fn hub_ended(&self, power_is_gone: bool) {
         let mut inner = self.0.lock();
-        let seed = inner.dice.draw();
+        let (seed, fuel) = (inner.dice.draw(), inner.dice.below(MOST_OF_A_WRITE));
         inner.disk = match power_is_gone {
-            true => inner.disk.after_crash(seed),
+            true => {
+                if inner.hub.as_ref().is_some_and(|hub| hub.dies(&inner.disk, fuel)) {
+                    inner.seen.note(Kind::Unsynced);
+                }
+                inner.disk.after_crash(seed)
+            }
             // A disk of its own: what the old process still holds must not reach it.
             false => inner.disk.copy(),
         };

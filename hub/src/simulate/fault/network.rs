@@ -49,6 +49,8 @@ struct State {
     hubs: BTreeSet<String>,
     rules: BTreeMap<u64, Rule>,
     rules_made: u64,
+    /// Those of them that have befallen anything.
+    struck: BTreeSet<u64>,
     /// Clusters whose agents do not reach the hub.
     cut_off: BTreeSet<String>,
     /// Parties that are held still.
@@ -80,6 +82,7 @@ impl Network {
             hubs: BTreeSet::from([HUB.to_owned()]),
             rules: BTreeMap::new(),
             rules_made: 0,
+            struck: BTreeSet::new(),
             cut_off: BTreeSet::new(),
             held: BTreeSet::new(),
             lives: BTreeMap::new(),
@@ -148,6 +151,11 @@ impl Network {
         };
         self.changed();
         number
+    }
+
+    /// How many of the faults that were turned on have befallen anything.
+    pub fn struck(&self) -> u64 {
+        self.0.state.lock().struck.len() as u64
     }
 
     /// Turns a fault off.
@@ -260,6 +268,7 @@ impl Network {
             seed,
             dice,
             rules,
+            struck,
             latency,
             ..
         } = &mut *state;
@@ -301,6 +310,9 @@ impl Network {
                     true
                 }
             };
+            if applies {
+                struck.insert(*number);
+            }
             if applies && let Some(times) = &mut rule.times {
                 *times -= 1;
             }
@@ -312,19 +324,24 @@ impl Network {
     pub(super) fn frame_delay(&self, ends: &Ends) -> Duration {
         let mut state = self.0.state.lock();
         let State {
-            seed, dice, rules, ..
+            seed,
+            dice,
+            rules,
+            struck,
+            ..
         } = &mut *state;
-        let delays = rules.values().filter_map(|rule| match &rule.effect {
-            Effect::DelayFrames(range) if rule.on.has_ends(ends) => Some((range, rule.per_mille)),
+        let delays = rules.iter().filter_map(|(number, rule)| match &rule.effect {
+            Effect::DelayFrames(range) if rule.on.has_ends(ends) => Some((number, range, rule.per_mille)),
             _ => None,
         });
         let mut delay = Duration::ZERO;
-        for (range, per_mille) in delays {
+        for (number, range, per_mille) in delays {
             let dice = dice
                 .entry(ends.clone())
                 .or_insert_with(|| Dice::new(*seed, &ends.to_string()));
             if dice.happens(per_mille) {
                 delay += dice.between(range);
+                struck.insert(*number);
                 self.0.seen.note(Kind::FrameDelayed);
             }
         }

@@ -44,6 +44,8 @@ pub enum Kind {
     DiskSlow,
     /// The machine of the hub lost its power: what was not synced is lost.
     PowerCut,
+    /// It lost its power while something was written that was not synced.
+    Unsynced,
     /// A hub was killed.
     HubKilled,
     /// A hub was told to end.
@@ -56,6 +58,27 @@ pub enum Kind {
     AgentStopped,
 }
 
+impl Kind {
+    /// Whether each of them is a fault by itself, not what one of them did to a request, a watch or a write.
+    fn is_by_itself(self) -> bool {
+        use Kind::*;
+        matches!(
+            self,
+            Partition
+                | ClockJump
+                | DiskFull
+                | SyncFailed
+                | DiskSlow
+                | PowerCut
+                | HubKilled
+                | HubStopped
+                | HubPaused
+                | AgentKilled
+                | AgentStopped
+        )
+    }
+}
+
 /// Counts of what happened. Clones count together.
 #[derive(Debug, Clone, Default)]
 pub struct Seen(Arc<Mutex<BTreeMap<Kind, u64>>>);
@@ -64,6 +87,13 @@ impl Seen {
     /// Counts one.
     pub fn note(&self, kind: Kind) {
         *self.0.lock().entry(kind).or_default() += 1;
+    }
+
+    /// How many faults happened beside those of requests and watches.
+    pub(crate) fn by_themselves(&self) -> u64 {
+        let counts = self.0.lock();
+        let own = counts.iter().filter(|(kind, _)| kind.is_by_itself());
+        own.map(|(_, count)| count).sum()
     }
 
     /// How often each kind happened that happened.
@@ -94,6 +124,7 @@ impl fmt::Display for Kind {
             Kind::SyncFailed => "sync failed",
             Kind::DiskSlow => "disk slow",
             Kind::PowerCut => "power cut",
+            Kind::Unsynced => "unsynced at a power cut",
             Kind::HubKilled => "hub killed",
             Kind::HubStopped => "hub stopped",
             Kind::HubPaused => "hub paused",

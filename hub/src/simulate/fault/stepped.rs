@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use parking_lot::Mutex;
 use roundhouse_apiserver::{
-    Change, DurableStore, Expect, Key, Record, Store, StoreLayer, Unsettled, WriteError,
+    Change, DurableStore, Expect, FaultyDisk, Key, Record, Store, StoreLayer, Unsettled, WriteError,
 };
 use std::{
     sync::{Arc, Weak},
@@ -43,6 +43,17 @@ impl Stepped {
     pub(super) fn slow(&self, sync_takes: Duration) {
         *self.sync_takes.lock() = sync_takes;
         self.work.notify_one();
+    }
+
+    /// The machine stops in the middle of what is written: so many bytes of it, and other steps, are done yet. Whether there was
+    /// anything to write.
+    pub(super) fn dies(&self, disk: &FaultyDisk, fuel: u64) -> bool {
+        // Nobody is left to be told.
+        self.on_failure.lock().take();
+        let synced = disk.syncs();
+        disk.stop_after(fuel);
+        self.store.step();
+        disk.is_unsynced() || disk.syncs() > synced
     }
 
     /// One durable step; whether it is to be tried again.

@@ -12,7 +12,10 @@ use crate::simulate::{Answer, Ends, Overdue, Wire};
 use bytes::Bytes;
 use http::Request;
 use std::{future::pending, sync::Arc};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
 use tower::BoxError;
 
 /// What a broken connection looks like.
@@ -68,10 +71,10 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         network.note(Kind::Duplicated);
         network.over_after(after);
         let (wire, mut copy) = (wire.clone(), copy(&request));
-        copy.extensions_mut().insert(Overdue);
         tokio::spawn(async move {
             sleep(after).await;
             // Nobody waits for this answer.
+            copy.extensions_mut().insert(Overdue);
             let _ = wire.send(copy).await;
         });
     }
@@ -106,9 +109,13 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
             network.note(Kind::Late);
             network.over_after(after);
             let (wire, mut request) = (wire.clone(), request);
-            request.extensions_mut().insert(Overdue);
+            // Goes when whoever asked gives up, or is no more.
+            let (asker, _waits) = oneshot::channel::<()>();
             let arrives = tokio::spawn(async move {
                 sleep(after).await;
+                if asker.is_closed() {
+                    request.extensions_mut().insert(Overdue);
+                }
                 wire.send(request).await
             });
             match timeout(TIMES_OUT, arrives).await {

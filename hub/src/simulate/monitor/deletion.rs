@@ -10,8 +10,9 @@ use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
     cluster::Leave,
     decision::DecisionSpec,
-    names::{annotation, bundle_name, cluster_of_namespace, step_of_bundle},
+    names::{annotation, bundle_name, cluster_namespace, cluster_of_namespace, step_of_bundle},
 };
+use roundhouse_apiserver::Key;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -75,15 +76,16 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
     let Some(content) = held.contents.get(&spec.generation) else {
         return Err("its Bundle never had that".to_owned());
     };
-    if content.spec.manifest_configs.iter().any(recreates) {
+    let key = &commit.key;
+    let mut configs = content.spec.manifest_configs.iter();
+    if configs.any(|config| recreates(config, key)) {
         return Ok(());
     }
-    let key = &commit.key;
     let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
     if carries(content) {
         return Err("that has it, and there is no word of its removal".to_owned());
     }
-    let namespace = format!("cluster-{cluster}");
+    let namespace = cluster_namespace(cluster);
     let others = model.bundles.iter().filter(|((of, _), other)| {
         **of == *namespace
             && other.uid != held.uid
@@ -99,7 +101,18 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
     }
 }
 
-fn recreates(config: &ManifestConfig) -> bool {
+fn recreates(config: &ManifestConfig, key: &Key) -> bool {
+    let of = &config.resource_identifier;
+    let (resource, group) = key.table.split_once('.').unwrap_or((&key.table, ""));
+    let places = [
+        (of.group.as_str(), group),
+        (&of.resource, resource),
+        (&of.namespace, &key.namespace),
+        (&of.name, &key.name),
+    ];
+    if !places.iter().all(|(pattern, is)| *pattern == "*" || pattern == is) {
+        return false;
+    }
     let strategy = config.update_strategy.as_ref();
     strategy.is_some_and(|s| s.type_ == UpdateStrategyType::Recreate || !s.recreate_fields.is_empty())
 }

@@ -161,8 +161,9 @@ impl Run<'_> {
             return None;
         }
         let named = |image: &&str| {
+            let quoted = Value::from(*image).to_string();
             let mut placements = self.model.placements.values();
-            revision.text.contains(*image) || placements.any(|placement| placement.contains(*image))
+            revision.text.contains(&quoted) || placements.any(|placement| placement.contains(&quoted))
         };
         let images = content
             .manifests

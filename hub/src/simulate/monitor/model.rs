@@ -10,7 +10,7 @@ use roundhouse_api::{
     condition,
     decision::{Decision, DecisionSpec},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry},
-    names::{annotation, cluster_of_namespace},
+    names::{annotation, cluster_namespace, cluster_of_namespace},
     revision::ApplicationRevision,
 };
 use roundhouse_apiserver::{Key, Record, Store};
@@ -330,16 +330,24 @@ impl Model {
         held.deleting = bundle.metadata.deletion_timestamp.is_some();
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
-        let content = held.contents.entry(held.generation).or_insert_with(|| Content {
-            manifests: manifests
-                .into_iter()
-                .map(|m| (carried(&m), Arc::new(m)))
-                .collect(),
-            at: commit.at,
-            unreachable,
-            ..Content::default()
-        });
-        content.spec = bundle.spec;
+        // A server that lost writes counts on from before them: what was of those generations never was.
+        held.contents.retain(|generation, _| *generation <= held.generation);
+        let known = held.contents.get(&held.generation);
+        if known.is_none_or(|known| known.spec.hash != bundle.spec.hash) {
+            let content = Content {
+                manifests: manifests
+                    .into_iter()
+                    .map(|m| (carried(&m), Arc::new(m)))
+                    .collect(),
+                at: commit.at,
+                unreachable,
+                ..Content::default()
+            };
+            held.contents.insert(held.generation, content);
+        }
+        if let Some(content) = held.contents.get_mut(&held.generation) {
+            content.spec = bundle.spec;
+        }
         if let Some(status) = &bundle.status {
             let about = status.observed_generation.and_then(|g| held.contents.get_mut(&g));
             if let Some(content) = about.filter(|content| content.spec.hash == status.hash)
@@ -373,14 +381,17 @@ impl Model {
                 // It joins, again perhaps: what was said of one of its name is over.
                 self.left.remove(&name);
             }
-            if let Some(leave) = cluster.spec.leave {
+            // How it is to leave may be said long before it does.
+            if let Some(leave) = cluster.spec.leave
+                && cluster.metadata.deletion_timestamp.is_some()
+            {
                 let asked = self.left.entry(name.clone()).or_default();
                 asked.insert(format!("{leave:?}"));
             }
         }
         put(&mut self.clusters, name.clone(), cluster);
         if !self.is_available(&name) {
-            let namespace = format!("cluster-{name}");
+            let namespace = cluster_namespace(&name);
             for (_, held) in self.bundles.iter_mut().filter(|(at, _)| *at.0 == *namespace) {
                 let present = held.contents.get_mut(&held.generation);
                 present.into_iter().for_each(|content| content.unreachable = true);

@@ -10,7 +10,7 @@ use crate::simulate::HUB;
 use roundhouse_api::names::annotation;
 use roundhouse_apiserver::Key;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// What an agent did to an object last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,12 @@ struct Effect {
 #[derive(Debug, Default)]
 pub(super) struct Once {
     effects: BTreeMap<(Arc<str>, Key), Effect>,
+    /// When a member was last put back to an earlier state.
+    restored: BTreeMap<Arc<str>, Duration>,
 }
+
+/// What was sent before a member was restored may arrive so long after it.
+const UNDER_WAY: Duration = Duration::from_secs(60);
 
 impl Check for Once {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
@@ -38,7 +43,10 @@ impl Check for Once {
         }
     }
 
-    fn noted(&mut self, note: &Note, _: &Model, _: &mut Found<'_>) {
+    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
+        if let Note::Restored(server) = note {
+            self.restored.insert(server.clone(), found.at);
+        }
         // Whatever was lost there is somebody else's doing.
         if let Note::Reopened { server, .. } | Note::Restored(server) = note {
             let own = self.effects.iter_mut().filter(|((of, _), _)| of == server);
@@ -83,6 +91,18 @@ fn obeys(commit: &Commit, found: &mut Found<'_>) {
 }
 
 impl Once {
+    /// An agent writes what no ledger of its member lists: it would not know of it after a death.
+    fn unlisted(&self, commit: &Commit, found: &mut Found<'_>) {
+        let restored = self.restored.get(&commit.server);
+        let under_way = restored.is_some_and(|at| commit.at.saturating_sub(*at) < UNDER_WAY);
+        if commit.deletes() || under_way || !marked(commit.after()) {
+            return;
+        }
+        found.judges(Promise::P3);
+        let expected = "its ledger to list the object before it is written";
+        found.broke(Promise::P3, commit.object(), expected, "none does");
+    }
+
     fn touched(&mut self, place: &(Arc<str>, Key)) {
         if let Some(effect) = self.effects.get_mut(place) {
             effect.touched = true;
@@ -97,25 +117,40 @@ impl Once {
             }
             return;
         }
-        // The network did that: the word of an earlier generation, on an object that nobody has changed since.
-        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
-            self.touched(&place);
+        // What is let go loses our marker, by the word of a later generation; nothing of the content changes.
+        if commit.is_change() && marked(commit.before()) && !marked(commit.after()) {
+            self.effects.remove(&place);
+            found.judges(Promise::P3);
+            if rest(commit.before(), true) != rest(commit.after(), true) {
+                let expected = "what is let go to stay as it is";
+                found.broke(Promise::P3, commit.object(), expected, "its content changed");
+            }
             return;
         }
-        // What is let go loses our marker, by the word of a later generation; nothing of the content changes.
-        let marked = |value: &Value| {
-            let annotations = value.pointer("/metadata/annotations");
-            annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
-        };
-        if marked(commit.before()) && !marked(commit.after()) {
-            self.effects.remove(&place);
+        let carries = commit.after().pointer("/metadata/annotations");
+        let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
+        // The network did that: the word of an earlier generation, on an object that nobody has changed since. A write that does
+        // not say what it replaces has no such excuse.
+        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+            let replaces = commit.before.as_ref().map(|record| record.revision);
+            let named = commit.asked.as_ref().and_then(|asked| asked.names_version());
+            if let Some(effect) = self.effects.get_mut(&place) {
+                if named != replaces
+                    && commit.is_change()
+                    && let (Some(was), Some(is)) = (effect.carries, carries)
+                    && is < was
+                {
+                    let expected = format!("{} at least {was}, or a write that names what it replaces", annotation::GENERATION);
+                    found.broke(Promise::P3, commit.object(), expected, format!("{is}, long after it was sent"));
+                }
+                effect.touched = true;
+            }
             return;
         }
         let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
+            self.unlisted(commit, found);
             return;
         };
-        let carries = commit.after().pointer("/metadata/annotations");
-        let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
         let effect = Effect {
             of: (ledger.spec.bundle_uid.clone(), ledger.spec.generation),
             carries,
@@ -146,16 +181,39 @@ impl Once {
 
 /// Whether nothing differs but what controllers say of the object.
 fn only_status(commit: &Commit) -> bool {
-    let rest = |value: &Value| {
-        let mut value = value.clone();
-        if let Some(all) = value.as_object_mut() {
-            all.remove("status");
-        }
-        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
-        value
+    commit.is_change() && rest(commit.before(), false) == rest(commit.after(), false)
+}
+
+/// An object without what controllers say of it; `bare` without our annotations, too.
+fn rest(value: &Value, bare: bool) -> Value {
+    let mut value = value.clone();
+    if let Some(all) = value.as_object_mut() {
+        all.remove("status");
+    }
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return value;
     };
-    commit.is_change() && rest(commit.before()) == rest(commit.after())
+    metadata.remove("resourceVersion");
+    metadata.remove("managedFields");
+    if bare && let Some(mut annotations) = metadata.remove("annotations") {
+        let own = [
+            annotation::OWNED_BY,
+            annotation::DESIRED_HASH,
+            annotation::LAST_APPLIED,
+            annotation::GENERATION,
+        ];
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.retain(|key, _| !own.contains(&key.as_str()));
+        }
+        if annotations.as_object().is_some_and(|left| !left.is_empty()) {
+            metadata.insert("annotations".to_owned(), annotations);
+        }
+    }
+    value
+}
+
+/// Whether an object says that an agent answers for it.
+fn marked(value: &Value) -> bool {
+    let annotations = value.pointer("/metadata/annotations");
+    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
 }

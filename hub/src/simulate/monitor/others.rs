@@ -7,6 +7,7 @@ use super::{
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
+use roundhouse_api::names::cluster_namespace;
 use roundhouse_apiserver::Key;
 use serde_json::Value;
 use std::{
@@ -104,7 +105,7 @@ impl Rendered {
         let key = &commit.key;
         // Another part of the application may have had it.
         let others = held.application().into_iter().flat_map(|of| model.bundles_of(of));
-        let namespace = format!("cluster-{}", commit.server);
+        let namespace = cluster_namespace(&commit.server);
         let parts = others
             .filter(|(_, name, _)| *name.0 == *namespace)
             .map(|(_, _, held)| held);

@@ -79,7 +79,7 @@ fn is_unfinished(content: &Content, revision: &str, deploy: &DeployStep) -> bool
         && !content.reports.iter().any(|report| shows(report, deploy.wait))
 }
 
-/// A placing step of the present run that is not over.
+/// A placing step that follows the fleet: of the present run, as long as it is not over, and of one that has succeeded.
 fn deploy_at_work<'m>(model: &'m Model, namespace: &str, name: &str, step: &str) -> Option<&'m DeployStep> {
     let application = model.applications.get(&(Arc::from(namespace), Arc::from(name)))?;
     let workflow = application.status.workflow.as_ref()?;
@@ -87,9 +87,14 @@ fn deploy_at_work<'m>(model: &'m Model, namespace: &str, name: &str, step: &str)
     let revision = model
         .revisions
         .get(&(Arc::from(namespace), Arc::from(revision)))?;
+    let follows = match workflow.finished {
+        true if workflow.status == Some(StepPhase::Succeeded) => StepPhase::Succeeded,
+        true => return None,
+        false => StepPhase::Running,
+    };
     let at_work = workflow
         .step(step)
-        .is_some_and(|status| status.phase == StepPhase::Running);
+        .is_some_and(|status| status.phase == follows);
     let valid = revision
         .valid
         .all_steps()

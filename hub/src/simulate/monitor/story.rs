@@ -11,6 +11,7 @@ use roundhouse_api::{
     cluster::{AVAILABLE, Cluster},
     condition,
     decision::{Decision, DecisionSpec, WorkloadDecision},
+    names::cluster_of_namespace,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -88,8 +89,7 @@ impl Story {
                     Some(status.phase == Some(BundlePhase::Failed))
                 };
                 if failed(commit.after()) == Some(true) && failed(commit.before()) != Some(true) {
-                    let cluster = commit.key.namespace.trim_start_matches("cluster-");
-                    tell(Some(cluster), format!("bundle {} failed", commit.key.name));
+                    tell(cluster_of_namespace(&commit.key.namespace), format!("bundle {} failed", commit.key.name));
                 }
             }
             _ => {}

@@ -98,6 +98,7 @@ impl Driver<'_> {
             broken,
             judged: stage.monitor.judged(),
             failures: std::mem::take(&mut stage.failures),
+            faults: stage.network.struck() + stage.seen.by_themselves(),
             seen: stage.seen.counts(),
             converged_after,
             delivered_at: self.delivered_at.filter(|_| waits.is_empty()),

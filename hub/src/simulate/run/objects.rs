@@ -89,7 +89,11 @@ pub(super) async fn apply(fleet: &Fleet, member: Option<&str>, object: &Value) -
         ..PostParams::default()
     };
     match api.get_opt(&wanted.name_any()).await? {
-        None => api.create(&params, &wanted).await?,
+        // The namespace may be the hub's to make.
+        None => match api.create(&params, &wanted).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => return Err(ActError::Later(status.message)),
+            created => created?,
+        },
         Some(there) => {
             wanted.metadata.resource_version = there.metadata.resource_version;
             wanted.metadata.finalizers = there.metadata.finalizers;

@@ -57,6 +57,8 @@ pub struct Outcome {
     pub judged: BTreeSet<Promise>,
     /// What the script expected and was not so; that it did not converge, too.
     pub failures: Vec<Failure>,
+    /// How many faults befell anything, ends of watches aside.
+    pub faults: u64,
     /// How often each kind of fault happened.
     pub seen: BTreeMap<Kind, u64>,
     /// How long after the last cue, or the end of its fault, everything was delivered.
@@ -90,6 +92,7 @@ impl Outcome {
             broken: Vec::new(),
             judged: BTreeSet::new(),
             failures: vec![failure],
+            faults: 0,
             seen: BTreeMap::new(),
             converged_after: None,
             delivered_at: None,
@@ -126,10 +129,11 @@ impl fmt::Display for Outcome {
             .collect();
         writeln!(
             f,
-            "seed {}: {} virtual s, {} writes; faults: {}",
+            "seed {}: {} virtual s, {} writes; {} faults: {}",
             self.seed,
             self.took.as_secs(),
             self.writes,
+            self.faults,
             kinds.join(", ")
         )?;
         if self.is_good() {

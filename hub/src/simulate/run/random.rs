@@ -1,27 +1,29 @@
 //! Scripts with random faults.
 
-use super::{Act, Fault, Script, Target, Until, agreement, application, in_turns, with_image};
+use super::{
+    Act, Fault, Script, Target, Until, agreement, application, bundle_by_hand, in_turns, with_image,
+    without_config,
+};
 use crate::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, DiskFault, Effect, Ending, Moment, On, Parties, Rule, Side, When},
 };
 use jiff::SignedDuration;
 use roundhouse_api::cluster::Leave;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Members of a random run in each of its two regions.
 const EACH: usize = 10;
 /// Random faults beside the restart of the hub.
-const FAULTS: u64 = 12;
+const FAULTS: u64 = 16;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
-/// A run of 20 clusters and 3 applications with at least 13 random faults, changes of users among them, and one restart of the
-/// hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
+/// A run of 20 clusters and 3 applications with at least 17 random faults, changes of users among them, and one end of the hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
 /// backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered within 15
 /// minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
@@ -52,9 +54,7 @@ pub fn random(seed: u64) -> Script {
         let act = fault(&mut dice, &names, two);
         at(&mut dice, act);
     }
-    let restart = restart(&mut dice);
-    at(&mut dice, restart);
-    // However little the others do: a soak has ten faults.
+    // Some faults find nobody to befall; this one does.
     let resets = Rule::sometimes(On::all_of(Parties::All).to(Side::Both), Effect::Reset, 200);
     at(
         &mut dice,
@@ -67,7 +67,9 @@ pub fn random(seed: u64) -> Script {
     for act in changes(&mut dice, &names, &labelled) {
         at(&mut dice, act);
     }
-    for (first, then) in pairs(&mut dice, &names, &labelled) {
+    let end = dice.between(&(Duration::ZERO..=BUSY));
+    cues.extend(end_of_hub(&mut dice, end));
+    for (first, then) in pairs(&mut dice, &names, &labelled, &applications) {
         let when = dice.between(&(Duration::ZERO..=BUSY));
         let lasting = dice.between(&(Duration::from_secs(2)..=Duration::from_secs(45)));
         cues.extend([(when, first), (when + lasting, then)]);
@@ -127,7 +129,12 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
 }
 
 /// What is done and undone.
-fn pairs(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<(Act, Act)> {
+fn pairs(
+    dice: &mut Dice,
+    names: &[String],
+    labelled: &str,
+    applications: &[Value],
+) -> Vec<(Act, Act)> {
     let label = |value: Option<&str>| Act::Label {
         cluster: labelled.to_owned(),
         key: "region".to_owned(),
@@ -140,22 +147,36 @@ fn pairs(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<(Act, Act)> {
     {
         pairs.push((Act::Backup(cluster.clone()), Act::Restore(cluster.clone())));
     }
+    // An object goes from a bundle that goes on, and comes back.
+    if let Some(changed) = dice.pick(applications.get(..2).unwrap_or_default()) {
+        let (less, more) = (with_image(&without_config(changed), "web:7"), with_image(changed, "web:8"));
+        pairs.push((Act::Apply(less), Act::Apply(more)));
+    }
+    if let Some(cluster) = dice.pick(names) {
+        let by_hand = |maps: &[&str]| Act::Apply(bundle_by_hand(cluster, "by-hand", maps));
+        pairs.push((by_hand(&["hand-a", "hand-b"]), by_hand(&["hand-b"])));
+    }
     pairs
 }
 
-/// The end of the hub, in some way, and its start.
-fn restart(dice: &mut Dice) -> Act {
+/// The end of the hub, in some way, and its start. Before its power goes the disk is slow, so that there is something to lose.
+fn end_of_hub(dice: &mut Dice, at: Duration) -> Vec<(Duration, Act)> {
     let away = dice.between(&(Duration::from_secs(1)..=Duration::from_secs(30)));
-    match dice.below(4) {
+    let ends = match dice.below(4) {
         0 => Act::for_a_while(Fault::Stopped(HUB.to_owned()), away),
         1 => Act::for_a_while(Fault::Killed(HUB.to_owned()), away),
-        2 => Act::for_a_while(Fault::PowerCut, away),
+        2 => {
+            let slow = Fault::Disk(DiskFault::Slow(Duration::from_millis(300)));
+            let (before, cut) = (Duration::from_secs(1), Act::for_a_while(Fault::PowerCut, away));
+            return vec![(at, Act::for_a_while(slow, before * 2)), (at + before, cut)];
+        }
         _ => Act::KillAt {
             who: HUB.to_owned(),
             moment: moment(dice, 60),
             away,
         },
-    }
+    };
+    vec![(at, ends)]
 }
 
 fn moment(dice: &mut Dice, most: u64) -> Moment {

@@ -1,5 +1,6 @@
 //! Applications for runs.
 
+use roundhouse_api::names::cluster_namespace;
 use serde_json::{Value, json};
 
 /// An application of one Deployment and one ConfigMap, delivered region by region: a step for each, with this share of the
@@ -40,6 +41,30 @@ pub fn with_image(application: &Value, image: &str) -> Value {
         }
     }
     application
+}
+
+/// The same application without its ConfigMap.
+pub fn without_config(application: &Value) -> Value {
+    let mut application = application.clone();
+    let objects = application.pointer_mut("/spec/components/0/properties/objects");
+    if let Some(objects) = objects.and_then(Value::as_array_mut) {
+        objects.retain(|object| object["kind"] != "ConfigMap");
+    }
+    application
+}
+
+/// A Bundle that nobody's placement has made, of ConfigMaps with these names.
+pub fn bundle_by_hand(cluster: &str, name: &str, maps: &[&str]) -> Value {
+    let map = |name: &&str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+            "data": {"by": "hand"}})
+    };
+    json!({
+        "apiVersion": "roundhouse.dev/v1alpha1",
+        "kind": "Bundle",
+        "metadata": {"name": name, "namespace": cluster_namespace(cluster)},
+        "spec": {"workload": {"manifests": maps.iter().map(map).collect::<Vec<_>>()}}
+    })
 }
 
 /// The same application, each step of which has at most so many clusters under way.

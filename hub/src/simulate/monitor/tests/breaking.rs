@@ -149,11 +149,22 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
 
     // What arrives when nobody waits for it any more is the network's doing, and is put right.
     let world = World::delivered();
+    let version = world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+    let mut late = deployment("nginx:0");
+    late["metadata"]["annotations"][annotation::GENERATION] = json!("0");
     world.overdue.store(true, Ordering::Relaxed);
-    world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:0"));
+    world.put_naming(Some(&agent()), DEPLOYMENT, &late, Some(version));
     world.overdue.store(false, Ordering::Relaxed);
     world.put(Some(&agent()), DEPLOYMENT, &deployment("nginx:1"));
     world.holds();
+    // But a write that names no version goes over whatever there is by then.
+    world.overdue.store(true, Ordering::Relaxed);
+    world.put(Some(&agent()), DEPLOYMENT, &late);
+    world.breaks(
+        Promise::P3,
+        DEPLOYMENT,
+        "app.oam.dev/generation at least 1, or a write that names what it replaces; found 0, long after it was sent",
+    );
 
     let world = World::delivered();
     world.put(Some(&world.hub), BUNDLE, &bundle(2));
@@ -162,6 +173,44 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
     older["metadata"]["annotations"][annotation::GENERATION] = json!("0");
     world.put(Some(&agent()), DEPLOYMENT, &older);
     world.breaks(Promise::P3, DEPLOYMENT, "app.oam.dev/generation at least 1");
+}
+
+#[test]
+fn p3_what_is_let_go_stays_as_it_is() {
+    let mut ours = deployment("nginx:1");
+    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
+    let mut free = ours.clone();
+    free["metadata"]["annotations"] = json!({});
+    let changed = with(free.clone(), "/spec", json!({"replicas": 0}));
+    for (left, is_fine) in [(free, true), (changed, false)] {
+        let world = World::delivered();
+        world.put(Some(&other()), DEPLOYMENT, &ours);
+        world.put(Some(&world.hub), BUNDLE, &bundle(2));
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        world.put(Some(&agent()), DEPLOYMENT, &left);
+        match is_fine {
+            true => world.holds(),
+            false => world.breaks(Promise::P3, DEPLOYMENT, "what is let go to stay as it is"),
+        }
+    }
+}
+
+#[test]
+fn p3_what_no_ledger_lists_is_not_written() {
+    let map: At<'_> = (C1, "configmaps", "default", "a");
+    let ours = json!({"metadata": {"uid": "1", "annotations": {annotation::OWNED_BY: "h/default.web"}}});
+    let world = World::delivered();
+    world.put(Some(&agent()), map, &ours);
+    world.breaks(
+        Promise::P3,
+        map,
+        "its ledger to list the object before it is written; found none does",
+    );
+    // What was on its way when the member was restored.
+    let world = World::delivered();
+    world.note(&Note::Restored(C1.into()));
+    world.put(Some(&agent()), map, &ours);
+    world.holds();
 }
 
 #[test]
@@ -213,6 +262,21 @@ fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     world.put(Some(&agent()), LEDGER, &ledger(2));
     gone(&world);
     world.holds();
+
+    // Made anew where that is asked for, of this object only.
+    for (name, is_asked) in [("web", true), ("*", true), ("other", false)] {
+        let world = World::delivered();
+        let mut recreated = bundle(2);
+        recreated["spec"]["manifestConfigs"] = json!([{"updateStrategy": {"type": "Recreate"}, "resourceIdentifier":
+            {"group": "apps", "resource": "deployments", "namespace": "default", "name": name}}]);
+        world.put(Some(&world.hub), BUNDLE, &recreated);
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        gone(&world);
+        match is_asked {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, DEPLOYMENT, "follows generation 2: that has it"),
+        }
+    }
 
     // With its tombstone.
     let world = World::delivered();
@@ -303,6 +367,13 @@ fn p5_what_was_said_when_a_cluster_left_is_no_evidence_when_it_has_joined_again(
             Some(words) => world.breaks(Promise::P5, BUNDLE, words),
         }
     }
+    // How it is to leave some day is no word that it leaves.
+    let world = World::delivered();
+    let stays = with(cluster_available(), "/spec", json!({"accepted": true, "leave": "Forget"}));
+    world.put(None, CLUSTER, &stays);
+    world.put(Some(&world.hub), BUNDLE, &deleting(bundle(1)));
+    world.breaks(Promise::P5, BUNDLE, "spec.deletion, written before");
+
     let world = World::delivered();
     world.put(None, CLUSTER, &going("Orphan"));
     world.remove(None, CLUSTER);
@@ -393,18 +464,17 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
         "nothing was reported of generation 2 that shows it",
     );
 
-    // Content of an earlier revision, ready as it is.
-    let world = World::delivered();
-    let mut earlier = with_report(bundle(2), 2, "Ready");
-    earlier["spec"]["revision"] = json!("web-v0");
-    let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
-    world.put(Some(&world.hub), BUNDLE, &with(earlier, image, json!("nginx:0")));
-    again(&world);
-    world.breaks(
-        Promise::P7,
-        APPLICATION,
-        "the image nginx:0, which is none of web-v1",
-    );
+    // Content of an earlier revision, ready as it is; the beginning of an image is another one.
+    for foreign in ["nginx:0", "nginx"] {
+        let world = World::delivered();
+        let mut earlier = with_report(bundle(2), 2, "Ready");
+        earlier["spec"]["revision"] = json!("web-v0");
+        let image = "/spec/workload/manifests/0/spec/template/spec/containers/0/image";
+        world.put(Some(&world.hub), BUNDLE, &with(earlier, image, json!(foreign)));
+        again(&world);
+        let words = format!("the image {foreign}, which is none of web-v1");
+        world.breaks(Promise::P7, APPLICATION, &words);
+    }
 
     let world = World::delivered();
     world.put(
@@ -425,25 +495,31 @@ fn bundle_of(cluster: &str) -> (String, Value) {
 
 #[test]
 fn p8_more_clusters_under_way_than_there_may_be_are_told() {
-    let world = World::delivered();
-    let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
-    world.put(Some(&world.hub), DECISION, &all);
-    world.put(Some(&world.hub), APPLICATION, &application(&running()));
-    let (namespace, second) = bundle_of("c2");
-    world.put(
-        Some(&world.hub),
-        (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
-        &second,
-    );
-    world.holds();
-    let (namespace, third) = bundle_of("c3");
-    let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
-    world.put(Some(&world.hub), at, &third);
-    world.breaks(
-        Promise::P8,
-        at,
-        "at most 1 clusters of step step-0 under way; found c3 beside {\"c2\"}",
-    );
+    // Also when clusters come to an application whose run has ended.
+    let mut ended = passed();
+    ended["finished"] = json!(true);
+    ended["status"] = json!("succeeded");
+    for workflow in [running(), ended] {
+        let world = World::delivered();
+        let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
+        world.put(Some(&world.hub), DECISION, &all);
+        world.put(None, APPLICATION, &application(&workflow));
+        let (namespace, second) = bundle_of("c2");
+        world.put(
+            Some(&world.hub),
+            (BUNDLE.0, BUNDLE.1, &namespace, BUNDLE.3),
+            &second,
+        );
+        world.holds();
+        let (namespace, third) = bundle_of("c3");
+        let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        world.put(Some(&world.hub), at, &third);
+        world.breaks(
+            Promise::P8,
+            at,
+            "at most 1 clusters of step step-0 under way; found c3 beside {\"c2\"}",
+        );
+    }
 }
 
 #[test]

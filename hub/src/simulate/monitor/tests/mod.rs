@@ -2,4 +2,5 @@
 
 mod breaking;
 mod fleet;
+mod model;
 mod world;

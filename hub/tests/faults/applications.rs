@@ -1,5 +1,6 @@
-//! What tests look at in a fleet.
+//! What tests look at of applications and their Bundles.
 
+use crate::looks::because;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
@@ -66,6 +67,29 @@ pub(crate) fn step_is(status: &ApplicationStatus, step: &str, phase: StepPhase) 
     let run = status.workflow.as_ref();
     run.and_then(|run| run.step(step))
         .is_some_and(|found| found.phase == phase)
+}
+
+/// A step of an application is in one of these phases, of a run of the newest spec.
+pub(crate) fn step(application: &'static str, step: &'static str, phases: &'static [StepPhase]) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let app = api.get(application).await.map_err(|error| error.to_string())?;
+            let generation = app.metadata.generation;
+            let status = app.status.unwrap_or_default();
+            let workflow = status.workflow.unwrap_or_default();
+            because(workflow.generation == generation, || {
+                format!(
+                    "the run is of generation {:?}, not {generation:?}",
+                    workflow.generation
+                )
+            })?;
+            let found = workflow.all_steps().find(|s| s.name == step).map(|s| s.phase);
+            because(found.is_some_and(|phase| phases.contains(&phase)), || {
+                format!("step {step} is {found:?}")
+            })
+        })
+    })
 }
 
 /// Something that is so about the Bundle of an application on a cluster.
