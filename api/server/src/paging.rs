@@ -19,17 +19,26 @@ pub(crate) struct Token {
     #[serde(rename = "ns")]
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// How many objects of the collection went before.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) passed: Option<usize>,
 }
 
 impl Token {
     /// A token that goes on after an object of a collection.
-    pub(crate) fn new(revision: u64, of: &Range, namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(
+        revision: u64,
+        of: &Range,
+        (namespace, name): (&str, &str),
+        passed: Option<usize>,
+    ) -> Self {
         Self {
             revision,
             table: of.table.as_ref().to_owned(),
             within: of.namespace.as_deref().map(str::to_owned),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+            passed,
         }
     }
 
@@ -60,8 +69,8 @@ mod tests {
     proptest! {
         #[test]
         fn tokens_come_back(revision: u64, namespace in "\\PC{0,20}", name in "\\PC{0,20}") {
-            let range = Range { table: "maps".into(), namespace: None, after: None, limit: 1, revision: None };
-            let token = Token::new(revision, &range, &namespace, &name);
+            let range = Range { limit: 1, ..Range::all("maps", None) };
+            let token = Token::new(revision, &range, (&namespace, &name), Some(1));
             prop_assert!(token.is_of("maps", None) && !token.is_of("maps", Some("a")) && !token.is_of("secrets", None));
             prop_assert_eq!(Token::parse(&token.text()), Some(token));
         }

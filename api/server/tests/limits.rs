@@ -3,7 +3,10 @@
 
 mod raw;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use http::Method;
 use raw::{MERGE, Raw};
 use roundhouse_apiserver::{Identity, Server};
@@ -139,15 +142,27 @@ async fn a_list_in_pages_says_how_many_are_left() {
         assert_eq!(raw.post(MAPS, map).await.0, 201);
     }
     let left = |page: &Value| page["metadata"]["remainingItemCount"].as_u64();
-    let mut token = String::new();
-    // A page that ends where the store's own does, too.
-    for (limit, expected) in [(1, Some(149)), (64, Some(85)), (70, Some(15)), (15, None)] {
-        let (code, page) = raw.get(&format!("{MAPS}?limit={limit}&continue={token}")).await;
-        assert_eq!((code, left(&page)), (200, expected), "{limit}");
-        assert_eq!(page["items"].as_array().unwrap().len(), limit);
-        let next = &page["metadata"]["continue"];
-        assert_eq!(next.is_null(), expected.is_none());
-        token = next.as_str().unwrap_or_default().to_owned();
+    // Of a namespace, and of all.
+    for all in [MAPS, "/api/v1/configmaps"] {
+        let mut token = String::new();
+        // A page that ends where the store's own does, too.
+        for (limit, expected) in [(1, Some(149)), (64, Some(85)), (70, Some(15)), (15, None)] {
+            let (code, page) = raw.get(&format!("{all}?limit={limit}&continue={token}")).await;
+            assert_eq!((code, left(&page)), (200, expected), "{all} {limit}");
+            assert_eq!(page["items"].as_array().unwrap().len(), limit);
+            let next = &page["metadata"]["continue"];
+            assert_eq!(next.is_null(), expected.is_none());
+            token = next.as_str().unwrap_or_default().to_owned();
+        }
+        // What a token says of how many went before, nobody relies on.
+        let (_, page) = raw.get(&format!("{all}?limit=1")).await;
+        let next = page["metadata"]["continue"].as_str().unwrap();
+        let mut told: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(next).unwrap()).unwrap();
+        told["n"] = json!(u64::MAX);
+        let token = URL_SAFE_NO_PAD.encode(told.to_string());
+        let (code, page) = raw.get(&format!("{all}?limit=100&continue={token}")).await;
+        assert_eq!((code, page["items"].as_array().unwrap().len()), (200, 100));
+        assert!(page["metadata"]["continue"].is_string(), "the list goes on");
     }
     let (_, page) = raw.get(&format!("{MAPS}?limit=1&labelSelector=a%3Db")).await;
     assert_eq!(left(&page), None, "unknown with a selector");

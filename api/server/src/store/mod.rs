@@ -69,6 +69,8 @@ pub struct Range {
     pub namespace: Option<Arc<str>>,
     /// Only objects that come after this (namespace, name).
     pub after: Option<(String, String)>,
+    /// How many objects there are up to that one, if it is known.
+    pub passed: Option<usize>,
     /// At most so many; the rest is left for another call.
     pub limit: usize,
     /// State at this revision instead of now.
@@ -82,6 +84,7 @@ impl Range {
             table: table.into(),
             namespace: namespace.map(Into::into),
             after: None,
+            passed: Some(0),
             limit: usize::MAX,
             revision: None,
         }

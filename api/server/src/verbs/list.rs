@@ -60,6 +60,7 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
         table: call.resource.table.clone(),
         namespace: call.path.namespace.as_deref().map(Into::into),
         after: token.as_ref().map(|t| (t.namespace.clone(), t.name.clone())),
+        passed: token.as_ref().map_or(Some(0), |t| t.passed),
         limit: query.limit.map_or(usize::MAX, |l| l.max(64)),
         revision: token.as_ref().map(|t| t.revision).or(exact),
     };
@@ -93,7 +94,12 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
             }
             if records.len() == limit {
                 let after: Option<&(Key, Kept)> = records.last();
-                next = after.map(|(k, _)| Token::new(page.revision, &range, &k.namespace, &k.name));
+                // What is passed over is counted with the next page.
+                let passed = range
+                    .passed
+                    .filter(|_| everything)
+                    .map(|passed| passed.saturating_add(index));
+                next = after.map(|(k, _)| Token::new(page.revision, &range, (&k.namespace, &k.name), passed));
                 remaining = everything.then_some(found - index + page.remaining);
                 break;
             }
@@ -103,6 +109,7 @@ pub(super) fn select(core: &Core, call: &Call) -> Result<Selected, ApiError> {
             // The pages of one request are all of the revision of the first.
             Some(last) if page.remaining > 0 && next.is_none() => {
                 range.after = Some(last);
+                range.passed = range.passed.map(|passed| passed.saturating_add(found));
                 range.revision = Some(page.revision);
             }
             _ => break page.revision,
