@@ -15,7 +15,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     for (applications, target) in [(small, 300.0), (large, 1_024.0)] {
         worlds.reach(applications).await?;
         let taken = worlds.taken(applications);
-        let taken = taken.context("another scenario has made the fleet larger before: run memory before it")?;
+        let taken =
+            taken.context("another scenario has made the fleet larger before: run memory before it")?;
         let bundles = clusters * applications;
         let figure = Figure::new(
             SCENARIO,

@@ -237,7 +237,11 @@ async fn look(client: &Client, since: Option<Timestamp>) -> Result<Seen, kube::E
         .chain(of_applications);
     let agents: Vec<&Lease> = leases
         .iter()
-        .filter(|lease| lease.namespace().is_some_and(|ns| cluster_of_namespace(&ns).is_some()))
+        .filter(|lease| {
+            lease
+                .namespace()
+                .is_some_and(|ns| cluster_of_namespace(&ns).is_some())
+        })
         .collect();
     let renewed = |lease: &&&Lease| {
         let at = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());

@@ -258,7 +258,10 @@ fn lacking(report: &ClusterReportSpec) -> String {
     }
     match report.missing_rights.is_empty() {
         true => String::new(),
-        false => format!("; it lacks rights there: {}", some_of(&report.missing_rights, report.missing_rights.len())),
+        false => format!(
+            "; it lacks rights there: {}",
+            some_of(&report.missing_rights, report.missing_rights.len())
+        ),
     }
 }
 
@@ -268,7 +271,10 @@ fn held(report: &ClusterReportSpec) -> String {
         true => String::new(),
         false => format!(
             "; it holds the objects of bundles that vanished without spec.deletion: {}: its AppliedBundles list them",
-            some_of(&report.held, usize::try_from(report.held_count).unwrap_or(usize::MAX))
+            some_of(
+                &report.held,
+                usize::try_from(report.held_count).unwrap_or(usize::MAX)
+            )
         ),
     }
 }

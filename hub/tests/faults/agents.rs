@@ -1,11 +1,11 @@
 //! Faults of agents: F10, F11, F13, F36.
 
 use crate::{
+    applications::runs,
     flood::{Codes, FLOOD, creates, flood, json_to},
     line::{Line, Sent},
     looks::{all_available, because, cluster, deployment, generations, images},
     runs::{SECOND, good, struck},
-    applications::runs,
 };
 use bytes::Bytes;
 use http::{Method, Request};

@@ -1,8 +1,8 @@
 //! People who approve, and webhooks that answer as they like: F30, F31.
 
 use crate::{
-    runs::{SECOND, good},
     applications::{application as status_of, bundles, deletes_are_held, runs, step_is},
+    runs::{SECOND, good},
 };
 use futures::future::BoxFuture;
 use kube::{
@@ -20,7 +20,6 @@ use roundhouse_hub::{
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
-
 
 fn web() -> Value {
     application("web", 8, &[("east", "50%"), ("west", "50%")])

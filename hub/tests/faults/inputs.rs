@@ -1,8 +1,8 @@
 //! What people and agents put in: F19 to F21, F27.
 
 use crate::{
-    runs::{SECOND, delivered_within, good},
     applications::{application as status_of, bundles, confirm, deletes_are_held, runs, step_is},
+    runs::{SECOND, delivered_within, good},
 };
 use roundhouse_api::{
     application::{ACCEPTED, ApplicationPhase, ApplicationStatus, CLUSTERS_SEEN, PLACED, StepPhase},
@@ -17,7 +17,6 @@ use roundhouse_hub::simulate::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-
 
 fn fleet() -> Script {
     Script::of_regions(5, &["east", "west"]).with(web())

@@ -1,10 +1,10 @@
 //! What happens in members beside the agent: F22 to F25.
 
 use crate::{
+    applications::{bundle, object, runs},
     line::{Line, Sent},
     looks::{Looked, because},
     runs::{SECOND, delivered_within, good},
-    applications::{bundle, object, runs},
 };
 use roundhouse_api::bundle::{Bundle, BundlePhase, FIGHTING};
 use roundhouse_hub::simulate::{

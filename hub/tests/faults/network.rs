@@ -1,9 +1,9 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
+    applications::{bundles, runs},
     looks::{because, deployment, generations, images, step},
     runs::{SECOND, good, struck},
-    applications::{bundles, runs},
 };
 use parking_lot::Mutex;
 use roundhouse_api::application::StepPhase;
@@ -71,7 +71,10 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
         }
         script
             .at(SECOND * 30, Act::Apply(with_image(&web(), "web:2")))
-            .at(SECOND * 45, Act::Apply(with_image(&without_config(&web()), "web:3")))
+            .at(
+                SECOND * 45,
+                Act::Apply(with_image(&without_config(&web()), "web:3")),
+            )
             .at(SECOND * 60, Act::Apply(with_image(&web(), "web:4")))
             // The last of them arrive after ten minutes.
             .at(

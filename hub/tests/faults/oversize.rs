@@ -1,9 +1,9 @@
 //! F26: bodies that are too large, too deep, that grow when they are read, or are no text.
 
 use crate::{
+    applications::runs,
     looks::{Looked, because, images},
     runs::{SECOND, good, seeds},
-    applications::runs,
 };
 use bytes::Bytes;
 use http::{Method, Request};

@@ -1,10 +1,10 @@
 //! F35: everybody comes back to a hub at once.
 
 use crate::{
+    applications::runs,
     line::{Line, Sent},
     looks::{Looked, because, images},
     runs::{SECOND, good, is_long},
-    applications::runs,
 };
 use jiff::Timestamp;
 use kube::{Api, ResourceExt};

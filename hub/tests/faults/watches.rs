@@ -1,8 +1,8 @@
 //! Watches that are dead, and reports that are old: F17, F18.
 
 use crate::{
-    runs::{SECOND, delivered_within, good, struck},
     applications::runs,
+    runs::{SECOND, delivered_within, good, struck},
 };
 use roundhouse_hub::simulate::{
     HUB,

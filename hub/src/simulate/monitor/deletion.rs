@@ -110,7 +110,10 @@ fn recreates(config: &ManifestConfig, key: &Key) -> bool {
         (&of.namespace, &key.namespace),
         (&of.name, &key.name),
     ];
-    if !places.iter().all(|(pattern, is)| *pattern == "*" || pattern == is) {
+    if !places
+        .iter()
+        .all(|(pattern, is)| *pattern == "*" || pattern == is)
+    {
         return false;
     }
     let strategy = config.update_strategy.as_ref();

@@ -331,7 +331,8 @@ impl Model {
         held.labels = bundle.metadata.labels.unwrap_or_default();
         let manifests = std::mem::take(&mut bundle.spec.workload.manifests);
         // A server that lost writes counts on from before them: what was of those generations never was.
-        held.contents.retain(|generation, _| *generation <= held.generation);
+        held.contents
+            .retain(|generation, _| *generation <= held.generation);
         let known = held.contents.get(&held.generation);
         if known.is_none_or(|known| known.spec.hash != bundle.spec.hash) {
             let content = Content {

@@ -140,8 +140,16 @@ impl Once {
                     && let (Some(was), Some(is)) = (effect.carries, carries)
                     && is < was
                 {
-                    let expected = format!("{} at least {was}, or a write that names what it replaces", annotation::GENERATION);
-                    found.broke(Promise::P3, commit.object(), expected, format!("{is}, long after it was sent"));
+                    let expected = format!(
+                        "{} at least {was}, or a write that names what it replaces",
+                        annotation::GENERATION
+                    );
+                    found.broke(
+                        Promise::P3,
+                        commit.object(),
+                        expected,
+                        format!("{is}, long after it was sent"),
+                    );
                 }
                 effect.touched = true;
             }

@@ -92,9 +92,7 @@ fn deploy_at_work<'m>(model: &'m Model, namespace: &str, name: &str, step: &str)
         true => return None,
         false => StepPhase::Running,
     };
-    let at_work = workflow
-        .step(step)
-        .is_some_and(|status| status.phase == follows);
+    let at_work = workflow.step(step).is_some_and(|status| status.phase == follows);
     let valid = revision
         .valid
         .all_steps()

@@ -89,7 +89,10 @@ impl Story {
                     Some(status.phase == Some(BundlePhase::Failed))
                 };
                 if failed(commit.after()) == Some(true) && failed(commit.before()) != Some(true) {
-                    tell(cluster_of_namespace(&commit.key.namespace), format!("bundle {} failed", commit.key.name));
+                    tell(
+                        cluster_of_namespace(&commit.key.namespace),
+                        format!("bundle {} failed", commit.key.name),
+                    );
                 }
             }
             _ => {}

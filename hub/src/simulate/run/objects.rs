@@ -91,7 +91,9 @@ pub(super) async fn apply(fleet: &Fleet, member: Option<&str>, object: &Value) -
     match api.get_opt(&wanted.name_any()).await? {
         // The namespace may be the hub's to make.
         None => match api.create(&params, &wanted).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => return Err(ActError::Later(status.message)),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                return Err(ActError::Later(status.message));
+            }
             created => created?,
         },
         Some(there) => {

@@ -129,12 +129,7 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
 }
 
 /// What is done and undone.
-fn pairs(
-    dice: &mut Dice,
-    names: &[String],
-    labelled: &str,
-    applications: &[Value],
-) -> Vec<(Act, Act)> {
+fn pairs(dice: &mut Dice, names: &[String], labelled: &str, applications: &[Value]) -> Vec<(Act, Act)> {
     let label = |value: Option<&str>| Act::Label {
         cluster: labelled.to_owned(),
         key: "region".to_owned(),
@@ -149,7 +144,10 @@ fn pairs(
     }
     // An object goes from a bundle that goes on, and comes back.
     if let Some(changed) = dice.pick(applications.get(..2).unwrap_or_default()) {
-        let (less, more) = (with_image(&without_config(changed), "web:7"), with_image(changed, "web:8"));
+        let (less, more) = (
+            with_image(&without_config(changed), "web:7"),
+            with_image(changed, "web:8"),
+        );
         pairs.push((Act::Apply(less), Act::Apply(more)));
     }
     if let Some(cluster) = dice.pick(names) {

@@ -369,7 +369,11 @@ fn p5_what_was_said_when_a_cluster_left_is_no_evidence_when_it_has_joined_again(
     }
     // How it is to leave some day is no word that it leaves.
     let world = World::delivered();
-    let stays = with(cluster_available(), "/spec", json!({"accepted": true, "leave": "Forget"}));
+    let stays = with(
+        cluster_available(),
+        "/spec",
+        json!({"accepted": true, "leave": "Forget"}),
+    );
     world.put(None, CLUSTER, &stays);
     world.put(Some(&world.hub), BUNDLE, &deleting(bundle(1)));
     world.breaks(Promise::P5, BUNDLE, "spec.deletion, written before");

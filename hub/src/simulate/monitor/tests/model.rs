@@ -18,7 +18,13 @@ fn a_generation_that_is_written_again_begins_anew() {
     let mut seen = Vec::new();
     for value in [bundle(1), with_report(bundle(2), 2, "Ready"), bundle(1), other] {
         let bytes = Bytes::from(serde_json::to_vec(&value).unwrap());
-        let commit = Commit::new((&server.into(), &key), None, Duration::ZERO, None, (1, Some(bytes)));
+        let commit = Commit::new(
+            (&server.into(), &key),
+            None,
+            Duration::ZERO,
+            None,
+            (1, Some(bytes)),
+        );
         model.take(&commit);
         let held = model.by_uid("b").unwrap();
         let reports = held.contents.values().map(|content| content.reports.len());
