@@ -18,7 +18,7 @@ use roundhouse_hub::{
     },
 };
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::time::sleep;
 
 fn web() -> Value {

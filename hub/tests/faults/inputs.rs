@@ -12,7 +12,7 @@ use roundhouse_api::{
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Dice, Effect, Ending, On, Parties, Rule, Side},
-    run::{Act, Fault, Script, agreement, application, in_turns, with_image},
+    run::{Act, Fault, Script, Until, agreement, application, in_turns, with_image},
     trace::Object,
 };
 use serde_json::{Value, json};

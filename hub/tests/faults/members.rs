@@ -12,7 +12,7 @@ use roundhouse_hub::simulate::{
     run::{Act, Fault, Script, Target, application, with_image},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 const BUNDLE: &str = "default.web";
 

@@ -1,8 +1,8 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
-    applications::{bundles, runs},
-    looks::{because, deployment, generations, images, step},
+    applications::{bundles, runs, step},
+    looks::{because, deployment, generations, images},
     runs::{SECOND, good, struck},
 };
 use parking_lot::Mutex;

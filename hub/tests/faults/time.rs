@@ -1,7 +1,8 @@
 //! Clocks: F15.
 
 use crate::{
-    looks::{all_available, generations, images, step},
+    applications::step,
+    looks::{all_available, generations, images},
     runs::{SECOND, good},
 };
 use jiff::SignedDuration;
