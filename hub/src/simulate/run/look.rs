@@ -3,7 +3,7 @@
 use crate::{leader::Standing, simulate::Fleet};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
-    application::{Application, ApplicationPhase},
+    application::{Application, ApplicationPhase, CLUSTERS_SEEN},
     bundle::Bundle,
     cluster::{AVAILABLE, Cluster},
     condition,
@@ -46,7 +46,9 @@ async fn read(fleet: &Fleet) -> Result<Vec<String>, kube::Error> {
 fn application(application: &Application) -> Option<String> {
     let status = application.status.clone().unwrap_or_default();
     let seen = status.observed_generation == application.metadata.generation;
-    if seen && status.phase == Some(ApplicationPhase::Running) {
+    let clusters = condition::get(&status.conditions, CLUSTERS_SEEN);
+    let sees = clusters.is_none_or(|condition| condition.status == "True");
+    if seen && sees && status.phase == Some(ApplicationPhase::Running) {
         return None;
     }
     let steps = status.workflow.iter().flat_map(|workflow| workflow.all_steps());
