@@ -1,6 +1,7 @@
-//! The figures of whole fleets: `cargo bench -p roundhouse-e2e --bench fleet -- [scenario…] [--quick] [--json FILE]`.
+//! The figures of whole fleets: `cargo bench -p roundhouse-e2e --bench fleet -- [scenario…] [--quick] [--json FILE] [--applications N]`.
 //!
-//! Without a scenario all of them run, at full size; `--quick` is a small one of each. Load is open-loop: every request has a
+//! Without a scenario all of them run, at full size; `--quick` is a small one of each, and `--applications` says how many the
+//! larger fleet of `memory` and `restart` has, in place of 100. Load is open-loop: every request has a
 //! moment at which it is due, and its latency counts from there, however late it left (no coordinated omission). What a hub
 //! costs is measured of a process that holds the hub, its API server and its durable store, and nothing else: `roundhouse
 //! serve --embedded`, which is this very executable under another name. Its agents, with their simulated members, are another
@@ -68,18 +69,25 @@ struct Arguments {
     scenarios: Vec<String>,
     size: Size,
     json: Option<PathBuf>,
+    /// Of the larger fleet.
+    applications: Option<usize>,
 }
 
 impl Arguments {
     /// `cargo bench` says `--bench`; `cargo test` says nothing, or the filters of somebody who means other tests.
     fn of(words: impl Iterator<Item = String>) -> Result<Arguments> {
         let (mut scenarios, mut json, mut quick, mut bench) = (Vec::new(), None, false, false);
-        let mut words = words;
+        let (mut words, mut applications) = (words, None);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--bench" => bench = true,
                 "--quick" => quick = true,
                 "--json" => json = Some(words.next().context("--json takes a file")?.into()),
+                "--applications" => {
+                    let many = words.next().context("--applications takes a number")?;
+                    let many: usize = many.parse().with_context(|| format!("--applications {many}"))?;
+                    applications = Some(many.max(1));
+                }
                 _ => scenarios.push(word),
             }
         }
@@ -103,6 +111,7 @@ impl Arguments {
             scenarios,
             size,
             json,
+            applications,
         })
     }
 }
@@ -141,7 +150,7 @@ fn main() -> Result<ExitCode> {
 async fn run(arguments: &Arguments) -> Report {
     let size = arguments.size;
     let mut report = Report::new(size);
-    let mut worlds = Worlds::new(size);
+    let mut worlds = Worlds::new(size, arguments.applications);
     for scenario in &arguments.scenarios {
         eprintln!("{scenario}");
         let figures = match scenario.as_str() {

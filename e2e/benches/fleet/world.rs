@@ -185,6 +185,8 @@ pub(crate) struct Taken {
 /// The fleet that several scenarios use, and what its hub took at each size that it has had.
 pub(crate) struct Worlds {
     size: Size,
+    /// Applications of the larger fleet, if not as many as the size says.
+    larger: Option<usize>,
     world: Option<World>,
     applications: usize,
     /// By the number of applications.
@@ -192,9 +194,10 @@ pub(crate) struct Worlds {
 }
 
 impl Worlds {
-    pub(crate) fn new(size: Size) -> Worlds {
+    pub(crate) fn new(size: Size, larger: Option<usize>) -> Worlds {
         Worlds {
             size,
+            larger,
             world: None,
             applications: 0,
             taken: BTreeMap::new(),
@@ -212,7 +215,9 @@ impl Worlds {
 
     /// The applications of the smaller and of the larger fleet: one Bundle for each and every cluster.
     pub(crate) fn sizes(&self) -> [usize; 2] {
-        self.size.pick([10, 100], [10, 30], [2, 3])
+        let [smaller, larger] = self.size.pick([10, 100], [10, 30], [2, 3]);
+        let larger = self.larger.unwrap_or(larger);
+        [smaller.min(larger), larger]
     }
 
     /// The fleet with at least so many applications, delivered and at rest.
