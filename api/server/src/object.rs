@@ -1,6 +1,7 @@
 //! Reading and writing the parts every Kubernetes object has.
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// The value at a path of object keys.
@@ -75,12 +76,14 @@ pub(crate) fn is_deleting(value: &Value) -> bool {
 }
 
 /// One entry of `metadata.ownerReferences`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Owner {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) uid: String,
+    #[serde(rename = "blockOwnerDeletion", default)]
     pub(crate) blocks: bool,
 }
 
@@ -101,6 +104,44 @@ pub(crate) fn owners(value: &Value) -> Vec<Owner> {
                 .unwrap_or(false),
         })
         .collect()
+}
+
+/// Whose an object is and whether it is being deleted: all that its owner's end and its own ask for, and read in a fraction of
+/// the time that the whole takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Head {
+    pub(crate) uid: String,
+    #[serde(rename = "ownerReferences")]
+    pub(crate) owners: Vec<Owner>,
+    deletion_timestamp: Option<String>,
+}
+
+impl Head {
+    /// Of stored bytes.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Object {
+            #[serde(default)]
+            metadata: Head,
+        }
+        // One that is not quite as Kubernetes writes it is read as it is everywhere else.
+        serde_json::from_slice(bytes)
+            .map_or_else(|_| Self::of(&decode(bytes)), |Object { metadata }| metadata)
+    }
+
+    fn of(value: &Value) -> Self {
+        Self {
+            uid: meta(value, "uid").to_owned(),
+            owners: owners(value),
+            deletion_timestamp: is_deleting(value).then(|| meta(value, "deletionTimestamp").to_owned()),
+        }
+    }
+
+    /// As [`is_deleting`].
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.as_ref().is_some_and(|at| !at.is_empty())
+    }
 }
 
 /// Canonical bytes: compact JSON with sorted keys (`serde_json::Map` is ordered).
@@ -134,5 +175,57 @@ pub(crate) fn same_but_version(a: &Value, b: &Value) -> bool {
         }
         (None, None) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_head_is_what_the_whole_object_says() {
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u-a", "controller": true,
+            "blockOwnerDeletion": true});
+        for (owners, deleting) in [
+            (
+                json!([owner, {"apiVersion": "v1", "kind": "Pod", "name": "b", "uid": "u-b"}]),
+                false,
+            ),
+            (json!([]), true),
+            // As nobody writes them.
+            (json!([{"uid": "u-c"}]), true),
+            (json!([{"uid": 7}, "who"]), false),
+            (json!(null), true),
+        ] {
+            let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"metadata": "no"},
+                "metadata": {"name": "c", "uid": "u", "ownerReferences": owners, "finalizers": ["f"],
+                    "managedFields": [{"manager": "m", "fieldsV1": {"f:metadata": {"f:uid": {}}}}]}});
+            if deleting {
+                set_meta(
+                    &mut object,
+                    "deletionTimestamp",
+                    Some("2026-01-01T00:00:00Z".into()),
+                );
+            }
+            let head = Head::read(&encode(&object));
+            assert_eq!(head, Head::of(&object), "{object}");
+            assert_eq!(
+                (head.is_deleting(), head.uid.as_str()),
+                (deleting, "u"),
+                "{object}"
+            );
+            assert_eq!(head.owners, super::owners(&object));
+        }
+        for odd in [
+            "{}",
+            "null",
+            "7",
+            "{\"metadata\":null}",
+            "{\"metadata\":{\"deletionTimestamp\":null}}",
+            "{",
+        ] {
+            assert_eq!(Head::read(odd.as_bytes()), Head::default(), "{odd}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body};
+use parking_lot::Mutex;
 use roundhouse_api::{
     clock::{Clock, SharedClock, SystemClock},
     names::ClusterName,
@@ -18,6 +19,7 @@ use roundhouse_hub::{
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -43,7 +45,7 @@ struct Order {
 }
 
 /// What the hub has sent to the agents of a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sent {
     /// Bytes of answers that have the manifests of Bundles in them.
     pub(crate) bundles: u64,
@@ -51,6 +53,15 @@ pub(crate) struct Sent {
     pub(crate) others: u64,
     /// Lists and watches of Bundles that were begun.
     pub(crate) begun: u64,
+    /// Watches of Bundles that were answered, by cluster.
+    pub(crate) watches: BTreeMap<String, u64>,
+}
+
+impl Sent {
+    /// Whether a cluster's agent has another watch of its Bundles than it had then.
+    pub(crate) fn watches_anew(&self, cluster: &str, then: &Sent) -> bool {
+        self.watches.get(cluster) > then.watches.get(cluster)
+    }
 }
 
 /// A process with agents.
@@ -97,6 +108,7 @@ struct Counted {
     bundles: AtomicU64,
     others: AtomicU64,
     begun: AtomicU64,
+    watches: Mutex<BTreeMap<String, u64>>,
 }
 
 async fn serve(order: Order) -> Result<()> {
@@ -121,6 +133,7 @@ fn answer(counted: &Counted) -> Result<()> {
             bundles: counted.bundles.load(Ordering::Relaxed),
             others: counted.others.load(Ordering::Relaxed),
             begun: counted.begun.load(Ordering::Relaxed),
+            watches: counted.watches.lock().clone(),
         };
         println!("{}", serde_json::to_string(&sent)?);
     }
@@ -160,13 +173,22 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
     let kubeconfig = Kubeconfig::new("hub", url, authority, certificate).to_string();
     let kubeconfig = kube::config::Kubeconfig::from_yaml(&kubeconfig)?;
     let client = roundhouse_agent::identity::dial()(kubeconfig).await?;
+    let cluster = cluster.to_owned();
     let service = service_fn(move |request: Request<Body>| {
-        let (client, counted) = (client.clone(), counted.clone());
+        let (client, counted, cluster) = (client.clone(), counted.clone(), cluster.clone());
         async move {
             let reads = request.method() == http::Method::GET && request.uri().path().contains("/bundles");
+            let watches = reads
+                && request
+                    .uri()
+                    .query()
+                    .is_some_and(|query| query.contains("watch="));
             let answer: Response<Body> = client.send(request).await?;
             if reads {
                 counted.begun.fetch_add(1, Ordering::Relaxed);
+            }
+            if watches && answer.status().is_success() {
+                *counted.watches.lock().entry(cluster).or_default() += 1;
             }
             Ok::<_, kube::Error>(answer.map(|body| {
                 body.map_frame(move |frame| {

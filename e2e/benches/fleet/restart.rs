@@ -42,17 +42,25 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let served = started.elapsed();
     world.hub.leads().await?;
     let leads = started.elapsed();
-    // Everything is seen, everybody is heard again, and nobody is taken for lost.
-    until("every agent to be back", async || {
-        let now = renewals(&world).await?;
-        let back = now
-            .iter()
-            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
-        Ok(back.count() == clusters && world::available(&world.client()).await? == clusters)
+    // Everything is seen, everybody would hear of a change, and nobody is taken for lost.
+    let client = world.client();
+    until("every agent to watch its Bundles again", async || {
+        let now = world.agents.sent().await?;
+        let back = (0..clusters).filter(|n| now.watches_anew(&world::cluster(*n), &sent));
+        Ok(back.count() == clusters && world::available(&client).await? == clusters)
     })
     .await?;
     let steady = started.elapsed();
     let used = usage.end()?;
+    until("every agent to renew its Lease", async || {
+        let now = renewals(&world).await?;
+        let anew = now
+            .iter()
+            .filter(|(who, at)| before.get(*who).is_some_and(|before| before != *at));
+        Ok(anew.count() == clusters)
+    })
+    .await?;
+    let renewed = started.elapsed();
     // Long enough for every agent to find its watch of Bundles again.
     sleep(size.pick(60, 30, 3).seconds()).await;
     let written = since(&BTreeMap::new(), &world.hub.writes().await?);
@@ -67,9 +75,10 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
             "s",
         )
         .note(format!(
-            "it serves after {:.1} s, has seen everything and leads after {:.1} s; {memory:.0} MiB a minute later; {used}",
+            "it serves after {:.1} s, has seen everything and leads after {:.1} s; the last Lease of an agent is renewed after {:.1} s; {memory:.0} MiB a minute later; {used}",
             served.as_secs_f64(),
-            leads.as_secs_f64()
+            leads.as_secs_f64(),
+            renewed.as_secs_f64()
         )),
         Figure::new(
             SCENARIO,

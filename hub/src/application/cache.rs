@@ -200,6 +200,11 @@ impl Cache {
         state.listed.insert(kind) && state.listed.len() == KINDS
     }
 
+    /// A list has shown one more object.
+    pub(super) fn is_shown_one(&self) {
+        self.leading.is_shown_one();
+    }
+
     /// Whether every kind was listed once: before that, an object that is not here may still exist.
     pub(super) fn complete(&self) -> bool {
         self.state.read().listed.len() == KINDS

@@ -191,6 +191,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 );
             }
             News::Listed(seen) => {
+                cache.is_shown_one();
                 lists.entry(kind).or_default().found.insert(name(&seen));
                 wake = put(cache, seen);
             }

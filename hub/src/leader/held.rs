@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a hub that ends waits for its writes that are under way, and then for the answer to its release: whoever follows
 /// is not to wait for two seconds.
 const GOODBYE: Duration = Duration::from_millis(800);
-/// How long the controllers of a new leader may take to see everything before it is listed once more.
+/// How long the lists of a new leader's controllers may show nothing, before everything is listed once more.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a term ends.
@@ -250,9 +250,9 @@ impl Candidate {
     /// What the controllers see, or what is stored where they do not see everything soon: they cannot before the definitions
     /// are there, and those are written by a leader.
     async fn seen(&self, leading: &Leading) -> Claims {
-        match timeout(PATIENCE, leading.seen()).await {
-            Ok(claims) => claims,
-            Err(_) => self.stored().await,
+        match leading.seen(PATIENCE).await {
+            Some(claims) => claims,
+            None => self.stored().await,
         }
     }
 

@@ -3,8 +3,15 @@
 
 use super::Claims;
 use parking_lot::Mutex;
-use std::{fmt, sync::Arc};
-use tokio::sync::watch;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{sync::watch, time::timeout};
 
 /// A term of this hub as the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +41,8 @@ struct Inner {
     clusters: watch::Sender<bool>,
     /// Whether everything else was; set before it is told.
     listed: watch::Sender<bool>,
+    /// How many objects it was shown on the way there.
+    shown: AtomicU64,
     seen: Mutex<Option<Seen>>,
 }
 
@@ -108,6 +117,11 @@ impl Leading {
         self.0.listed.send_replace(true);
     }
 
+    /// The application controller was shown one more object by a list.
+    pub(crate) fn is_shown_one(&self) {
+        self.0.shown.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The cluster controller has seen everything.
     pub(crate) fn has_listed_clusters(&self) {
         self.0
@@ -115,12 +129,23 @@ impl Leading {
             .send_if_modified(|seen| !std::mem::replace(seen, true));
     }
 
-    /// The epochs in what the application controller sees, as soon as that is everything.
-    pub(super) async fn seen(&self) -> Claims {
+    /// The epochs in what the application controller sees, as soon as that is everything. `None` when it is not and the lists
+    /// of it have shown nothing more for so long: a kind may not be there yet.
+    pub(super) async fn seen(&self, patience: Duration) -> Option<Claims> {
         let mut listed = self.0.listed.subscribe();
-        let _ = listed.wait_for(|listed| *listed).await;
+        let shown = || self.0.shown.load(Ordering::Relaxed);
+        let mut before = shown();
+        while timeout(patience, listed.wait_for(|listed| *listed))
+            .await
+            .is_err()
+        {
+            if before == shown() {
+                return None;
+            }
+            before = shown();
+        }
         let seen = self.0.seen.lock();
-        seen.as_ref().map(|seen| seen()).unwrap_or_default()
+        seen.as_ref().map(|seen| seen())
     }
 }
 
@@ -143,5 +168,22 @@ mod tests {
         leading.set(Some(Term { epoch: 4 }));
         leading.ends(term).await;
         assert_eq!(leading.begins().await.epoch, 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_waited_for_as_long_as_they_show_something() {
+        let (leading, patience) = (Leading::default(), Duration::from_secs(5));
+        assert_eq!(leading.seen(patience).await, None, "nothing is ever shown");
+        let showing = async {
+            for _ in 0..100 {
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                leading.is_shown_one();
+            }
+            let mut claims = Claims::default();
+            claims.trust(7);
+            leading.has_listed(move || claims.clone());
+        };
+        let (seen, ()) = tokio::join!(leading.seen(patience), showing);
+        assert_eq!(seen.map(|claims| claims.next()), Some(8));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     kinds::Resource,
-    object::{self, Owner},
+    object::{self, Head, Owner},
     request::Propagation,
     server::Core,
     store::Key,
@@ -40,7 +40,7 @@ impl Core {
         );
         self.store
             .get(&key)
-            .is_some_and(|r| object::meta(&object::decode(&r.bytes), "uid") == owner.uid)
+            .is_some_and(|r| Head::read(&r.bytes).uid == owner.uid)
     }
 
     /// Deletes what only the removed object owned.
@@ -55,10 +55,10 @@ impl Core {
 
     /// Deletes an object if none of the owners it names is there; drops references to owners that are gone.
     pub(super) fn collect_if_ownerless(&self, key: &Key) {
-        let Some((resource, value)) = self.value_at(key) else {
+        let Some(record) = self.store.get(key) else {
             return;
         };
-        let owners = object::owners(&value);
+        let owners = Head::read(&record.bytes).owners;
         let gone: Vec<&Owner> = owners
             .iter()
             .filter(|o| !self.owner_lives(&key.namespace, o))
@@ -72,6 +72,10 @@ impl Core {
             }
             return;
         }
+        let Some(resource) = self.resource_of(&key.table) else {
+            return;
+        };
+        let value = verbs::decode_stored(&resource, &record.bytes);
         let finalizers = object::finalizers(&value);
         let propagation = if finalizers.contains(&ORPHAN) {
             Propagation::Orphan

@@ -28,7 +28,7 @@ use crate::{
     crd, csr,
     error::ApiError,
     kinds::Resource,
-    object::{self, Owner},
+    object::{self, Head, Owner},
     server::Core,
     store::Key,
 };
@@ -170,13 +170,12 @@ impl Core {
                 continue;
             }
             for (key, record) in self.records(&resource.table, None) {
-                let value = object::decode(&record.bytes);
-                let owners = object::owners(&value);
-                if !owners.is_empty() {
-                    self.owners.note(&key, &owners);
+                let head = Head::read(&record.bytes);
+                if !head.owners.is_empty() {
+                    self.owners.note(&key, &head.owners);
                     notes.push(Note::OwnersChanged(key.clone()));
                 }
-                if object::is_deleting(&value) {
+                if head.is_deleting() {
                     notes.extend(Note::of_deleting(&key));
                 }
             }
