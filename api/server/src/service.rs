@@ -61,6 +61,8 @@ struct Seen {
     resource: Option<(&'static str, Arc<str>)>,
     /// What must be settled before the answer may go.
     revision: u64,
+    /// How long the sender was made to wait.
+    waited: Duration,
     /// Where it is noted that a Lease changed hands.
     taken_over: Option<Arc<AtomicBool>>,
 }
@@ -238,7 +240,7 @@ fn note(
         core.metrics.written(code.as_u16());
     }
     let (method, path, user) = (&parts.method, parts.uri.path(), identity.map(|i| i.user.as_str()));
-    if took > SLOW {
+    if took > SLOW + seen.waited {
         tracing::warn!(%method, path, user, code = code.as_u16(), ?took, "a request took long");
     } else {
         tracing::debug!(%method, path, user, code = code.as_u16(), ?took, "request");
@@ -270,6 +272,9 @@ where
     if sender.link.is_some() && !heartbeat {
         core.flow.may_ask(identity)?;
     }
+    let waited;
+    (seen.waited, waited) = core.flow.keep_pace(identity, &parts.method, heartbeat).await;
+    waited?;
     let _slot = core.flow.enter(identity, &parts.method, heartbeat)?;
     let patience = patience(parts.uri.query().unwrap_or_default())?;
     let longest = if heartbeat { MAX_LEASE } else { MAX_BODY };
@@ -282,9 +287,11 @@ where
     };
     match body {
         Ok(body) => {
+            let body = body.to_bytes();
+            core.flow.has_sent(identity, &parts.method, heartbeat, body.len());
             // Before anything is decided: a watch looks again if a right was taken away meanwhile.
             let rights = core.rights.version();
-            let mut reply = answer(core, known().as_ref(), parts, path, &body.to_bytes(), seen);
+            let mut reply = answer(core, known().as_ref(), parts, path, &body, seen);
             if let Ok(reply) = &mut reply
                 && let ReplyBody::Stream(stream) = &mut reply.body
             {

@@ -137,18 +137,21 @@ pub fn read_entries(managed_fields: &Value) -> Result<Vec<Entry>, ManagedError> 
 /// Writes `metadata.managedFields` in Kubernetes' order: appliers first, then by time, manager, version and
 /// subresource.
 #[must_use]
-pub fn write_entries(mut entries: Vec<Entry>) -> Value {
-    let key = |e: &Entry| {
-        (
-            e.operation,
-            e.time.clone(),
-            e.manager.clone(),
-            e.api_version.clone(),
-            e.subresource.clone(),
-        )
-    };
-    entries.sort_by_cached_key(key);
-    Value::Array(entries.iter().map(Entry::write).collect())
+pub fn write_entries(entries: Vec<Entry>) -> Value {
+    let mut list: Vec<Value> = entries.into_iter().map(|entry| entry.write()).collect();
+    sort_stored(&mut list);
+    Value::Array(list)
+}
+
+/// Brings stored entries into their order.
+pub(super) fn sort_stored(list: &mut [Value]) {
+    list.sort_by(|a, b| order(a).cmp(&order(b)));
+}
+
+/// What orders a stored entry: operation, time, manager, version and subresource.
+pub(super) fn order(entry: &Value) -> [&str; 5] {
+    ["operation", "time", "manager", "apiVersion", "subresource"]
+        .map(|key| entry.get(key).and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Whether a client that sends these managed fields wants them reset: a list that is empty, or holds one empty entry.

@@ -34,7 +34,7 @@ pub use owners::{Owner, owners, owners_at};
 pub use set::FieldSet;
 pub use step::{Step, print_path};
 pub use topology::{BuiltIn, Child, Relation, Topology, built_in};
-pub use update::{Scope, Write, update};
+pub use update::{Change, Scope, Write, update};
 
 #[cfg(test)]
 mod tests;

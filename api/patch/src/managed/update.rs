@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::{
     Entry, FieldSet, Operation, Step,
     compare::{Comparison, compare},
+    entry::{order, sort_stored},
     topology::Topology,
+    wire::is_member,
 };
 
 /// Managers of updates that are kept apart; the oldest of more are folded into one.
@@ -67,34 +69,104 @@ pub fn update<T: Topology>(
     topology: T,
     scope: &Scope,
 ) -> Vec<Entry> {
-    if before.is_some() && entries.is_empty() {
-        return entries;
+    let is_new = before.is_none();
+    Change::between(before, after, topology, scope).record(is_new, entries, write)
+}
+
+/// The fields that a write changed, of those that can be the writer's.
+#[derive(Debug)]
+pub struct Change {
+    /// Whether anything at all differs.
+    is_one: bool,
+    set: FieldSet,
+    removed: FieldSet,
+}
+
+impl Change {
+    /// What differs between two states of an object; `before` is `None` for one that is being created.
+    #[must_use]
+    pub fn between<T: Topology>(before: Option<&Value>, after: &Value, topology: T, scope: &Scope) -> Self {
+        let nothing = Value::Object(serde_json::Map::new());
+        let comparison = compare(before.unwrap_or(&nothing), after, topology);
+        let is_one = !comparison.is_empty();
+        let Comparison {
+            added,
+            modified,
+            removed,
+        } = comparison;
+        Self {
+            is_one,
+            set: scope.of(added).union(scope.of(modified)),
+            removed: scope.of(removed),
+        }
     }
-    let nothing = Value::Object(serde_json::Map::new());
-    let comparison = compare(before.unwrap_or(&nothing), after, topology);
-    if comparison.is_empty() {
-        return entries;
+
+    /// Records it as [`update`] says.
+    #[must_use]
+    pub fn record(self, is_new: bool, entries: Vec<Entry>, write: &Write<'_>) -> Vec<Entry> {
+        if !self.is_one || (entries.is_empty() && !is_new) {
+            return entries;
+        }
+        let mut entries = if entries.is_empty() {
+            entries
+        } else {
+            without(entries, &self.set.clone().union(self.removed))
+        };
+        let written = self.set.difference(&UNTRACKED);
+        if !written.is_empty() {
+            record(&mut entries, written, write);
+        }
+        capped(entries)
     }
-    let Comparison {
-        added,
-        modified,
-        removed,
-    } = Comparison {
-        added: scope.of(comparison.added),
-        modified: scope.of(comparison.modified),
-        removed: scope.of(comparison.removed),
-    };
-    let set = added.union(modified);
-    let mut entries = if entries.is_empty() {
-        entries
-    } else {
-        without(entries, &set.clone().union(removed))
-    };
-    let written = set.difference(&UNTRACKED);
-    if !written.is_empty() {
-        record(&mut entries, written, write);
+
+    /// Records it in `managedFields` as they are stored, if it only gives other values to fields that are the writer's already
+    /// and nobody else's: then nothing changes but a time. This is what heartbeats do. Otherwise nothing is done, and the
+    /// answer is `false`.
+    pub fn renews(&self, managed: &mut Value, write: &Write<'_>) -> bool {
+        let Some(list) = managed.as_array_mut().filter(|list| list.len() <= MAX_UPDATERS) else {
+            return false;
+        };
+        let paths = self.set.clone().difference(&UNTRACKED).paths();
+        // Elements of lists may be written in more ways than one.
+        let is_plain = |path: &Vec<Step>| path.iter().all(|step| matches!(step, Step::Field(_)));
+        if paths.is_empty() || !self.removed.is_empty() || !paths.iter().all(is_plain) {
+            return false;
+        }
+        let mut own = None;
+        for (at, entry) in list.iter().enumerate() {
+            let mut owns = paths.iter().map(|path| owns(entry, path));
+            let fits = match is_of(entry, write) {
+                true => owns.all(|owns| owns) && own.replace(at).is_none(),
+                false => !owns.any(|owns| owns),
+            };
+            if !fits {
+                return false;
+            }
+        }
+        let Some(time) = own.and_then(|at| list.get_mut(at)?.get_mut("time")) else {
+            return false;
+        };
+        *time = Value::from(write.now);
+        sort_stored(list);
+        true
     }
-    capped(entries)
+}
+
+/// Whether a stored entry is the writer's.
+fn is_of(entry: &Value, write: &Write<'_>) -> bool {
+    let [operation, _, manager, api_version, subresource] = order(entry);
+    operation == Operation::Update.name()
+        && (manager, api_version, subresource) == (write.manager, write.api_version, write.subresource)
+}
+
+/// Whether a stored entry has a field.
+fn owns(entry: &Value, path: &[Step]) -> bool {
+    let fields = entry.get("fieldsV1");
+    let field = path
+        .iter()
+        .try_fold(fields, |above, step| Some(above?.get(step.to_wire())));
+    let below = field.flatten().and_then(Value::as_object);
+    below.is_some_and(is_member)
 }
 
 /// What identifies an object or is the server's own is nobody's.

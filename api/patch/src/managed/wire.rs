@@ -37,6 +37,11 @@ impl FieldSet {
     }
 }
 
+/// Whether a field is itself in the set, by what is written below it.
+pub(super) fn is_member(below: &Map<String, Value>) -> bool {
+    below.is_empty() || below.contains_key(SELF)
+}
+
 fn read(fields: &Map<String, Value>, left: usize) -> Result<FieldSet, ManagedError> {
     let left = left.checked_sub(1).ok_or(ManagedError::TooDeep)?;
     let mut set = FieldSet::default();
@@ -45,7 +50,7 @@ fn read(fields: &Map<String, Value>, left: usize) -> Result<FieldSet, ManagedErr
             return Err(ManagedError::NoObject { key: key.clone() });
         };
         let node = Node {
-            member: below.is_empty() || below.contains_key(SELF),
+            member: is_member(below),
             below: read(below, left)?,
         };
         set.entries.insert(Step::from_wire(key)?, node);

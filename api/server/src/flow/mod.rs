@@ -4,18 +4,22 @@
 //! most half of the places of either, so that a single client that runs wild leaves room for all others; and members of
 //! `system:masters` are exempt but for a bound that guards the memory.
 //!
-//! Beyond Kubernetes: writes of Leases have places of their own, since they go on where other writes wait for the disk;
+//! Beyond Kubernetes: the writes of one user are paced, so that others have their part of the processor; writes of Leases have places of their own, since they go on where other writes wait for the disk;
 //! an open watch, which holds no place of a read, is one of a bounded number; and so are the bytes of answers that wait for
 //! their reader. What HTTP/2 holds of a watch is bounded by its flow control, what waits before that by the store.
 
+mod pace;
 mod share;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::Method;
 
 pub(crate) use self::share::Slot;
-use self::share::{Pool, Taken};
+use self::{
+    pace::Pace,
+    share::{Pool, Taken},
+};
 use crate::{
     auth::{Identity, MASTERS},
     error::ApiError,
@@ -53,6 +57,7 @@ pub(crate) struct Flow {
     watches_exempt: Arc<Pool>,
     unsent: Arc<Pool>,
     unsent_exempt: Arc<Pool>,
+    pace: Pace,
 }
 
 impl Default for Flow {
@@ -68,6 +73,7 @@ impl Default for Flow {
             watches_exempt: all(WATCHES),
             unsent: Pool::new(UNSENT, UNSENT_EACH),
             unsent_exempt: all(4 * UNSENT),
+            pace: Pace::default(),
         }
     }
 }
@@ -87,7 +93,40 @@ fn unread(identity: &Identity, taken: Taken) -> ApiError {
     ApiError::new(429, "TooManyRequests", message)
 }
 
+/// Whether a request has to keep the pace of its user.
+fn is_paced(identity: &Identity, method: &Method, heartbeat: bool) -> bool {
+    !(exempt(identity) || heartbeat || matches!(*method, Method::GET | Method::HEAD))
+}
+
 impl Flow {
+    /// Waits until this user may write again, before the body is read. How long that took.
+    ///
+    /// # Errors
+    /// 429 if the user is far ahead of its pace, and not at once.
+    pub(crate) async fn keep_pace(
+        &self,
+        identity: &Identity,
+        method: &Method,
+        heartbeat: bool,
+    ) -> (Duration, Result<(), ApiError>) {
+        if !is_paced(identity, method, heartbeat) {
+            return (Duration::ZERO, Ok(()));
+        }
+        let (waited, turn) = self.pace.wait(&identity.user).await;
+        let too_fast = |_| {
+            let message = format!("user {:?} writes too fast, please try again later", identity.user);
+            ApiError::new(429, "TooManyRequests", message)
+        };
+        (waited, turn.map_err(too_fast))
+    }
+
+    /// Counts what a write has brought.
+    pub(crate) fn has_sent(&self, identity: &Identity, method: &Method, heartbeat: bool, bytes: usize) {
+        if is_paced(identity, method, heartbeat) {
+            self.pace.charge(&identity.user, bytes);
+        }
+    }
+
     /// A place for a request of this user.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ pub(crate) use allocated::allocated;
 pub(crate) use topology::topology;
 
 use roundhouse_patch::managed::{
-    Entry, FieldSet, Scope, Step, Write, is_reset, read_entries, update, write_entries,
+    Change, Entry, FieldSet, Scope, Step, Write, is_reset, read_entries, write_entries,
 };
 use serde_json::Value;
 
@@ -121,11 +121,9 @@ impl Recorded<'_> {
         if same && !sends && matches!(self.writer, Writer::Update { .. }) {
             return;
         }
-        let before = old.map(entries_of).unwrap_or_default();
         let after = match self.writer {
             Writer::Applied(entries) => entries.clone(),
             Writer::Update { manager, subresource } => {
-                let base = if sends { self.base(&before) } else { before.clone() };
                 let write = Write {
                     manager,
                     api_version: &self.resource.api_version(),
@@ -133,13 +131,20 @@ impl Recorded<'_> {
                     now: self.now,
                 };
                 let scope = match scope(self.resource, self.part) {
-                    Scope::Without(set) => Scope::Without(set.union(self.allocated)),
+                    Scope::Without(set) => Scope::Without(set.union(self.allocated.clone())),
                     only @ Scope::Only(_) => only,
                 };
-                update(old, new, base, &write, topology(self.resource), &scope)
+                let change = Change::between(old, new, topology(self.resource), &scope);
+                let stored = object::meta_mut(new).and_then(|meta| meta.get_mut("managedFields"));
+                if !sends && stored.is_some_and(|stored| change.renews(stored, &write)) {
+                    return;
+                }
+                let before = old.map(entries_of).unwrap_or_default();
+                let base = if sends { self.base(before) } else { before };
+                change.record(old.is_none(), base, &write)
             }
         };
-        if same && same_but_times(&before, &after) {
+        if same && same_but_times(&old.map(entries_of).unwrap_or_default(), &after) {
             return;
         }
         set_meta(
@@ -150,13 +155,13 @@ impl Recorded<'_> {
     }
 
     /// What the client sent, if it reads and says anything: clients that know nothing of managed fields send none.
-    fn base(&self, before: &[Entry]) -> Vec<Entry> {
+    fn base(&self, before: Vec<Entry>) -> Vec<Entry> {
         if is_reset(&self.sent) {
             return vec![];
         }
         match read_entries(&self.sent) {
             Ok(entries) if !entries.is_empty() => entries,
-            _ => before.to_vec(),
+            _ => before,
         }
     }
 }

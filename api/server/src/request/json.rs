@@ -5,7 +5,7 @@ use std::{cell::RefCell, fmt};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::schema::{join, join_index};
+use crate::schema::Path;
 
 /// At most so many duplicates are noted.
 const MAX_DUPLICATES: usize = 100;
@@ -26,7 +26,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Noted, serde_json::Error> {
     let duplicates = RefCell::new(vec![]);
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let root = Node {
-        place: &Place::Root,
+        path: Path::Root(""),
         duplicates: &duplicates,
     };
     let value = root.deserialize(&mut deserializer)?;
@@ -37,26 +37,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Noted, serde_json::Error> {
     })
 }
 
-/// Where in the document a value is; made text only where something is noted.
-enum Place<'a> {
-    Root,
-    Field(&'a Place<'a>, &'a str),
-    Element(&'a Place<'a>, usize),
-}
-
-impl Place<'_> {
-    fn path(&self) -> String {
-        match self {
-            Place::Root => String::new(),
-            Place::Field(parent, key) => join(&parent.path(), key),
-            Place::Element(parent, index) => join_index(&parent.path(), *index),
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    place: &'a Place<'a>,
+    path: Path<'a>,
     duplicates: &'a RefCell<Vec<String>>,
 }
 
@@ -64,7 +47,7 @@ impl Node<'_> {
     fn note(&self) {
         let mut duplicates = self.duplicates.borrow_mut();
         if duplicates.len() < MAX_DUPLICATES {
-            let path = self.place.path();
+            let path = self.path.to_string();
             if !duplicates.contains(&path) {
                 duplicates.push(path);
             }
@@ -118,9 +101,9 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let mut list = vec![];
         loop {
-            let place = Place::Element(self.place, list.len());
+            let path = Path::Index(&self.path, list.len());
             let element = Node {
-                place: &place,
+                path,
                 duplicates: self.duplicates,
             };
             match elements.next_element_seed(element)? {
@@ -133,9 +116,9 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
-            let place = Place::Field(self.place, &key);
+            let path = Path::Field(&self.path, &key);
             let field = Node {
-                place: &place,
+                path,
                 duplicates: self.duplicates,
             };
             if map.contains_key(&key) {

@@ -4,7 +4,7 @@
 use roundhouse_patch::quantity;
 use serde_json::Value;
 
-use super::{Definitions, Schema, Type, join, join_index, join_key};
+use super::{Definitions, Schema, Type, path::Path};
 
 /// The finest power of ten that a quantity keeps.
 const NANO: i32 = -9;
@@ -30,7 +30,7 @@ pub(crate) fn normalize(
     path: &str,
 ) -> Result<Vec<String>, TypeMismatch> {
     let mut dropped = vec![];
-    walk(value, schema, definitions, path, &mut dropped)?;
+    walk(value, schema, definitions, Path::Root(path), &mut dropped)?;
     Ok(dropped)
 }
 
@@ -38,7 +38,7 @@ fn walk(
     value: &mut Value,
     schema: &Schema,
     definitions: &Definitions,
-    path: &str,
+    path: Path<'_>,
     dropped: &mut Vec<String>,
 ) -> Result<(), TypeMismatch> {
     let schema = schema.resolve(definitions);
@@ -49,7 +49,7 @@ fn walk(
             .map_or_else(|| value.to_string(), |text| text.trim().to_owned());
         if !value.is_null() {
             let canonical = quantity::canonical(&text, NANO).ok_or_else(|| TypeMismatch {
-                path: path.to_owned(),
+                path: path.to_string(),
                 want: "quantity (a number with an optional suffix, such as 500m or 1.5Gi)",
                 got: "string",
             })?;
@@ -62,13 +62,13 @@ fn walk(
             map.retain(|key, v| {
                 let known = schema.properties.contains_key(key.as_str()) || schema.preserve;
                 if !known {
-                    dropped.push(join(path, key));
+                    dropped.push(Path::Field(&path, key).to_string());
                 }
                 known && !v.is_null()
             });
             for (key, v) in map.iter_mut() {
                 if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk(v, property, definitions, &join(path, key), dropped)?;
+                    walk(v, property, definitions, Path::Field(&path, key), dropped)?;
                 }
             }
             // Empty maps and lists carry `omitempty` unless the field is required.
@@ -91,14 +91,14 @@ fn walk(
                 }
                 map.retain(|_, v| !v.is_null());
                 for (key, v) in map.iter_mut() {
-                    walk(v, additional, definitions, &join_key(path, key), dropped)?;
+                    walk(v, additional, definitions, Path::Key(&path, key), dropped)?;
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = &schema.items {
                 for (i, v) in list.iter_mut().enumerate() {
-                    walk(v, items, definitions, &join_index(path, i), dropped)?;
+                    walk(v, items, definitions, Path::Index(&path, i), dropped)?;
                 }
             }
         }
@@ -116,7 +116,7 @@ fn omitted_when_empty(value: &Value, schema: &Schema) -> bool {
     }
 }
 
-fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> {
+fn fits(value: &Value, schema: &Schema, path: Path<'_>) -> Result<(), TypeMismatch> {
     if value.is_null() || schema.preserve {
         return Ok(());
     }
@@ -150,7 +150,7 @@ fn fits(value: &Value, schema: &Schema, path: &str) -> Result<(), TypeMismatch> 
         Ok(())
     } else {
         Err(TypeMismatch {
-            path: path.to_owned(),
+            path: path.to_string(),
             want,
             got,
         })

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Definitions, Schema, join, join_index, join_key};
+use super::{Definitions, Schema, path::Path};
 
 /// Fields every embedded resource has beside those of its schema.
 const TYPE_META: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -16,7 +16,7 @@ pub(crate) fn prune(
     path: &str,
 ) -> Vec<String> {
     let mut dropped = vec![];
-    walk(value, schema, definitions, path, false, &mut dropped);
+    walk(value, schema, definitions, Path::Root(path), false, &mut dropped);
     dropped
 }
 
@@ -24,7 +24,7 @@ fn walk(
     value: &mut Value,
     schema: &Schema,
     definitions: &Definitions,
-    path: &str,
+    path: Path<'_>,
     root: bool,
     dropped: &mut Vec<String>,
 ) {
@@ -36,7 +36,7 @@ fn walk(
                 map.retain(|key, _| {
                     let known = schema.property(key).is_some() || meta(key);
                     if !known {
-                        dropped.push(join(path, key));
+                        dropped.push(Path::Field(&path, key).to_string());
                     }
                     known
                 });
@@ -46,16 +46,16 @@ fn walk(
                 .filter(|(k, _)| !meta(k) || schema.properties.contains_key(k.as_str()))
             {
                 if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk(v, property, definitions, &join(path, key), false, dropped);
+                    walk(v, property, definitions, Path::Field(&path, key), false, dropped);
                 } else if let Some(additional) = &schema.additional {
-                    walk(v, additional, definitions, &join_key(path, key), false, dropped);
+                    walk(v, additional, definitions, Path::Key(&path, key), false, dropped);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = &schema.items {
                 for (i, v) in list.iter_mut().enumerate() {
-                    walk(v, items, definitions, &join_index(path, i), false, dropped);
+                    walk(v, items, definitions, Path::Index(&path, i), false, dropped);
                 }
             }
         }

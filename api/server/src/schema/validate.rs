@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::{
-    Definitions, Schema, Type, format, join, join_index, join_key,
+    Definitions, Schema, Type, format,
     model::{Checks, ListType},
+    path::Path,
 };
 use crate::error::Cause;
 
@@ -13,13 +14,17 @@ const MAX_CAUSES: usize = 64;
 
 /// Everything that is wrong with `value`, at most [`MAX_CAUSES`] entries.
 pub(crate) fn validate(value: &Value, schema: &Schema, definitions: &Definitions, path: &str) -> Vec<Cause> {
+    wrong(value, schema, definitions, Path::Root(path))
+}
+
+fn wrong(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_>) -> Vec<Cause> {
     let mut out = vec![];
     walk(value, schema, definitions, path, &mut out);
     out.truncate(MAX_CAUSES);
     out
 }
 
-fn walk(value: &Value, schema: &Schema, definitions: &Definitions, path: &str, out: &mut Vec<Cause>) {
+fn walk(value: &Value, schema: &Schema, definitions: &Definitions, path: Path<'_>, out: &mut Vec<Cause>) {
     if out.len() >= MAX_CAUSES {
         return;
     }
@@ -51,21 +56,21 @@ fn walk(value: &Value, schema: &Schema, definitions: &Definitions, path: &str, o
         Value::Object(map) => {
             for key in &schema.required {
                 if !map.contains_key(&**key) {
-                    out.push(Cause::required(join(path, key), "Required value"));
+                    out.push(Cause::required(Path::Field(&path, key), "Required value"));
                 }
             }
             for (key, v) in map {
                 if let Some(property) = schema.properties.get(key.as_str()) {
-                    walk(v, property, definitions, &join(path, key), out);
+                    walk(v, property, definitions, Path::Field(&path, key), out);
                 } else if let Some(additional) = &schema.additional {
-                    walk(v, additional, definitions, &join_key(path, key), out);
+                    walk(v, additional, definitions, Path::Key(&path, key), out);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = &schema.items {
                 for (i, v) in list.iter().enumerate() {
-                    walk(v, items, definitions, &join_index(path, i), out);
+                    walk(v, items, definitions, Path::Index(&path, i), out);
                 }
             }
             unique(list, &schema.list, path, out);
@@ -106,7 +111,7 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-fn unique(list: &[Value], rule: &ListType, path: &str, out: &mut Vec<Cause>) {
+fn unique(list: &[Value], rule: &ListType, path: Path<'_>, out: &mut Vec<Cause>) {
     let key_of = |v: &Value| -> Option<Value> {
         match rule {
             ListType::Atomic => None,
@@ -124,14 +129,14 @@ fn unique(list: &[Value], rule: &ListType, path: &str, out: &mut Vec<Cause>) {
             && !seen.insert(key.to_string())
         {
             out.push(Cause::duplicate(
-                join_index(path, i),
+                Path::Index(&path, i),
                 format!("Duplicate value: {key}"),
             ));
         }
     }
 }
 
-fn check(value: &Value, checks: &Checks, definitions: &Definitions, path: &str, out: &mut Vec<Cause>) {
+fn check(value: &Value, checks: &Checks, definitions: &Definitions, path: Path<'_>, out: &mut Vec<Cause>) {
     if !checks.enumeration.is_empty() && !checks.enumeration.contains(value) {
         let known: Vec<String> = checks.enumeration.iter().map(Value::to_string).collect();
         out.push(Cause::not_supported(
@@ -237,10 +242,10 @@ fn numbers(n: f64, checks: &Checks, invalid: &mut impl FnMut(String)) {
     }
 }
 
-fn combine(value: &Value, checks: &Checks, definitions: &Definitions, path: &str, out: &mut Vec<Cause>) {
-    let holds = |s: &Schema| validate(value, s, definitions, path).is_empty();
+fn combine(value: &Value, checks: &Checks, definitions: &Definitions, path: Path<'_>, out: &mut Vec<Cause>) {
+    let holds = |s: &Schema| wrong(value, s, definitions, path).is_empty();
     for schema in &checks.all_of {
-        out.extend(validate(value, schema, definitions, path));
+        out.extend(wrong(value, schema, definitions, path));
     }
     let mut fail = |why: &str| {
         out.push(Cause::invalid(

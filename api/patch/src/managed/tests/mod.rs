@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::*;
 
 const NOW: &str = "2026-01-02T03:04:05Z";
+const LATER: &str = "2026-01-02T03:04:06Z";
 
 fn write<'a>(manager: &'a str, api_version: &'a str) -> Write<'a> {
     Write {
@@ -88,6 +89,7 @@ impl Object {
     }
 
     fn update(&mut self, manager: &str, after: Value) -> &mut Self {
+        self.renew(manager, &after);
         let entries = std::mem::take(&mut self.entries);
         let who = write(manager, self.api_version);
         self.entries = update(
@@ -100,6 +102,28 @@ impl Object {
         );
         self.live = Some(after);
         self
+    }
+
+    /// Whether a write at a later time only renews its writer's entry; what is made of that is what is made of any write.
+    #[track_caller]
+    fn renew(&self, manager: &str, after: &Value) -> bool {
+        let who = Write {
+            now: LATER,
+            ..write(manager, self.api_version)
+        };
+        let (scope, topology) = (Scope::all(), self.topology());
+        let mut stored = write_entries(self.entries.clone());
+        let before = stored.clone();
+        let renews = Change::between(self.live.as_ref(), after, topology, &scope).renews(&mut stored, &who);
+        let expected = match renews {
+            true => {
+                let entries = self.entries.clone();
+                write_entries(update(self.live.as_ref(), after, entries, &who, topology, &scope))
+            }
+            false => before,
+        };
+        assert_eq!(stored, expected, "{manager}");
+        renews
     }
 
     #[track_caller]

@@ -157,3 +157,28 @@ fn a_status_writer_owns_status_only() {
     }});
     assert_eq!(status.fields.to_fields_v1(), fields);
 }
+
+#[test]
+fn another_value_of_ones_own_fields_only_renews_ones_entry() {
+    let mut object = of_config_map();
+    object
+        .update("one", config_map(json!({"a": "1", "b": "1"})))
+        .update("two", config_map(json!({"a": "1", "b": "1", "c": "1"})));
+    let renews = |manager: &str, data: Value| object.renew(manager, &config_map(data));
+    assert!(renews("one", json!({"a": "2", "b": "2", "c": "1"})));
+    assert!(renews("two", json!({"a": "1", "b": "1", "c": "2"})));
+    for (manager, data) in [
+        ("two", json!({"a": "2", "b": "1", "c": "1"})),
+        ("one", json!({"a": "2", "b": "1", "c": "2"})),
+        ("one", json!({"a": "2", "c": "1"})),
+        ("one", json!({"a": "2", "b": "1", "c": "1", "d": "1"})),
+        ("three", json!({"a": "2", "b": "1", "c": "1"})),
+        ("one", json!({"a": "1", "b": "1", "c": "1"})),
+    ] {
+        assert!(!renews(manager, data.clone()), "{manager} {data}");
+    }
+    // An applier has it, too.
+    object.force("three", config_map(json!({"a": "1"})));
+    assert!(!object.renew("one", &config_map(json!({"a": "2", "b": "1", "c": "1"}))));
+    assert!(object.renew("one", &config_map(json!({"a": "1", "b": "2", "c": "1"}))));
+}
