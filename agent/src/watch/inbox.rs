@@ -76,6 +76,9 @@ impl LedgerSeen {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pending: Mutex<(Presence, News)>,
+    /// What a list has shown of the ledger since the last look, which was no news then: a pass that is under way may have
+    /// written it.
+    listed: Mutex<Option<LedgerSeen>>,
     /// Whether the last report was not heard.
     unheard: AtomicBool,
     wake: Notify,
@@ -131,10 +134,17 @@ impl Inbox {
         self.wake.notify_one();
     }
 
+    /// A list has shown the ledger as it is known; who is writing it meanwhile may know better.
+    pub(crate) fn ledger_listed(&self, seen: LedgerSeen) {
+        *self.listed.lock() = Some(seen);
+    }
+
     /// The ledger is known to be at a version, or to be gone: that is no news any more.
     pub(crate) fn saw_ledger(&self, version: Option<&str>) {
         let news = &mut self.pending.lock().1;
-        news.ledger = news.ledger.take().filter(|seen| seen.is_news_to(version));
+        let listed = self.listed.lock().take();
+        let seen = news.ledger.take().or(listed);
+        news.ledger = seen.filter(|seen| seen.is_news_to(version));
     }
 
     /// Whether the last report was not heard: then it is sent again as soon as the hub hears anything.
@@ -178,6 +188,7 @@ impl Inbox {
     /// Takes what there is.
     pub(crate) fn take(&self) -> (Presence, News) {
         let mut pending = self.pending.lock();
+        *self.listed.lock() = None;
         let news = std::mem::take(&mut pending.1);
         (pending.0.clone(), news)
     }
@@ -208,6 +219,37 @@ mod tests {
         inbox.ledger(LedgerSeen::by_event(None));
         inbox.saw_ledger(Some("9"));
         assert!(inbox.has_news());
+    }
+
+    #[test]
+    fn what_a_list_has_shown_while_the_ledger_was_written_is_judged_when_that_is_done() {
+        for (seen, before, after, expected) in [
+            // The member was put back while the ledger was on its way from 7 to 12, or to its first version.
+            (Some("7"), Some("7"), Some("12"), true),
+            (None, None, Some("5"), true),
+            // It was listed before it was written, and a look at it costs little; or nothing was written.
+            (Some("7"), Some("7"), Some("7"), false),
+            (None, None, None, false),
+        ] {
+            let inbox = Inbox::default();
+            inbox.take();
+            let seen = LedgerSeen::by_list(seen);
+            assert!(!seen.is_news_to(before));
+            inbox.ledger_listed(seen.clone());
+            assert!(!inbox.has_news(), "{seen:?}: not yet");
+            inbox.saw_ledger(after);
+            assert_eq!(inbox.has_news(), expected, "{seen:?} {before:?} {after:?}");
+            // Once.
+            inbox.take();
+            inbox.saw_ledger(after);
+            assert!(!inbox.has_news());
+        }
+        // What was listed before a pass began was judged then.
+        let inbox = Inbox::default();
+        inbox.ledger_listed(LedgerSeen::by_list(Some("7")));
+        inbox.take();
+        inbox.saw_ledger(Some("12"));
+        assert!(!inbox.has_news());
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl<F: Fn(&str)> View<F> {
             }
             watcher::Event::InitDone => {
                 let present = std::mem::take(&mut self.listing);
-                for bundle in self.registry.with_ledger().difference(&present) {
+                for bundle in self.registry.bundles().difference(&present) {
                     self.registry.ledger_touched(bundle, LedgerSeen::by_list(None));
                 }
             }

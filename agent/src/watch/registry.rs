@@ -183,20 +183,20 @@ impl Registry {
     /// A ledger was seen: wakes its bundle if that is news; `false` if the bundle has no place.
     pub(crate) fn ledger_touched(&self, bundle: &str, seen: LedgerSeen) -> bool {
         let seats = self.seats.lock();
-        let seat = seats.get(bundle);
-        if let Some(seat) = seat
-            && seen.is_news_to(seat.ledger.as_deref())
-        {
+        let Some(seat) = seats.get(bundle) else {
+            return false;
+        };
+        if seen.is_news_to(seat.ledger.as_deref()) {
             seat.inbox.ledger(seen);
+        } else if seen.listed {
+            seat.inbox.ledger_listed(seen);
         }
-        seat.is_some()
+        true
     }
 
-    /// Bundles that have a ledger.
-    pub(crate) fn with_ledger(&self) -> BTreeSet<String> {
-        let seats = self.seats.lock();
-        let with = seats.iter().filter(|(_, seat)| seat.ledger.is_some());
-        with.map(|(bundle, _)| bundle.clone()).collect()
+    /// Bundles that have a place.
+    pub(crate) fn bundles(&self) -> BTreeSet<String> {
+        self.seats.lock().keys().cloned().collect()
     }
 
     /// Gives up a bundle's place and claims; `false`, and nothing is given up, if there is news for it.

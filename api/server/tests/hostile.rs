@@ -107,6 +107,59 @@ async fn too_many_at_once_are_told_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_writes_without_a_pause_has_its_rate_and_nobody_else_waits() {
+    let server = Server::builder().build();
+    let person = |name: &str| Raw::as_somebody(&server, Some(Identity::new(name, ["people"])));
+    let (flooding, other, admin) = (person("a"), person("b"), Raw::new(&server));
+    let begin = tokio::time::Instant::now();
+    let map = || json!({"metadata": {"generateName": "x"}});
+    // 300 under way, always, and no 429 is heeded.
+    let one = async || {
+        let (mut taken, mut refused) = (0, 0);
+        while begin.elapsed().as_secs() < 10 {
+            match flooding.post(MAPS, map()).await {
+                (201, _) => taken += 1,
+                (429, status) => {
+                    assert_eq!(
+                        status["message"].as_str().unwrap(),
+                        "user \"a\" writes too fast, please try again later"
+                    );
+                    refused += 1;
+                }
+                (code, status) => panic!("{code} {status}"),
+            }
+        }
+        (taken, refused)
+    };
+    let calm = async {
+        let mut waited = vec![];
+        while begin.elapsed().as_secs() < 10 {
+            let at = tokio::time::Instant::now();
+            assert_eq!(other.post(MAPS, map()).await.0, 201);
+            assert_eq!(admin.post(MAPS, map()).await.0, 201);
+            assert_eq!(flooding.get("/api/v1").await.0, 200);
+            waited.push(at.elapsed());
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        waited.into_iter().max().unwrap()
+    };
+    let flood = futures::future::join_all((0..300).map(|_| one()));
+    let (flood, longest) = futures::join!(flood, calm);
+    let (taken, refused) = flood
+        .into_iter()
+        .fold((0, 0), |sum, (taken, refused)| (sum.0 + taken, sum.1 + refused));
+    assert!(
+        (2_900..=3_300).contains(&taken),
+        "{taken}: 1,000 at once and 200 a second"
+    );
+    assert!(
+        (1..=300 * 11).contains(&refused),
+        "{refused}: no more than one a second of each"
+    );
+    assert_eq!(longest, std::time::Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_timeout_of_a_request_is_kept() {
     let raw = Raw::new(&Server::builder().build());
     let begin = tokio::time::Instant::now();
