@@ -143,8 +143,8 @@ impl Inbox {
     pub(crate) fn saw_ledger(&self, version: Option<&str>) {
         let news = &mut self.pending.lock().1;
         let listed = self.listed.lock().take();
-        let seen = news.ledger.take().or(listed);
-        news.ledger = seen.filter(|seen| seen.is_news_to(version));
+        let is_news = |seen: &LedgerSeen| seen.is_news_to(version);
+        news.ledger = news.ledger.take().filter(is_news).or(listed.filter(is_news));
     }
 
     /// Whether the last report was not heard: then it is sent again as soon as the hub hears anything.
@@ -244,6 +244,12 @@ mod tests {
             inbox.saw_ledger(after);
             assert!(!inbox.has_news());
         }
+        // The event of its own write came first.
+        let inbox = Inbox::default();
+        inbox.ledger(LedgerSeen::by_event(Some("12")));
+        inbox.ledger_listed(LedgerSeen::by_list(Some("7")));
+        inbox.saw_ledger(Some("12"));
+        assert!(inbox.has_news());
         // What was listed before a pass began was judged then.
         let inbox = Inbox::default();
         inbox.ledger_listed(LedgerSeen::by_list(Some("7")));

@@ -113,23 +113,15 @@ async fn who_writes_without_a_pause_has_its_rate_and_nobody_else_waits() {
     let (flooding, other, admin) = (person("a"), person("b"), Raw::new(&server));
     let begin = tokio::time::Instant::now();
     let map = || json!({"metadata": {"generateName": "x"}});
-    // 300 under way, always, and no 429 is heeded.
+    // 150 under way, always: each waits for its turn.
     let one = async || {
-        let (mut taken, mut refused) = (0, 0);
+        let mut taken = 0;
         while begin.elapsed().as_secs() < 10 {
-            match flooding.post(MAPS, map()).await {
-                (201, _) => taken += 1,
-                (429, status) => {
-                    assert_eq!(
-                        status["message"].as_str().unwrap(),
-                        "user \"a\" writes too fast, please try again later"
-                    );
-                    refused += 1;
-                }
-                (code, status) => panic!("{code} {status}"),
-            }
+            let (code, status) = flooding.post(MAPS, map()).await;
+            assert_eq!(code, 201, "{status}");
+            taken += 1;
         }
-        (taken, refused)
+        taken
     };
     let calm = async {
         let mut waited = vec![];
@@ -143,18 +135,12 @@ async fn who_writes_without_a_pause_has_its_rate_and_nobody_else_waits() {
         }
         waited.into_iter().max().unwrap()
     };
-    let flood = futures::future::join_all((0..300).map(|_| one()));
+    let flood = futures::future::join_all((0..150).map(|_| one()));
     let (flood, longest) = futures::join!(flood, calm);
-    let (taken, refused) = flood
-        .into_iter()
-        .fold((0, 0), |sum, (taken, refused)| (sum.0 + taken, sum.1 + refused));
+    let taken: u32 = flood.into_iter().sum();
     assert!(
         (2_900..=3_300).contains(&taken),
         "{taken}: 1,000 at once and 200 a second"
-    );
-    assert!(
-        (1..=300 * 11).contains(&refused),
-        "{refused}: no more than one a second of each"
     );
     assert_eq!(longest, std::time::Duration::ZERO);
 }

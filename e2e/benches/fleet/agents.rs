@@ -187,13 +187,18 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
             if reads {
                 counted.begun.fetch_add(1, Ordering::Relaxed);
             }
-            if watches && answer.status().is_success() {
-                *counted.watches.lock().entry(cluster).or_default() += 1;
+            let watches = watches && answer.status().is_success();
+            if watches {
+                *counted.watches.lock().entry(cluster.clone()).or_default() += 1;
             }
             Ok::<_, kube::Error>(answer.map(|body| {
                 body.map_frame(move |frame| {
                     if let Some(bytes) = frame.data_ref().filter(|_| reads) {
                         counted.take(bytes);
+                        // It was answered, with the word that it cannot go on.
+                        if watches && has(bytes, b"\"code\":410") {
+                            *counted.watches.lock().entry(cluster.clone()).or_default() -= 1;
+                        }
                     }
                     frame
                 })
@@ -204,10 +209,14 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
     Ok(Client::new(service, "default"))
 }
 
+fn has(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|window| window == word)
+}
+
 impl Counted {
     /// A part of an answer about Bundles. What continues a Bundle counts as one: too much is counted rather than too little.
     fn take(&self, bytes: &Bytes) {
-        let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+        let has = |word: &[u8]| has(bytes, word);
         let is_other = !has(b"\"manifests\"")
             && (has(b"BOOKMARK") || has(b"PartialObjectMetadata") || has(b"\"items\":[]"));
         let counter = if is_other { &self.others } else { &self.bundles };

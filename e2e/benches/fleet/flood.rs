@@ -6,7 +6,7 @@ use crate::{
     figure::{Figure, Target},
     world::World,
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use futures::{StreamExt, stream};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
@@ -53,6 +53,8 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
     let count = |code: u16| codes.get(&code).copied().unwrap_or(0);
     let refused = count(429);
     let answered: u64 = codes.values().sum();
+    let taken = count(200) + count(201);
+    ensure!(taken > 0, "the flooder was given no write: {codes:?}");
     let (quiet, loud) = (alone.applied(), beside.applied());
     let note = format!(
         "{:.0} ms without them ({:.1} times), p50 {:.0} ms ({:.0} without); {} of its {answered} writes of {} kB are taken, \
@@ -61,7 +63,7 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
         loud.at(0.99) / quiet.at(0.99),
         loud.at(0.5),
         quiet.at(0.5),
-        count(200) + count(201),
+        taken,
         BYTES / 1_000,
     );
     Ok(vec![
@@ -84,7 +86,7 @@ pub(crate) async fn measure(size: Size) -> Result<Vec<Figure>> {
             SCENARIO,
             "writes that the flooder is given, of 1,000 and 200 a second",
             Target::AtMost(1.05),
-            (count(200) + count(201)) as f64 / (AHEAD + RATE * time.as_secs_f64()),
+            taken as f64 / (AHEAD + RATE * time.as_secs_f64()),
             "",
         ),
     ])

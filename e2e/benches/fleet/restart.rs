@@ -35,8 +35,8 @@ pub(crate) async fn measure(worlds: &mut Worlds) -> Result<Vec<Figure>> {
     let mut world = worlds.take()?;
     let clusters = world.clusters();
     let bundles = clusters * applications;
-    let sent = world.agents.sent().await?;
     let before = renewals(&world).await?;
+    let sent = world.agents.sent().await?;
     let (mut world, started) = world.restart_hub().await?;
     let usage = Usage::begin(&world.processes()?)?;
     let served = started.elapsed();

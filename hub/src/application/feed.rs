@@ -138,6 +138,8 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         ),
     ]);
     let mut lists: BTreeMap<Kind, Listing> = BTreeMap::new();
+    // How far a list of each kind came: one that fails and begins again shows nothing before it is further than that.
+    let mut furthest: BTreeMap<Kind, usize> = BTreeMap::new();
     let mut sight = Sight::default();
     loop {
         let clears = async {
@@ -191,8 +193,13 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                 );
             }
             News::Listed(seen) => {
-                cache.is_shown_one();
-                lists.entry(kind).or_default().found.insert(name(&seen));
+                let found = &mut lists.entry(kind).or_default().found;
+                found.insert(name(&seen));
+                let furthest = furthest.entry(kind).or_default();
+                if found.len() > *furthest {
+                    *furthest = found.len();
+                    cache.is_shown_one();
+                }
                 wake = put(cache, seen);
             }
             News::ListEnds => {

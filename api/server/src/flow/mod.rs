@@ -42,6 +42,9 @@ const WATCHES_EACH: usize = 256;
 /// Bytes of answers that wait for their reader, in all and of one user; of administrators four times as many in all.
 const UNSENT: usize = 256 << 20;
 const UNSENT_EACH: usize = 64 << 20;
+/// Writes that wait for their turn, and of one user.
+const WAITING: usize = 4_096;
+const WAITING_EACH: usize = 200;
 /// Answers of so many bytes are given whatever others do not read; there are no more of them than requests at a time.
 const SMALL: usize = 64 << 10;
 
@@ -58,6 +61,9 @@ pub(crate) struct Flow {
     unsent: Arc<Pool>,
     unsent_exempt: Arc<Pool>,
     pace: Pace,
+    /// Of writes of Leases, which wait for no others.
+    heartbeat_pace: Pace,
+    waiting: Arc<Pool>,
 }
 
 impl Default for Flow {
@@ -74,6 +80,8 @@ impl Default for Flow {
             unsent: Pool::new(UNSENT, UNSENT_EACH),
             unsent_exempt: all(4 * UNSENT),
             pace: Pace::default(),
+            heartbeat_pace: Pace::default(),
+            waiting: Pool::new(WAITING, WAITING_EACH),
         }
     }
 }
@@ -93,26 +101,32 @@ fn unread(identity: &Identity, taken: Taken) -> ApiError {
     ApiError::new(429, "TooManyRequests", message)
 }
 
-/// Whether a request has to keep the pace of its user.
-fn is_paced(identity: &Identity, method: &Method, heartbeat: bool) -> bool {
-    !(exempt(identity) || heartbeat || matches!(*method, Method::GET | Method::HEAD))
-}
-
 impl Flow {
+    /// What a request has to keep pace with.
+    fn pace(&self, identity: &Identity, method: &Method, heartbeat: bool) -> Option<&Pace> {
+        let is_free = exempt(identity) || matches!(*method, Method::GET | Method::HEAD);
+        match heartbeat {
+            _ if is_free => None,
+            true => Some(&self.heartbeat_pace),
+            false => Some(&self.pace),
+        }
+    }
+
     /// Waits until this user may write again, before the body is read. How long that took.
     ///
     /// # Errors
-    /// 429 if the user is far ahead of its pace, and not at once.
+    /// 429 if the user is far ahead of its pace, and not at once unless many of its writes wait already.
     pub(crate) async fn keep_pace(
         &self,
         identity: &Identity,
         method: &Method,
         heartbeat: bool,
     ) -> (Duration, Result<(), ApiError>) {
-        if !is_paced(identity, method, heartbeat) {
+        let Some(pace) = self.pace(identity, method, heartbeat) else {
             return (Duration::ZERO, Ok(()));
-        }
-        let (waited, turn) = self.pace.wait(&identity.user).await;
+        };
+        let enter = || self.waiting.enter(&identity.user, 1).ok();
+        let (waited, turn) = pace.wait(&identity.user, enter).await;
         let too_fast = |_| {
             let message = format!("user {:?} writes too fast, please try again later", identity.user);
             ApiError::new(429, "TooManyRequests", message)
@@ -122,8 +136,8 @@ impl Flow {
 
     /// Counts what a write has brought.
     pub(crate) fn has_sent(&self, identity: &Identity, method: &Method, heartbeat: bool, bytes: usize) {
-        if is_paced(identity, method, heartbeat) {
-            self.pace.charge(&identity.user, bytes);
+        if let Some(pace) = self.pace(identity, method, heartbeat) {
+            pace.charge(&identity.user, bytes);
         }
     }
 

@@ -8,10 +8,9 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
-/// One write of a user in so long, in the long run: 200 a second, four times what the busiest clients of Kubernetes allow
-/// themselves.
+/// One write of a user in so long, in the long run: 200 a second.
 const EACH: Duration = Duration::from_millis(5);
 /// So many bytes count as one more write.
 const BYTES: usize = 64 << 10;
@@ -51,24 +50,27 @@ impl Pace {
         Ok(turn)
     }
 
-    /// Waits for the turn of a user. How long it took.
+    /// Waits for the turn of a user. How long it took. Whoever has to wait needs a place that `enter` gives, and is refused at
+    /// once where there is none: what waits takes memory.
     ///
     /// # Errors
     /// [`TooFast`], when the longest wait is over.
-    pub(super) async fn wait(&self, user: &str) -> (Duration, Result<(), TooFast>) {
+    pub(super) async fn wait<P>(
+        &self,
+        user: &str,
+        enter: impl FnOnce() -> Option<P>,
+    ) -> (Duration, Result<(), TooFast>) {
         let now = Instant::now();
-        match self.turn(user, now) {
-            Ok(turn) => {
-                if turn > now {
-                    sleep_until(turn).await;
-                }
-                (turn - now, Ok(()))
-            }
-            Err(too_fast) => {
-                sleep(LONGEST).await;
-                (LONGEST, Err(too_fast))
-            }
+        let turn = self.turn(user, now);
+        if turn == Ok(now) {
+            return (Duration::ZERO, Ok(()));
         }
+        let Some(_place) = enter() else {
+            return (Duration::ZERO, Err(TooFast));
+        };
+        let waits = turn.as_ref().map_or(LONGEST, |turn| *turn - now);
+        sleep_until(now + waits).await;
+        (waits, turn.map(drop))
     }
 
     /// Counts the bytes of a write that had its turn.
@@ -89,7 +91,7 @@ mod tests {
         let one = async || {
             let (mut done, mut refused) = (0, 0);
             while Instant::now() < end {
-                match pace.wait(user).await.1 {
+                match pace.wait(user, || Some(())).await.1 {
                     Ok(()) => done += 1,
                     Err(TooFast) => refused += 1,
                 }
@@ -107,7 +109,11 @@ mod tests {
         let pace = Pace::default();
         let began = Instant::now();
         for _ in 0..1_000 {
-            assert_eq!(pace.wait("calm").await, (Duration::ZERO, Ok(())), "all at once");
+            assert_eq!(
+                pace.wait("calm", || Some(())).await,
+                (Duration::ZERO, Ok(())),
+                "all at once"
+            );
         }
         assert_eq!(Instant::now(), began);
         let (done, refused) = done(&pace, "wild", 400, Duration::from_secs(60)).await;
@@ -120,7 +126,7 @@ mod tests {
             "{refused}: at most one a second of each"
         );
         assert_eq!(
-            pace.wait("calm").await,
+            pace.wait("calm", || Some(())).await,
             (Duration::ZERO, Ok(())),
             "the others do not wait for it"
         );
@@ -131,7 +137,7 @@ mod tests {
         let pace = Pace::default();
         let began = Instant::now();
         for _ in 0..200 {
-            assert_eq!(pace.wait("large").await.1, Ok(()));
+            assert_eq!(pace.wait("large", || Some(())).await.1, Ok(()));
             pace.charge("large", 5 * BYTES + 1);
         }
         let took = began.elapsed().as_secs_f64();
@@ -141,9 +147,25 @@ mod tests {
         );
         pace.charge("stranger", BYTES);
         for n in 0..MANY * 3 {
-            assert_eq!(pace.wait(&format!("user-{n}")).await.1, Ok(()));
+            assert_eq!(pace.wait(&format!("user-{n}"), || Some(())).await.1, Ok(()));
             tokio::time::advance(EACH).await;
             assert!(pace.0.lock().len() <= MANY + 2);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_finds_no_place_to_wait_is_refused_at_once() {
+        let pace = Pace::default();
+        for _ in 0..1_000 {
+            assert_eq!(
+                pace.wait("a", || None::<()>).await,
+                (Duration::ZERO, Ok(())),
+                "nobody waits"
+            );
+        }
+        assert_eq!(
+            pace.wait("a", || None::<()>).await,
+            (Duration::ZERO, Err(TooFast))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// Time that does not pass: nobody writes so much so fast.
+// To wait for its turn takes an agent that writes so much no real time.
 #[tokio::test(start_paused = true)]
 async fn the_agent_of_c1_gets_what_is_listed_and_nothing_else() {
     let server = hub().await;
