@@ -22,6 +22,8 @@ pub(crate) struct News {
     pub(crate) parts: bool,
     /// Its ledger may not be as it was written.
     pub(crate) ledger: Option<LedgerSeen>,
+    /// What a list has shown of the ledger that was no news then: a pass that is under way may have written it.
+    listed: Option<LedgerSeen>,
 }
 
 impl News {
@@ -76,9 +78,6 @@ impl LedgerSeen {
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pending: Mutex<(Presence, News)>,
-    /// What a list has shown of the ledger since the last look, which was no news then: a pass that is under way may have
-    /// written it.
-    listed: Mutex<Option<LedgerSeen>>,
     /// Whether the last report was not heard.
     unheard: AtomicBool,
     wake: Notify,
@@ -136,15 +135,15 @@ impl Inbox {
 
     /// A list has shown the ledger as it is known; who is writing it meanwhile may know better.
     pub(crate) fn ledger_listed(&self, seen: LedgerSeen) {
-        *self.listed.lock() = Some(seen);
+        self.pending.lock().1.listed = Some(seen);
     }
 
     /// The ledger is known to be at a version, or to be gone: that is no news any more.
     pub(crate) fn saw_ledger(&self, version: Option<&str>) {
         let news = &mut self.pending.lock().1;
-        let listed = self.listed.lock().take();
         let is_news = |seen: &LedgerSeen| seen.is_news_to(version);
-        news.ledger = news.ledger.take().filter(is_news).or(listed.filter(is_news));
+        let listed = news.listed.take().filter(is_news);
+        news.ledger = news.ledger.take().filter(is_news).or(listed);
     }
 
     /// Whether the last report was not heard: then it is sent again as soon as the hub hears anything.
@@ -188,7 +187,6 @@ impl Inbox {
     /// Takes what there is.
     pub(crate) fn take(&self) -> (Presence, News) {
         let mut pending = self.pending.lock();
-        *self.listed.lock() = None;
         let news = std::mem::take(&mut pending.1);
         (pending.0.clone(), news)
     }

@@ -272,9 +272,10 @@ where
     if sender.link.is_some() && !heartbeat {
         core.flow.may_ask(identity)?;
     }
-    let waited;
-    (seen.waited, waited) = core.flow.keep_pace(identity, &parts.method, heartbeat).await;
-    waited?;
+    let pace = core
+        .flow
+        .keep_pace(identity, &parts.method, heartbeat, &mut seen.waited);
+    pace.await?;
     let _slot = core.flow.enter(identity, &parts.method, heartbeat)?;
     let patience = patience(parts.uri.query().unwrap_or_default())?;
     let longest = if heartbeat { MAX_LEASE } else { MAX_BODY };

@@ -1,7 +1,10 @@
 //! Agents as they are, with simulated members, in a process of their own: each reaches the hub over TLS with a certificate of
 //! its own, and what the hub sends it of Bundles is counted.
 
-use crate::child::{Process, Role};
+use crate::{
+    child::{Process, Role},
+    content::has,
+};
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -207,10 +210,6 @@ async fn client(authority: &Authority, url: &str, cluster: &str, counted: Arc<Co
         }
     });
     Ok(Client::new(service, "default"))
-}
-
-fn has(bytes: &[u8], word: &[u8]) -> bool {
-    bytes.windows(word.len()).any(|window| window == word)
 }
 
 impl Counted {

@@ -16,6 +16,11 @@ pub(crate) const NUMBER: &str = "number";
 pub(crate) const IMAGE: &str =
     "/spec/components/0/properties/objects/0/spec/template/spec/containers/0/image";
 
+/// Whether bytes have these among them.
+pub(crate) fn has(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
 /// The image of a version.
 pub(crate) fn image(version: usize) -> String {
     format!("registry.example.org/figures/web:v{version}")

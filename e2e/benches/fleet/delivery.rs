@@ -96,7 +96,7 @@ impl Arrivals {
     fn look(&self, who: &str, bytes: &[u8]) {
         let mut state = self.0.lock();
         let (image, seen) = &mut *state;
-        let is_there = !image.is_empty() && bytes.windows(image.len()).any(|part| part == image.as_bytes());
+        let is_there = !image.is_empty() && content::has(bytes, image.as_bytes());
         if is_there && !seen.contains_key(who) {
             seen.insert(who.to_owned(), Instant::now());
         }

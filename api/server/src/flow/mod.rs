@@ -4,9 +4,10 @@
 //! most half of the places of either, so that a single client that runs wild leaves room for all others; and members of
 //! `system:masters` are exempt but for a bound that guards the memory.
 //!
-//! Beyond Kubernetes: the writes of one user are paced, so that others have their part of the processor; writes of Leases have places of their own, since they go on where other writes wait for the disk;
-//! an open watch, which holds no place of a read, is one of a bounded number; and so are the bytes of answers that wait for
-//! their reader. What HTTP/2 holds of a watch is bounded by its flow control, what waits before that by the store.
+//! Beyond Kubernetes: the writes of one user are paced, so that others have their part of the processor; writes of Leases have
+//! places of their own, since they go on where other writes wait for the disk; an open watch, which holds no place of a read,
+//! is one of a bounded number; and so are the bytes of answers that wait for their reader. What HTTP/2 holds of a watch is
+//! bounded by its flow control, what waits before that by the store.
 
 mod pace;
 mod share;
@@ -112,7 +113,7 @@ impl Flow {
         }
     }
 
-    /// Waits until this user may write again, before the body is read. How long that took.
+    /// Waits until this user may write again, before the body is read; `waited` is how long that took.
     ///
     /// # Errors
     /// 429 if the user is far ahead of its pace, and not at once unless many of its writes wait already.
@@ -121,17 +122,18 @@ impl Flow {
         identity: &Identity,
         method: &Method,
         heartbeat: bool,
-    ) -> (Duration, Result<(), ApiError>) {
+        waited: &mut Duration,
+    ) -> Result<(), ApiError> {
         let Some(pace) = self.pace(identity, method, heartbeat) else {
-            return (Duration::ZERO, Ok(()));
+            return Ok(());
         };
         let enter = || self.waiting.enter(&identity.user, 1).ok();
-        let (waited, turn) = pace.wait(&identity.user, enter).await;
-        let too_fast = |_| {
+        let turn;
+        (*waited, turn) = pace.wait(&identity.user, enter).await;
+        turn.map_err(|_| {
             let message = format!("user {:?} writes too fast, please try again later", identity.user);
             ApiError::new(429, "TooManyRequests", message)
-        };
-        (waited, turn.map_err(too_fast))
+        })
     }
 
     /// Counts what a write has brought.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kube_cel::CompiledSchema;
 use serde_json::{Map, Value};
 
+use super::path::Path;
 use crate::error::Cause;
 
 const RULES: &str = "x-kubernetes-validations";
@@ -42,7 +43,7 @@ impl Rules {
     /// The rules that do not hold. Transition rules are evaluated only where there is an old value.
     pub(crate) fn check(&self, value: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = vec![];
-        self.0.check(value, old, "", &mut causes);
+        self.0.check(value, old, Path::Root(""), &mut causes);
         causes
     }
 }
@@ -136,7 +137,7 @@ impl Node {
         })
     }
 
-    fn check(&self, value: &Value, old: Option<&Value>, path: &str, causes: &mut Vec<Cause>) {
+    fn check(&self, value: &Value, old: Option<&Value>, path: Path<'_>, causes: &mut Vec<Cause>) {
         if let Some(own) = &self.own
             && let Err(errors) = own.check(value, old)
         {
@@ -146,13 +147,13 @@ impl Node {
             let below = |key: &str| old.and_then(|old| old.get(key));
             for (name, node) in &self.properties {
                 if let Some(value) = map.get(name) {
-                    node.check(value, below(name), &join(path, name), causes);
+                    node.check(value, below(name), Path::Field(&path, name), causes);
                 }
             }
             if let Some(additional) = &self.additional {
                 for (key, value) in map.iter().filter(|(key, _)| !additional.declared.contains(*key)) {
-                    let path = join(path, key);
-                    additional.node.check(value, below(key), &path, causes);
+                    let path = Path::Field(&path, key);
+                    additional.node.check(value, below(key), path, causes);
                 }
             }
         }
@@ -160,7 +161,7 @@ impl Node {
             let old = old.and_then(Value::as_array);
             for (index, item) in list.iter().enumerate() {
                 let old = old.and_then(|old| items.same(item, old));
-                items.node.check(item, old, &format!("{path}[{index}]"), causes);
+                items.node.check(item, old, Path::Index(&path, index), causes);
             }
         }
         for branch in &self.branches {
@@ -285,25 +286,18 @@ fn is_special(schema: &Value) -> bool {
 }
 
 /// `path` is where the rule was evaluated; what it says of itself is below that.
-fn cause(path: &str, error: &kube_cel::ValidationError) -> Cause {
+fn cause(path: Path<'_>, error: &kube_cel::ValidationError) -> Cause {
     let message = format!("Invalid value: {}", error.message);
     let path = match error.field_path.as_str() {
-        "" => path.to_owned(),
+        "" => path.to_string(),
         below if below.starts_with(['.', '[']) => format!("{path}{below}"),
-        below => join(path, below),
+        below => Path::Field(&path, below).to_string(),
     };
     match error.reason.as_deref() {
         Some("FieldValueForbidden") => Cause::forbidden(path, message),
         Some("FieldValueRequired") => Cause::required(path, message),
         Some("FieldValueDuplicate") => Cause::duplicate(path, message),
         _ => Cause::invalid(path, message),
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
     }
 }
 

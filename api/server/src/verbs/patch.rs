@@ -15,7 +15,7 @@ use crate::{
     error::{ApiError, Cause},
     kinds::Resource,
     object::{meta, set_meta},
-    request::{APPLY, MAX_BODY, MAX_DEPTH, note_duplicates, parse_json, too_deep},
+    request::{APPLY, MAX_BODY, MAX_DEPTH, Noted, note_duplicates, parse_json, too_deep},
     server::Core,
     service::Reply,
 };
@@ -30,7 +30,6 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
     }
     let resource = &call.resource;
     let apply = patcher(resource, &call.media, body);
-    let duplicates = duplicates(&call.media, body);
     let key = call.key();
     let mut tries = 0;
     loop {
@@ -58,8 +57,13 @@ pub(super) fn patch(core: &Core, call: &Call, part: Part, body: &Bytes) -> Resul
                 "the patched object is nested deeper than {MAX_DEPTH} levels"
             )));
         }
-        let warnings = sanitize(resource, &mut value, call.query.field_validation, &duplicates)
-            .map_err(|e| misfit(&e))?;
+        let warnings = sanitize(
+            resource,
+            &mut value,
+            call.query.field_validation,
+            patch.duplicates(),
+        )
+        .map_err(|e| misfit(&e))?;
         crate::admission::check_kind(resource, &mut value).map_err(|e| misfit(&e))?;
         check_name(call, &value)?;
         place(resource, &mut value, call.namespace())?;
@@ -87,28 +91,19 @@ fn misfit(error: &ApiError) -> ApiError {
     out
 }
 
-/// The fields that come twice in a patch that is an object; what else is wrong with it is told elsewhere.
-fn duplicates(media: &str, body: &[u8]) -> Vec<String> {
-    match media {
-        "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-            note_duplicates(body).map_or_else(|_| vec![], |noted| noted.duplicates)
-        }
-        _ => vec![],
-    }
-}
-
 /// A patch that has been read.
 pub(super) enum Patch {
     Json(Value),
-    Merge(Value),
-    Strategic(Value, &'static roundhouse_patch::schema::Node),
+    Merge(Noted),
+    Strategic(Noted, &'static roundhouse_patch::schema::Node),
 }
 
 /// Reads a patch of the given media type.
 pub(super) fn patcher(resource: &Resource, media: &str, body: &[u8]) -> Result<Patch, ApiError> {
-    let object = |value: Value| {
-        if value.is_object() {
-            Ok(value)
+    let object = || {
+        let noted = note_duplicates(body)?;
+        if noted.value.is_object() {
+            Ok(noted)
         } else {
             Err(ApiError::bad_request("the patch must be a JSON object"))
         }
@@ -125,11 +120,11 @@ pub(super) fn patcher(resource: &Resource, media: &str, body: &[u8]) -> Result<P
                 Some(_) => Ok(Patch::Json(value)),
             }
         }
-        "application/merge-patch+json" => Ok(Patch::Merge(object(parse_json(body)?)?)),
+        "application/merge-patch+json" => Ok(Patch::Merge(object()?)),
         "application/strategic-merge-patch+json" => {
             let node = roundhouse_patch::schema::lookup(&resource.api_version(), &resource.kind);
             match node.filter(|_| resource.custom.is_none()) {
-                Some(node) => Ok(Patch::Strategic(object(parse_json(body)?)?, node)),
+                Some(node) => Ok(Patch::Strategic(object()?, node)),
                 None => Err(unsupported(resource, media)),
             }
         }
@@ -148,6 +143,14 @@ fn unsupported(resource: &Resource, media: &str) -> ApiError {
 }
 
 impl Patch {
+    /// The fields that come twice in it, if it is an object.
+    fn duplicates(&self) -> &[String] {
+        match self {
+            Self::Json(_) => &[],
+            Self::Merge(noted) | Self::Strategic(noted, _) => &noted.duplicates,
+        }
+    }
+
     /// Applies the patch.
     pub(super) fn apply(&self, value: &mut Value) -> Result<(), ApiError> {
         match self {
@@ -155,10 +158,10 @@ impl Patch {
             Self::Json(patch) => roundhouse_patch::json_patch(value, patch)
                 .map_err(|e| ApiError::new(422, "Invalid", e.to_string())),
             Self::Merge(patch) => {
-                roundhouse_patch::json_merge(value, patch);
+                roundhouse_patch::json_merge(value, &patch.value);
                 Ok(())
             }
-            Self::Strategic(patch, node) => roundhouse_patch::strategic_merge(value, patch, node)
+            Self::Strategic(patch, node) => roundhouse_patch::strategic_merge(value, &patch.value, node)
                 .map_err(|e| ApiError::bad_request(e.to_string())),
         }
     }
