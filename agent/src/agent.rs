@@ -262,6 +262,7 @@ async fn serve(
     let shared = Arc::new(shared(config, hub, member, clock, hub_id, stop, vanished));
     let policy = |what: String| Steady {
         what,
+        resumes: false,
         min: config.retry_min,
         max: config.retry_max.min(Duration::from_secs(30)),
         jitter: Arc::clone(&config.jitter),
@@ -271,11 +272,20 @@ async fn serve(
         workers.start(&shared, name, inbox, stored);
     };
     let delivered: Api<Delivered> = Api::namespaced(hub.clone(), &config.cluster.namespace());
-    let begin = || resuming(delivered.clone(), || known.lock().known(), signs.dead.clone());
+    let begin = || {
+        let known = || known.lock().known();
+        resuming(
+            delivered.clone(),
+            known,
+            signs.dead.clone(),
+            config.jitter.clone(),
+        )
+    };
     // Nothing of a hub is looked at before it has said that it is the one.
     let (confirmed, was_confirmed) = (origin.confirmed.clone(), origin.confirmed.is_cancelled());
     let beginning = Mutex::new(Beginning::new(ledgers, origin.kept));
     let hub_policy = Steady {
+        resumes: true,
         max: config.retry_max.min(HUB_RETRY_MAX),
         ..policy(format!("bundles of {}", config.cluster))
     };

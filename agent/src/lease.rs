@@ -90,6 +90,7 @@ impl<'a> Heartbeat<'a> {
         let only = watcher::Config::default().fields(&format!("metadata.name={AGENT_LEASE}"));
         let policy = Steady {
             what: format!("Lease of {}", self.config.cluster),
+            resumes: false,
             min: self.config.retry_min,
             max: self.config.retry_max.min(HUB_RETRY_MAX),
             jitter: self.config.jitter.clone(),

@@ -139,6 +139,7 @@ impl Objects {
         }
         let policy = Steady {
             what: format!("{} in the member", kind.resource.plural),
+            resumes: false,
             min: self.retry.0,
             max: self.retry.1,
             jitter: Arc::clone(&self.jitter),

@@ -1,7 +1,13 @@
-//! A watch of Bundles that is not told twice what it knows: it resumes where it was, and where the hub cannot go on from
-//! there, it lists the Bundles without their manifests, and reads those that are not as they were. One that is dead in silence
-//! is given up, and resumes.
+//! A watch of Bundles that is not told twice what it knows: it resumes where it was, however long the hub was away, and where
+//! the hub cannot go on from there, it lists the Bundles without their manifests, and reads those that are not as they were.
+//! One that is dead in silence is given up, and resumes.
+//!
+//! A hub that was restored as it should be says that it cannot go on: `roundhouse restore`, and `etcdutl snapshot restore` with
+//! `--bump-revision` and `--mark-compacted`, see to it. One whose data was put back in another way cannot tell, and would be
+//! silent. So the Bundles are listed a few minutes after an outage, too; not at once, when every agent is back and the hub has
+//! all of its own to read.
 
+use crate::delay::{SharedJitter, spread};
 use crate::watch::bundles::PAGE;
 use crate::watch::delivered::Delivered;
 use crate::watch::ear::Quiet;
@@ -24,6 +30,14 @@ const WATCH: u32 = 290;
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What was asked for is too far back.
 const GONE: u16 = 410;
+/// Too many requests, and what stands for a server that is away.
+const PASSES: [u16; 4] = [429, 502, 503, 504];
+/// A watch that ends so soon was cut, whoever did it, and would be for ever.
+const AT_ONCE: Duration = Duration::from_secs(1);
+/// After this many refusals in a row the Bundles are listed: a version that is too far back may be answered in an unusual way.
+const REFUSALS: u32 = 3;
+/// How long after an outage the Bundles are listed, and the part of it by which agents differ: 1 to 5 minutes.
+const LOOK_AFTER: (Duration, f64) = (Duration::from_secs(180), 2.0 / 3.0);
 
 /// What a list or a watch says of a Bundle.
 #[derive(Debug, Clone)]
@@ -46,19 +60,25 @@ pub(crate) fn fingerprint(metadata: &ObjectMeta) -> u64 {
 }
 
 /// The events of the Bundles. `known` says what is known when a list begins; it is asked again for each. `dead` tells that a
-/// watch which is open is dead.
+/// watch which is open is dead. Whoever polls on after an error does so after a pause.
 pub(crate) fn resuming(
     api: Api<Delivered>,
     known: impl Fn() -> Known,
     dead: watch::Receiver<u64>,
+    jitter: SharedJitter,
 ) -> impl Stream<Item = watcher::Result<Event<Seen>>> {
     let feed = Feed {
         api,
         known,
         dead,
+        jitter,
         quiet: Quiet::new(Instant::now()),
+        opened: Instant::now(),
         state: State::Begin,
         ready: VecDeque::new(),
+        refusals: 0,
+        was_away: false,
+        look_at: None,
     };
     stream::unfold(feed, |mut feed| async move {
         let next = feed.next().await;
@@ -85,9 +105,18 @@ struct Feed<F> {
     api: Api<Delivered>,
     known: F,
     dead: watch::Receiver<u64>,
+    jitter: SharedJitter,
     quiet: Quiet,
+    /// When the last watch was opened.
+    opened: Instant,
     state: State,
     ready: VecDeque<Event<Seen>>,
+    /// How many times in a row a watch was refused.
+    refusals: u32,
+    /// Whether no watch could be opened since one was.
+    was_away: bool,
+    /// When the Bundles are listed once more, after an outage.
+    look_at: Option<Instant>,
 }
 
 impl<F: Fn() -> Known> Feed<F> {
@@ -113,11 +142,18 @@ impl<F: Fn() -> Known> Feed<F> {
                     self.dead.borrow_and_update();
                     match soon(self.api.watch(&params, &version)).await {
                         Ok(events) => {
-                            self.quiet.opened(Instant::now());
+                            self.opened = Instant::now();
+                            self.quiet.opened(self.opened);
+                            self.is_back(self.opened);
                             State::Watch(version, Box::pin(events))
                         }
                         Err(error) => {
-                            if !matches!(&error, kube::Error::Api(status) if status.code == GONE) {
+                            self.was_away = true;
+                            let code = match &error {
+                                kube::Error::Api(status) => Some(status.code),
+                                _ => None,
+                            };
+                            if !code.is_some_and(|code| self.is_too_far_back(code)) {
                                 self.state = State::Resume(version);
                             }
                             return Err(Error::WatchStartFailed(error));
@@ -127,6 +163,21 @@ impl<F: Fn() -> Known> Feed<F> {
                 State::Watch(version, events) => self.watch(version, events).await?,
             };
         }
+    }
+
+    /// A watch is open: the Bundles are listed later if the hub was away, and not later still if it was away again meanwhile.
+    fn is_back(&mut self, now: Instant) {
+        if std::mem::take(&mut self.was_away) && self.look_at.is_none_or(|at| at <= now) {
+            self.look_at = Some(now + spread(LOOK_AFTER.0, LOOK_AFTER.1, self.jitter.unit()));
+        }
+    }
+
+    /// Whether a refusal says, or may be taken to say, that the hub cannot go on from where the watch was.
+    fn is_too_far_back(&mut self, code: u16) -> bool {
+        if !PASSES.contains(&code) {
+            self.refusals += 1;
+        }
+        code == GONE || self.refusals >= REFUSALS
     }
 
     /// One page of a list.
@@ -176,6 +227,7 @@ impl<F: Fn() -> Known> Feed<F> {
         let version = list.resource_version.filter(|version| !version.is_empty());
         let version = version.ok_or(Error::NoResourceVersion)?;
         self.ready.push_back(Event::InitDone);
+        (self.refusals, self.look_at) = (0, None);
         Ok(State::Resume(version))
     }
 
@@ -189,10 +241,17 @@ impl<F: Fn() -> Known> Feed<F> {
                 self.quiet.given_up();
                 return Ok(State::Resume(version));
             }
+            () = comes(self.look_at) => return Ok(State::Begin),
         };
         let bookmark = matches!(next, Some(Ok(WatchEvent::Bookmark(_))));
         self.quiet.heard(bookmark, Instant::now());
         let (version, event) = match next {
+            // It is open, so the hub answers.
+            None if self.look_at.is_some_and(|at| at <= Instant::now()) => return Ok(State::Begin),
+            None if self.opened.elapsed() < AT_ONCE => {
+                self.state = State::Resume(version);
+                return Err(Error::WatchFailed(ended_at_once()));
+            }
             None => return Ok(State::Resume(version)),
             Some(Ok(WatchEvent::Added(bundle) | WatchEvent::Modified(bundle))) => {
                 (at(&bundle), Some(Event::Apply(Seen::Whole(Box::new(bundle)))))
@@ -202,7 +261,7 @@ impl<F: Fn() -> Known> Feed<F> {
             }
             Some(Ok(WatchEvent::Bookmark(mark))) => (mark.metadata.resource_version, None),
             Some(Ok(WatchEvent::Error(status))) => {
-                if status.code != GONE {
+                if !self.is_too_far_back(status.code) {
                     self.state = State::Resume(version);
                 }
                 return Err(Error::WatchError(status));
@@ -213,6 +272,7 @@ impl<F: Fn() -> Known> Feed<F> {
                 return Err(Error::WatchFailed(error));
             }
         };
+        self.refusals = 0;
         self.ready.extend(event);
         Ok(State::Watch(version, events))
     }
@@ -240,6 +300,20 @@ async fn dies(told: &mut watch::Receiver<u64>, quiet: Option<Instant>) {
             }
         }
         None => proved.await,
+    }
+}
+
+fn ended_at_once() -> kube::Error {
+    kube::Error::Service(
+        "the watch ended as soon as it was open; check what is between the agent and its hub".into(),
+    )
+}
+
+/// Done at a time, if there is one.
+async fn comes(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,4 +1,5 @@
-//! A watch that never ends: errors are waited out with back-off, and a watch that keeps failing is begun anew.
+//! A watch that never ends: errors are waited out with back-off, and a watch that keeps failing is begun anew where it cannot
+//! do that by itself.
 
 use crate::delay::{HUB_JITTER, SharedJitter, backoff, spread};
 use futures::{Stream, StreamExt};
@@ -14,6 +15,8 @@ const ANEW_AFTER: u32 = 3;
 #[derive(Debug, Clone)]
 pub(crate) struct Steady {
     pub(crate) what: String,
+    /// Whether it begins anew by itself, where it cannot go on.
+    pub(crate) resumes: bool,
     pub(crate) min: Duration,
     pub(crate) max: Duration,
     pub(crate) jitter: SharedJitter,
@@ -50,7 +53,7 @@ pub(crate) async fn steady<K, S>(
                     }
                     here += 1;
                     tokio::time::sleep(spread(delay, HUB_JITTER, policy.jitter.unit())).await;
-                    if here >= ANEW_AFTER {
+                    if here >= ANEW_AFTER && !policy.resumes {
                         break;
                     }
                 }
