@@ -380,6 +380,7 @@ pub(crate) fn shared(
             member: Member::new(member.clone(), config.call_timeout),
             kinds,
             concurrent: config.concurrent_objects,
+            unanswered: Arc::default(),
         },
         registry,
         objects,

@@ -30,6 +30,7 @@ pub(crate) mod retain;
 pub(crate) mod server_side;
 pub(crate) mod strategy;
 pub(crate) mod target;
+pub(crate) mod unanswered;
 pub(crate) mod unchanged;
 pub(crate) mod unrecorded;
 pub(crate) mod write;
@@ -50,6 +51,7 @@ use roundhouse_api::ledger::LedgerEntry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use unanswered::Unanswered;
 use unchanged::Fingerprint;
 
 /// How long the objects of later waves wait for definitions of the first one to be established.
@@ -153,6 +155,8 @@ pub(crate) struct Engine {
     pub(crate) member: Member,
     pub(crate) kinds: Arc<Kinds>,
     pub(crate) concurrent: usize,
+    /// What this agent asked to be made without an answer.
+    pub(crate) unanswered: Arc<Unanswered>,
 }
 
 impl Engine {
@@ -162,6 +166,7 @@ impl Engine {
             member: self.member.on_behalf_of(account),
             kinds: Arc::clone(&self.kinds),
             concurrent: self.concurrent,
+            unanswered: Arc::clone(&self.unanswered),
         }
     }
 

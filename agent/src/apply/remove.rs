@@ -119,6 +119,13 @@ impl Stays {
         }
     }
 
+    fn until_it_comes() -> Self {
+        Stays::going(
+            "is not there, but a request of this agent to make it was not answered, and may still arrive; for ten minutes it is \
+             looked for, and removed",
+        )
+    }
+
     fn refused(target: &ObjectKey, busy: Busy) -> Self {
         Stays {
             message: busy.refusal(target),
@@ -147,6 +154,17 @@ impl Stays {
             ..self
         }
     }
+}
+
+/// How an attempt to remove an object ended.
+#[derive(Debug)]
+enum Ends {
+    /// There is none.
+    Gone,
+    /// It is not ours, or not ours any more.
+    Let,
+    /// It is still there.
+    Stays(Stays),
 }
 
 /// What of a later wave is still there.
@@ -336,9 +354,12 @@ impl Engine {
             return (Some(kind), None);
         }
         let target = located.target.clone();
-        let waiting = match self.take_away(located, entry, farewell).await {
-            Ok(waiting) => waiting,
-            Err(error) if error.says_missing(&target) => None,
+        let gone = || self.unanswered.may_make(key).then(Stays::until_it_comes);
+        let waiting = match self.take_away(located, (key, entry), farewell).await {
+            Ok(Ends::Gone) => gone(),
+            Ok(Ends::Let) => None,
+            Ok(Ends::Stays(stays)) => Some(stays),
+            Err(error) if error.says_missing(&target) => gone(),
             Err(error) => Some(Stays::going(error.message())),
         };
         (Some(kind), waiting)
@@ -347,22 +368,34 @@ impl Engine {
     async fn take_away(
         &self,
         Located { kind, target, live }: Located,
-        entry: &LedgerEntry,
+        (key, entry): (&ObjectKey, &LedgerEntry),
         farewell: Farewell<'_>,
-    ) -> Result<Option<Stays>, CallError> {
+    ) -> Result<Ends, CallError> {
         let (kind, target) = (&kind, &target);
-        let until_changed = |stays: Stays, live: &Value| stays.until_changed(Waited::of(target, kind, live));
+        let until_changed =
+            |stays: Stays, live: &Value| Ends::Stays(stays.until_changed(Waited::of(target, kind, live)));
+        // Another one than the ledger has may have been made by a request that came late: its marker tells whose it is.
+        let any = LedgerEntry {
+            uid: None,
+            ..entry.clone()
+        };
         let mut now = live;
         let mut looks = LOOKS;
         while let Some(live) = now {
+            let is_another = entry.uid.as_deref() != object::uid(&live);
+            let entry = match is_another && self.unanswered.may_make(key) {
+                true => &any,
+                false => entry,
+            };
             match farewell.removal(entry, Some(&live), kind, target) {
-                Removal::Gone | Removal::NotOurs => break,
+                Removal::Gone => break,
+                Removal::NotOurs => return Ok(Ends::Let),
                 Removal::Refused(busy) => {
-                    return Ok(Some(until_changed(Stays::refused(target, busy), &live)));
+                    return Ok(until_changed(Stays::refused(target, busy), &live));
                 }
                 Removal::Waiting { finalizers } => {
                     let stays = Stays::going(format!("is being deleted; held by finalizers: {finalizers}"));
-                    return Ok(Some(until_changed(stays, &live)));
+                    return Ok(until_changed(stays, &live));
                 }
                 Removal::Release => {
                     // Whoever adopts it later is not to take what we applied for what was applied last.
@@ -376,7 +409,7 @@ impl Engine {
                         },
                     }});
                     self.member.patch(kind, target, &patch, PatchType::Merge).await?;
-                    break;
+                    return Ok(Ends::Let);
                 }
                 Removal::Delete => {}
             }
@@ -390,7 +423,7 @@ impl Engine {
                 break;
             };
             if object::is_deleting(&left) {
-                return Ok(Some(until_changed(Stays::going("is being deleted"), &left)));
+                return Ok(until_changed(Stays::going("is being deleted"), &left));
             }
             let changed = object::resource_version(&left) != object::resource_version(&live);
             looks -= 1;
@@ -408,9 +441,9 @@ impl Engine {
                 None => "its deletion was answered, but it is there and not being deleted; it is tried again"
                     .to_owned(),
             };
-            return Ok(Some(Stays::going(stays)));
+            return Ok(Ends::Stays(Stays::going(stays)));
         }
-        Ok(None)
+        Ok(Ends::Gone)
     }
 }
 

@@ -124,6 +124,7 @@ impl Worker {
         let config = &shared.config;
         let client = shared.engine.member.client().clone();
         let ledger = Ledger::new(client, &shared.hub_id, &name, stored, config.call_timeout);
+        shared.engine.unanswered.inherit(&ledger.spec().objects);
         let resync_due = Instant::now() + config.resync;
         Worker {
             shared,

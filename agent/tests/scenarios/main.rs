@@ -22,6 +22,7 @@ mod fighting;
 mod hearing;
 mod interrupted;
 mod killing;
+mod late;
 mod ledger;
 mod many;
 mod observing;

@@ -143,7 +143,8 @@ impl Engine {
             manner,
             treatment: attempt.treatment,
         };
-        let applied = self.apply_on_server(sent, task, attempt.order).await?;
+        let apply = self.apply_on_server(sent, task, attempt.order);
+        let applied = self.unanswered.watch(&task.manifest.key, apply).await?;
         Ok(applied.map(|ended| match ended.outcome {
             Outcome::Applied(Applied::Created | Applied::Changed) => {
                 let written = Written {

@@ -29,9 +29,8 @@ impl Engine {
         if let (true, Advice::Wait) = (repair, differences.advise_creation(attempt.look)) {
             return Ok(Some(taken_away(target, differences)));
         }
-        let made = self
-            .create(attempt.kind, target, object, copy, attempt.order)
-            .await?;
+        let create = self.create(attempt.kind, target, object, copy, attempt.order);
+        let made = self.unanswered.watch(&task.manifest.key, create).await?;
         let sent = Written {
             fields: &[FieldPath::default()],
             repair,

@@ -1,0 +1,152 @@
+//! F14: a request that nobody answered arrives minutes later. What it makes is wanted no more by then, and does not stay.
+
+use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
+use futures::FutureExt;
+use kube::Client;
+use kube::client::Body;
+use roundhouse_api::bundle::BundlePhase::Ready;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const APP: &str = "default.app";
+/// How late a request arrives.
+const LATE: Duration = Duration::from_secs(400);
+
+/// A line on which the first `count` requests to make a ConfigMap `a` break off for the agent, and arrive late.
+fn late(inner: Client, count: u32) -> Client {
+    let left = Arc::new(AtomicU32::new(count));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (inner, left) = (inner.clone(), left.clone());
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let is_create = head.method == http::Method::POST && head.uri.path().ends_with("/configmaps");
+            let is_a = String::from_utf8_lossy(&body).contains(r#""name":"a""#);
+            let request = http::Request::from_parts(head, Body::from(body.to_vec()));
+            let one_less = |left: u32| left.checked_sub(1);
+            if !is_create
+                || !is_a
+                || left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
+                    .is_err()
+            {
+                return inner.send(request).await;
+            }
+            tokio::spawn(async move {
+                tokio::time::sleep(LATE).await;
+                inner.send(request).await.unwrap();
+            });
+            let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            Err(kube::Error::Service(Box::new(reset)))
+        }
+        .boxed()
+    });
+    Client::new(service, "default")
+}
+
+/// Waits for what takes minutes: what may still arrive, and delays that have grown.
+async fn in_time<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
+    for _ in 0..800 {
+        if check().await {
+            return;
+        }
+        pass_time(1).await;
+    }
+    panic!("not in time: {what}");
+}
+
+/// Given a request to make an object without an answer, when the object leaves the bundle before the request arrives, then the
+/// bundle says what it waits for, and the object goes when it comes. Also if another request made it, and it was removed, before.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_after_it_left_the_bundle_goes() {
+    for count in [u32::MAX, 1] {
+        let world = World::embedded().await;
+        let member = late(world.member_client.clone(), count);
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+        world
+            .bundle(APP, dispatched(&[a.clone(), b.clone()], "app-v1", 1))
+            .await;
+        pass_time(20).await;
+        assert_eq!(world.live(Side::Member, &a).await.is_some(), count == 1);
+        let generation = world.bundle(APP, dispatched(&[b], "app-v2", 1)).await;
+        pass_time(30).await;
+        assert_eq!(world.live(Side::Member, &a).await, None);
+        let status = world.status(APP).await;
+        let said = status
+            .conditions
+            .iter()
+            .map(|condition| condition.message.as_str())
+            .chain(status.resource_status.iter().flat_map(|status| {
+                let left = status.manifests.iter().flat_map(|manifest| &manifest.conditions);
+                left.map(|condition| condition.message.as_str())
+            }));
+        let said: Vec<&str> = said.collect();
+        assert!(
+            said.iter().any(|said| said.contains("may still arrive")),
+            "{said:?}"
+        );
+        in_time("it is made", || async {
+            world.live(Side::Member, &a).await.is_some()
+        })
+        .await;
+        in_time("it is removed", || async {
+            world.live(Side::Member, &a).await.is_none()
+        })
+        .await;
+        in_time("nothing is left to wait for", || async {
+            world.ledger(APP).await.unwrap()["spec"]["objects"]
+                .as_array()
+                .unwrap()
+                .len()
+                == 1
+        })
+        .await;
+        world.reported(APP, generation, Ready).await;
+        pass_time(1200).await;
+        assert_eq!(world.live(Side::Member, &a).await, None);
+        agent.stop().await;
+    }
+}
+
+/// Given the same, when the agent is killed before it could note that nobody answered, and the application is deleted, then the
+/// next agent answers for what arrives.
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_agent_asked_for_goes() {
+    let world = World::embedded().await;
+    let held = world.gated(Side::Member, |_, _| crate::world::Pass::Through);
+    let member = late(held, u32::MAX);
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let a = config_map("a", "1");
+    world.bundle(APP, dispatched(&[a.clone()], "app-v1", 1)).await;
+    eventually("it is intended", || async { world.ledger(APP).await.is_some() }).await;
+    agent.kill().await;
+    let spec = world.ledger(APP).await.unwrap()["spec"].clone();
+    assert_eq!(spec["objects"].as_array().map(Vec::len), Some(1), "{spec}");
+    world.tombstone(APP, "application-deleted").await;
+    let agent = world.agent();
+    pass_time(60).await;
+    assert!(world.ledger(APP).await.is_some(), "the evidence is kept");
+    assert_eq!(world.live(Side::Member, &a).await, None);
+    world
+        .create(Side::Member, {
+            // As the request that comes late makes it.
+            let mut a = a.clone();
+            a["metadata"]["annotations"] =
+                json!({"roundhouse.dev/owned-by": format!("{}/{APP}", crate::world::HUB_ID)});
+            a
+        })
+        .await;
+    in_time("it is removed", || async {
+        world.live(Side::Member, &a).await.is_none()
+    })
+    .await;
+    in_time("the ledger is gone", || async {
+        world.ledger(APP).await.is_none()
+    })
+    .await;
+    world.release(APP).await;
+    agent.stop().await;
+}
