@@ -267,7 +267,9 @@ impl Worker {
     async fn look_at_ledger(&mut self, news: &News, turn: Turn) -> Result<(), CallError> {
         let known = self.ledger.version();
         let touched = news.ledger.as_ref().is_some_and(|seen| seen.is_news_to(known));
-        if turn.resync || !self.ledger.exists() || touched {
+        // One that vanished is made again; where the whole member was put back, its ledger does not have it any more either.
+        let vanished = news.touched.values().any(Option::is_none);
+        if turn.resync || !self.ledger.exists() || touched || vanished {
             self.ledger.refresh().await?;
         }
         Ok(())

@@ -50,7 +50,12 @@ impl Worker {
         // The evidence is in the ledger from here on: the Bundle may vanish before the work is done.
         // Nothing to remove and nothing recorded: there is no evidence to keep either.
         if self.ledger.exists() || !inventory.objects.is_empty() {
-            let leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
+            let mut leaving = remove_all(&inventory, guard.is_some(), account_of(spec));
+            // The evidence is obeyed like any other content: nothing from before it is.
+            if let Some(held) = held.filter(|held| held.uid == leaving.bundle_uid) {
+                leaving.generation = leaving.generation.max(held.generation);
+                leaving.epoch = leaving.epoch.max(spec.epoch);
+            }
             self.ledger.write(leaving).await?;
         }
         // What has moved to another part of the application stays with it.

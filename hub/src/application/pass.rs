@@ -377,6 +377,8 @@ impl Hub {
         let mut outcome = Outcome::default();
         let mut written = Written::default();
         let mut calm = None;
+        // Whether the server was seen to have the application just so.
+        let mut proven = false;
         for round in 0.. {
             let engine = Status {
                 phase: status.phase,
@@ -425,8 +427,14 @@ impl Hub {
             if moved {
                 // Stored before it is carried out: a command or a spec that came in between wins.
                 app = self.store(&app, status.clone(), true, &mut outcome).await?;
+                proven = true;
                 status = app.status.clone();
                 status.observed_generation = Some(app.generation);
+            }
+            let removes = judged.as_ref().is_some_and(|judged| !judged.due.is_empty());
+            if !proven && (removes || view.writes()) {
+                self.prove(&app).await?;
+                proven = true;
             }
             let last = round >= delivery.valid.all_steps().count() + MORE_ROUNDS;
             let done = self

@@ -29,6 +29,31 @@ impl Hub {
         ended(&self.metrics, &app.status, status, now);
     }
 
+    /// Makes sure that the server has the application as it is known here, before anything is written that follows from it and
+    /// whose own version would not tell: the watch may have fallen silent, or have begun with a list out of a cache that fell
+    /// behind, while the Bundles are as another hub left them.
+    ///
+    /// # Errors
+    /// [`PassError::Conflict`]: it has another one, which is known from here on.
+    pub(super) async fn prove(&self, app: &Stored) -> Result<(), PassError> {
+        let found = self.applications(&app.namespace).get_opt(&app.name).await;
+        let found = found.map_err(|error| PassError::api(&app.title(), "reading it", error))?;
+        if found
+            .as_ref()
+            .and_then(|found| found.metadata.resource_version.as_ref())
+            == Some(&app.resource_version)
+        {
+            return Ok(());
+        }
+        if let Some(found) = found {
+            self.cache.put_application(found);
+        }
+        Err(PassError::Conflict {
+            application: app.title(),
+            action: "dispatching what it was".to_owned(),
+        })
+    }
+
     /// Writes the status if it differs; at most once a second unless it is `urgent`.
     pub(super) async fn store(
         &self,

@@ -105,6 +105,17 @@ pub(super) struct View {
     pub(super) next: Option<Timestamp>,
 }
 
+impl View {
+    /// Whether anything is to be written that follows from it.
+    pub(super) fn writes(&self) -> bool {
+        self.placed.iter().any(|placed| placed.write || placed.note)
+            || !self.objects.due.is_empty()
+            || std::iter::once(&self.plan)
+                .chain(self.objects.plans.values())
+                .any(Plan::writes)
+    }
+}
+
 /// What each cluster shows, or why it cannot get what is wanted.
 type Clusters = BTreeMap<String, Result<ClusterEvidence, String>>;
 

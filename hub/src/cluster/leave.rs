@@ -10,6 +10,7 @@ use super::{
     join::rights::Rights,
     objects::{Kept, patch_params},
 };
+use crate::relist::older;
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::Namespace,
@@ -140,7 +141,8 @@ pub(super) async fn step(client: &Client, cluster: &Cluster, available: bool) ->
             // Its agent may have no more say in it.
             leaving.identity().await?;
         }
-        if let Some(waiting) = leaving.bundles(how, available).await? {
+        let since = cluster.resource_version().unwrap_or_default();
+        if let Some(waiting) = leaving.bundles(how, available, &since).await? {
             return Ok(waiting);
         }
         if namespace.metadata.deletion_timestamp.is_none() {
@@ -168,14 +170,28 @@ struct Leaving<'a> {
 }
 
 impl Leaving<'_> {
-    /// Takes each Bundle one step further; what is waited for, if any is left.
-    async fn bundles(&self, how: Leave, available: bool) -> Result<Option<Left>, ClusterError> {
+    /// Takes each Bundle one step further; what is waited for, if any is left. `since` is the version at which the cluster was
+    /// seen to leave.
+    async fn bundles(&self, how: Leave, available: bool, since: &str) -> Result<Option<Left>, ClusterError> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &self.name.namespace());
         let page = ListParams::default().limit(PAGE);
         let list = api
             .list(&page)
             .await
             .map_err(self.failed("listing its bundles"))?;
+        // There may have been none then: only a list that is no older than the wish to leave says that none is left.
+        let is_of_before = older(
+            since,
+            list.metadata.resource_version.as_deref().unwrap_or_default(),
+        );
+        if list.items.is_empty() && is_of_before {
+            return Ok(Some(Left::Waiting {
+                message:
+                    "the API server lists its bundles as they were before it was to leave; it is asked again"
+                        .to_owned(),
+                again: SOON,
+            }));
+        }
         if list.items.is_empty() {
             return Ok(None);
         }

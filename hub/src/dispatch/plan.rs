@@ -116,6 +116,16 @@ impl Todo {
 }
 
 impl Plan {
+    /// Whether a Bundle is written, or may be let go, now.
+    pub fn writes(&self) -> bool {
+        let wanted = self.targets.values().filter_map(|target| match target {
+            Target::Bundles(wanted) => Some(wanted),
+            _ => None,
+        });
+        let mut wanted = wanted.flatten();
+        wanted.any(|wanted| wanted.todo.is_write() || wanted.todo == Todo::AwaitRemoval)
+    }
+
     /// Whether a cluster waits for its turn.
     pub fn awaits_turn(&self, cluster: &str) -> bool {
         let awaits = |wanted: &Wanted| wanted.todo == Todo::AwaitTurn;

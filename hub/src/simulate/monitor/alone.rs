@@ -12,7 +12,11 @@ use roundhouse_agent::client::READ_TIMES_OUT;
 use roundhouse_api::bundle::{ApplyOnce, Drift};
 use roundhouse_apiserver::Key;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// A difference is put right within this time, in tokio's.
 const HEALED: Duration = Duration::from_secs(60);
@@ -34,6 +38,9 @@ pub(super) struct Alone {
     owed: BTreeMap<(Arc<str>, Key), Owed>,
     /// When the watches fell silent that the agents which run have on their members.
     silenced: BTreeMap<Arc<str>, Vec<Duration>>,
+    /// Whose agent was started while it is cut off: those of a simulation keep nothing on a disk of theirs, so that it knows
+    /// of no Bundle before it is connected.
+    unaware: BTreeSet<Arc<str>>,
 }
 
 impl Check for Alone {
@@ -60,7 +67,10 @@ impl Check for Alone {
             }
             return;
         }
-        if model.stopped.contains(&commit.server) || !heals(commit, model) {
+        if model.stopped.contains(&commit.server)
+            || self.unaware.contains(&commit.server)
+            || !heals(commit, model)
+        {
             return;
         }
         let fields = drifted(commit, model);
@@ -79,14 +89,19 @@ impl Check for Alone {
         }
     }
 
-    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
+    fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
         match note {
             Note::Silenced(cluster) => {
                 let at = found.at;
                 self.silenced.entry(cluster.clone()).or_default().push(at);
             }
             // It opens watches of its own.
-            Note::Started(cluster) => drop(self.silenced.remove(cluster)),
+            Note::Started(cluster) => {
+                self.silenced.remove(cluster);
+                if model.cut.contains_key(cluster) {
+                    self.unaware.insert(cluster.clone());
+                }
+            }
             Note::Stopped(cluster) | Note::Reopened { server: cluster, .. } | Note::Restored(cluster) => {
                 self.owed.retain(|(server, _), _| server != cluster);
             }
@@ -112,6 +127,7 @@ impl Check for Alone {
                     }
                 }
                 self.owed.retain(|(server, _), _| server != cluster);
+                self.unaware.remove(cluster);
             }
             _ => {}
         }

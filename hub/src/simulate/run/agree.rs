@@ -6,7 +6,7 @@ use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
     cluster::{Cluster, JOINED},
-    ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerState},
+    ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState},
     names::{annotation, cluster_of_namespace},
 };
 use serde_json::Value;
@@ -18,7 +18,8 @@ const NAMED: usize = 8;
 /// Where an object is: `apiVersion`, kind, namespace, name.
 type Place = [String; 4];
 
-/// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made. Nor is
+/// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made, and nothing
+/// is still to go. Nor is
 /// anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may have again what was
 /// removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its Cluster says so.
 pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
@@ -80,10 +81,13 @@ async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> 
         let of_cluster = wanted.remove(&cluster).unwrap_or_default();
         let mut have = owned_or_wanted(fleet, &cluster, &kinds, &of_cluster).await?;
         let stored = clusters.iter().find(|stored| stored.name_any() == cluster);
+        let ledgers = Api::<AppliedBundle>::all(fleet.member_client(&cluster).map_err(|e| e.to_string())?);
+        let ledgers = match ledgers.list(&all).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            ledgers => ledgers.map_err(failed)?.items,
+        };
+        differ.extend(still_to_go(&cluster, ledgers.iter().map(|ledger| &ledger.spec)));
         if let Some(stored) = stored.filter(|_| restored.contains(&cluster)) {
-            let ledgers =
-                Api::<AppliedBundle>::all(fleet.member_client(&cluster).map_err(|e| e.to_string())?);
-            let ledgers = ledgers.list(&all).await.map_err(failed)?;
             let held = held(stored, ledgers.iter().map(|ledger| &ledger.spec));
             have.retain(|place, _| of_cluster.contains_key(place) || !held.contains(place));
         }
@@ -144,6 +148,21 @@ fn held<'a>(cluster: &Cluster, ledgers: impl Iterator<Item = &'a AppliedBundleSp
         .filter(said)
         .flat_map(|ledger| &ledger.objects)
         .map(of)
+        .collect()
+}
+
+/// What an agent has still to remove, or to look for: a request to make it may still arrive; pure.
+fn still_to_go<'a>(cluster: &str, ledgers: impl Iterator<Item = &'a AppliedBundleSpec>) -> Vec<String> {
+    let followed = ledgers.filter(|ledger| ledger.state != LedgerState::Orphaned);
+    let entries = followed.flat_map(|ledger| &ledger.objects);
+    let going = entries.filter(|entry| entry.outcome == LedgerOutcome::Removing);
+    going
+        .map(|entry| {
+            format!(
+                "{cluster}: {} {}/{} is still to go",
+                entry.kind, entry.namespace, entry.name
+            )
+        })
         .collect()
 }
 

@@ -18,6 +18,9 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
 const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
+/// An agent whose watch of its member is dead in silence gives it up after 330 s, and looks at everything every ten minutes: so
+/// long what is expected at the end may take to be so, and between two looks at it.
+const AGREES: (Duration, Duration) = (Duration::from_secs(20 * 60), Duration::from_secs(10));
 /// How long after the last cue there may be something to be done: faults that end, and what is tried again.
 const DUES: Duration = Duration::from_secs(15 * 60);
 /// What is delivered stays so for so long: longer than a Lease holds, so that whoever went a moment ago is missed by then,
@@ -236,6 +239,7 @@ impl Driver<'_> {
         let failures = self.stage.failures.len();
         let (took, waits) = self.settle(within, idle).await;
         if took.is_some() {
+            self.agrees().await;
             self.rests(quiet).await;
         } else if matches!(self.script.until, Until::Delivered { .. })
             && self.stage.failures.len() == failures
@@ -250,13 +254,16 @@ impl Driver<'_> {
         let until = Instant::now() + DUES;
         while let Some(next) = self.due.next() {
             if next > until {
-                let all = std::mem::take(&mut self.due.all);
-                let all = all
-                    .into_values()
-                    .map(|later| later.to_string())
-                    .collect::<Vec<_>>();
-                self.stage
-                    .fail(format!("still to be done after {DUES:?}: {}", all.join("; ")));
+                let all = std::mem::take(&mut self.due.all).into_values();
+                let (missed, all): (Vec<_>, Vec<_>) = all.partition(Later::may_be_missed);
+                let words = |all: Vec<Later>| all.iter().map(Later::to_string).collect::<Vec<_>>().join("; ");
+                if !missed.is_empty() {
+                    self.stage.tell(format!("never: {}", words(missed)));
+                }
+                if !all.is_empty() {
+                    self.stage
+                        .fail(format!("still to be done after {DUES:?}: {}", words(all)));
+                }
                 return;
             }
             self.pass(next + Duration::from_millis(1)).await;
@@ -325,6 +332,16 @@ impl Driver<'_> {
             let next = Instant::now() + LOOKS;
             self.pass(self.deadline.map_or(next, |deadline| deadline.min(next)))
                 .await;
+        }
+    }
+
+    /// Until everything is as the script expects it at the end, or has had its time.
+    async fn agrees(&mut self) {
+        let until = Instant::now() + AGREES.0;
+        for check in &self.script.finally {
+            while Instant::now() < until && check.look.at(&self.stage.fleet).await.is_err() {
+                self.pass(Instant::now() + AGREES.1).await;
+            }
         }
     }
 

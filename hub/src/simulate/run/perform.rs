@@ -40,6 +40,13 @@ pub(super) enum Later {
     Again(Act, String),
 }
 
+impl Later {
+    /// Whether it is a change of an object in a cluster, which a placement may have taken away for good.
+    pub(super) fn may_be_missed(&self) -> bool {
+        matches!(self, Later::Again(Act::Patch(target, _), _) if target.member.is_some())
+    }
+}
+
 impl fmt::Display for Later {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
