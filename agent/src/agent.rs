@@ -1,6 +1,7 @@
 //! The agent of one cluster: what it starts, in which order, and how it stops.
 
 use crate::apply::Engine;
+use crate::apply::latecomers::Wanted;
 use crate::beginning::{Beginning, Origin};
 use crate::bundle::Presence;
 use crate::config::Config;
@@ -343,7 +344,20 @@ async fn serve(
         }
     };
     let stored = watch::ledgers::watch(member.clone(), hub_id, registry, policy(what), unclaimed);
-    futures::join!(Box::pin(bundles), Box::pin(stored), without_hub, hears);
+    let wanted = Wanted {
+        registry: &shared.registry,
+        member,
+        hub_id,
+        timeout,
+    };
+    let latecomers = Box::pin(shared.engine.latecomers.follow(wanted));
+    futures::join!(
+        Box::pin(bundles),
+        Box::pin(stored),
+        without_hub,
+        hears,
+        latecomers
+    );
 }
 
 /// Everything that the workers of one agent share.
@@ -381,6 +395,7 @@ pub(crate) fn shared(
             kinds,
             concurrent: config.concurrent_objects,
             unanswered: Arc::default(),
+            latecomers: Arc::default(),
         },
         registry,
         objects,

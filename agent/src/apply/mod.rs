@@ -19,6 +19,7 @@ pub(crate) mod ignore;
 pub(crate) mod immutable;
 pub(crate) mod intent;
 pub(crate) mod keep;
+pub(crate) mod latecomers;
 pub(crate) mod locate;
 pub(crate) mod once;
 pub(crate) mod order;
@@ -45,6 +46,7 @@ use crate::observe::{Examined, Readiness, Rules};
 use decide::Terms;
 use decode::{Manifest, Undecodable};
 use futures::{FutureExt, StreamExt};
+use latecomers::Latecomers;
 use outcome::{Applied, Outcome};
 use roundhouse_api::bundle::{ManifestConfig, ResourceMeta, WorkloadStatus};
 use roundhouse_api::ledger::LedgerEntry;
@@ -157,6 +159,8 @@ pub(crate) struct Engine {
     pub(crate) concurrent: usize,
     /// What this agent asked to be made without an answer.
     pub(crate) unanswered: Arc<Unanswered>,
+    /// What may be made once more although it was removed.
+    pub(crate) latecomers: Arc<Latecomers>,
 }
 
 impl Engine {
@@ -167,6 +171,7 @@ impl Engine {
             kinds: Arc::clone(&self.kinds),
             concurrent: self.concurrent,
             unanswered: Arc::clone(&self.unanswered),
+            latecomers: Arc::clone(&self.latecomers),
         }
     }
 

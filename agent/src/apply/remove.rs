@@ -356,7 +356,13 @@ impl Engine {
         let target = located.target.clone();
         let gone = || self.unanswered.may_make(key).then(Stays::until_it_comes);
         let waiting = match self.take_away(located, (key, entry), farewell).await {
-            Ok(Ends::Gone) => gone(),
+            Ok(Ends::Gone) => {
+                if self.unanswered.made_lately(key) {
+                    self.latecomers
+                        .expect(&target, &kind, farewell.marker, &self.member);
+                }
+                gone()
+            }
             Ok(Ends::Let) => None,
             Ok(Ends::Stays(stays)) => Some(stays),
             Err(error) if error.says_missing(&target) => gone(),

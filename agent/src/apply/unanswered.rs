@@ -13,9 +13,13 @@ use tokio::time::Instant;
 /// How late a request may arrive: longer than anything between an agent and its API server holds one back.
 pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
-/// Objects that a request may still make, by their names in the ledger, and until when.
+/// Objects that a request may still make, by their names in the ledger, and until when; and those that were made lately.
 #[derive(Debug, Default)]
-pub(crate) struct Unanswered(Mutex<BTreeMap<ObjectKey, Instant>>);
+pub(crate) struct Unanswered {
+    until: Mutex<BTreeMap<ObjectKey, Instant>>,
+    /// When each was made, and how many there were when the old ones were dropped last.
+    made: Mutex<(BTreeMap<ObjectKey, Instant>, usize)>,
+}
 
 impl Unanswered {
     /// Sends a request that makes an object. It counts as unanswered from its beginning, so also if nobody waits for it any
@@ -27,10 +31,13 @@ impl Unanswered {
     ) -> Result<T, CallError> {
         let before = self.note(key);
         let answer = request.await;
+        if answer.is_ok() {
+            self.was_made(key);
+        }
         if answer.as_ref().is_err_and(CallError::is_undecided) {
             self.note(key);
         } else {
-            let mut until = self.0.lock();
+            let mut until = self.until.lock();
             match before {
                 Some(earlier) => until.insert(key.clone(), earlier),
                 None => until.remove(key),
@@ -52,13 +59,30 @@ impl Unanswered {
 
     /// Whether a request may still make the object.
     pub(crate) fn may_make(&self, key: &ObjectKey) -> bool {
-        let until = self.0.lock().get(key).copied();
+        let until = self.until.lock().get(key).copied();
         until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Whether this agent made the object so lately that what it sent may be repeated.
+    pub(crate) fn made_lately(&self, key: &ObjectKey) -> bool {
+        let at = self.made.lock().0.get(key).copied();
+        at.is_some_and(|at| at.elapsed() < ARRIVES_WITHIN)
+    }
+
+    fn was_made(&self, key: &ObjectKey) {
+        let mut made = self.made.lock();
+        let (all, kept) = &mut *made;
+        all.insert(key.clone(), Instant::now());
+        // Not with every object: an agent may make ten thousand at a time.
+        if all.len() > 2 * *kept + 1_000 {
+            all.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
+            *kept = all.len();
+        }
     }
 
     /// Until when it was remembered so far.
     fn note(&self, key: &ObjectKey) -> Option<Instant> {
-        let (now, mut until) = (Instant::now(), self.0.lock());
+        let (now, mut until) = (Instant::now(), self.until.lock());
         until.retain(|_, until| *until > now);
         until.insert(key.clone(), now + ARRIVES_WITHIN)
     }

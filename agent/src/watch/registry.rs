@@ -310,6 +310,12 @@ impl Registry {
         }
     }
 
+    /// Whether a bundle has an object, or waits for its end.
+    pub(crate) fn is_claimed(&self, key: &ObjectKey) -> bool {
+        let claims = self.claims.lock();
+        claims.of_objects.contains_key(key) || claims_in_namespaces(&claims.of_objects, key).next().is_some()
+    }
+
     /// The objects of a kind and namespace that bundles have seen: those that a new list lacks are gone.
     pub(crate) fn seen_of_kind(
         &self,

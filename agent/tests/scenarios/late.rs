@@ -150,3 +150,64 @@ async fn what_a_killed_agent_asked_for_goes() {
     world.release(APP).await;
     agent.stop().await;
 }
+
+/// Given something on the way that repeats a request which made an object and was answered, when the object is removed before the
+/// second one arrives, then what that makes goes, too; nothing waits for it, and what a Bundle wants again by then stays.
+#[tokio::test(start_paused = true)]
+async fn what_a_repeated_request_makes_once_more_goes() {
+    for wanted_again in [false, true] {
+        let world = World::embedded().await;
+        let member = repeating(world.member_client.clone());
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+        let both = dispatched(&[a.clone(), b.clone()], "app-v1", 1);
+        let first = world.bundle(APP, both.clone()).await;
+        world.reported(APP, first, Ready).await;
+        let second = world.bundle(APP, dispatched(&[b], "app-v2", 1)).await;
+        world.reported(APP, second, Ready).await;
+        assert_eq!(world.live(Side::Member, &a).await, None);
+        if wanted_again {
+            let third = world.bundle(APP, both).await;
+            world.reported(APP, third, Ready).await;
+            let uid = |live: Option<serde_json::Value>| live.map(|live| live["metadata"]["uid"].clone());
+            let made = uid(world.live(Side::Member, &a).await);
+            pass_time(1200).await;
+            assert_eq!(uid(world.live(Side::Member, &a).await), made);
+        } else {
+            in_time("it is made", || async {
+                world.live(Side::Member, &a).await.is_some()
+            })
+            .await;
+            in_time("it is removed", || async {
+                world.live(Side::Member, &a).await.is_none()
+            })
+            .await;
+        }
+        agent.stop().await;
+    }
+}
+
+/// A line on which the request that makes a ConfigMap `a` is answered, and arrives again later.
+fn repeating(inner: Client) -> Client {
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let is_create = head.method == http::Method::POST && head.uri.path().ends_with("/configmaps");
+            if is_create && String::from_utf8_lossy(&body).contains(r#""name":"a""#) {
+                let again = http::Request::from_parts(head.clone(), Body::from(body.to_vec()));
+                let inner = inner.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(LATE).await;
+                    drop(inner.send(again).await);
+                });
+            }
+            inner
+                .send(http::Request::from_parts(head, Body::from(body.to_vec())))
+                .await
+        }
+        .boxed()
+    });
+    Client::new(service, "default")
+}

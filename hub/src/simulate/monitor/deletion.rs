@@ -16,13 +16,20 @@ use roundhouse_apiserver::Key;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     /// What each Application was ever asked to confirm.
     confirmed: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<String>>,
+    /// When agents removed what on evidence: so it may be removed once more where a request that something on the way repeated
+    /// made it again.
+    removed: BTreeMap<(Arc<str>, Key), Duration>,
 }
+
+/// So long a request may be under way.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
 impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
@@ -32,32 +39,42 @@ impl Check for Deletions {
             (HUB, BUNDLES) if by_hub => self.by_hub(commit, model, found),
             (HUB, _) => {}
             (_, LEDGERS) => {}
-            _ => by_agent(commit, model, found),
+            _ => self.by_agent(commit, model, found),
         }
     }
 }
 
-/// An agent deletes an object of its member.
-fn by_agent(commit: &Commit, model: &Model, found: &mut Found<'_>) {
-    let Some(cluster) = commit.by().and_then(|who| who.agent()) else {
-        return;
-    };
-    if !commit.deletes() {
-        return;
-    }
-    found.judges(Promise::P5);
-    let cause = match model.ledger_of(&commit.server, &commit.key) {
-        None => Err("no ledger answers for it".to_owned()),
-        Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
-            format!(
-                "its ledger {name} follows generation {}: {why}",
-                ledger.spec.generation
-            )
-        }),
-    };
-    if let Err(why) = cause {
-        let expected = "evidence on the hub that it is to go, from before";
-        found.broke(Promise::P5, commit.object(), expected, why);
+impl Deletions {
+    /// An agent deletes an object of its member.
+    fn by_agent(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
+        let Some(cluster) = commit.by().and_then(|who| who.agent()) else {
+            return;
+        };
+        if !commit.deletes() {
+            return;
+        }
+        found.judges(Promise::P5);
+        let place = (commit.server.clone(), commit.key.clone());
+        let before = self.removed.get(&place);
+        let is_again =
+            before.is_some_and(|at| commit.at.saturating_sub(*at) <= ARRIVES_WITHIN + ARRIVES_WITHIN / 10);
+        let cause = match model.ledger_of(&commit.server, &commit.key) {
+            None if is_again => return,
+            None => Err("no ledger answers for it".to_owned()),
+            Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
+                format!(
+                    "its ledger {name} follows generation {}: {why}",
+                    ledger.spec.generation
+                )
+            }),
+        };
+        match cause {
+            Ok(()) => drop(self.removed.insert(place, commit.at)),
+            Err(why) => {
+                let expected = "evidence on the hub that it is to go, from before";
+                found.broke(Promise::P5, commit.object(), expected, why);
+            }
+        }
     }
 }
 
