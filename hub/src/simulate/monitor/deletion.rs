@@ -2,14 +2,15 @@
 
 use super::{
     commit::Commit,
-    model::{APPLICATIONS, BUNDLES, Content, LEDGERS, Ledger, Model},
-    promise::{Check, Found, Promise},
+    model::{APPLICATIONS, BUNDLES, Carried, Content, LEDGERS, Ledger, Model},
+    promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
 use roundhouse_api::{
     bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
     cluster::Leave,
     decision::DecisionSpec,
+    ledger::LedgerOutcome,
     names::{annotation, bundle_name, cluster_namespace, cluster_of_namespace, step_of_bundle},
 };
 use roundhouse_apiserver::Key;
@@ -26,7 +27,12 @@ pub(super) struct Deletions {
     /// When agents removed what on evidence: so it may be removed once more where a request that something on the way repeated
     /// made it again.
     removed: BTreeMap<(Arc<str>, Key), Duration>,
+    /// What was to go by a ledger when its server was put back, and when that was: a pass that had begun ends.
+    going: BTreeMap<(Arc<str>, Carried), Duration>,
 }
+
+/// So long a pass may take that has begun: a call that is not answered is given up after half of it.
+const PASS: Duration = Duration::from_secs(60);
 
 /// So long a request may be under way.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
@@ -40,6 +46,20 @@ impl Check for Deletions {
             (HUB, _) => {}
             (_, LEDGERS) => {}
             _ => self.by_agent(commit, model, found),
+        }
+    }
+
+    fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
+        let Note::Restored(server) = note else { return };
+        let own = model.ledgers.iter().filter(|((of, _), _)| of == server);
+        let entries = own.flat_map(|(_, ledger)| ledger.spec.objects.iter().zip(&ledger.objects));
+        for (entry, object) in entries {
+            if matches!(
+                entry.outcome,
+                LedgerOutcome::Removing | LedgerOutcome::Unconfirmed
+            ) {
+                self.going.insert((server.clone(), object.clone()), found.at);
+            }
         }
     }
 }
@@ -68,7 +88,14 @@ impl Deletions {
                 )
             }),
         };
+        let key = &commit.key;
+        let is =
+            |object: &Carried| object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name;
+        let is_ending = self.going.iter().any(|((server, object), at)| {
+            *server == commit.server && is(object) && commit.at.saturating_sub(*at) <= PASS
+        });
         match cause {
+            Err(_) if is_ending => {}
             Ok(()) => drop(self.removed.insert(place, commit.at)),
             Err(why) => {
                 let expected = "evidence on the hub that it is to go, from before";

@@ -297,6 +297,51 @@ fn p5_an_agent_deletes_only_what_the_hub_has_given_up() {
     world.breaks(Promise::P5, foreign, "no ledger answers for it");
 }
 
+#[tokio::test(start_paused = true)]
+async fn p5_what_a_repeated_request_makes_again_goes_again_as_long_as_one_may_arrive() {
+    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    let mut released = ledger(2);
+    released["spec"]["objects"] = json!([]);
+    for (after, is_late) in [(300, false), (700, true)] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &without);
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        world.remove(Some(&agent()), DEPLOYMENT);
+        world.put(Some(&agent()), LEDGER, &released);
+        advance(Duration::from_secs(after)).await;
+        world.put(None, DEPLOYMENT, &deployment("web:1"));
+        world.remove(Some(&agent()), DEPLOYMENT);
+        match is_late {
+            false => world.holds(),
+            true => world.breaks(Promise::P5, DEPLOYMENT, "no ledger answers for it"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
+    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    for (outcome, after, holds) in [
+        ("Removing", 20, true),
+        ("Removing", 90, false),
+        ("Applied", 20, false),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &without);
+        let mut going = ledger(2);
+        going["spec"]["objects"][0]["outcome"] = json!(outcome);
+        world.put(Some(&agent()), LEDGER, &going);
+        world.note(&Note::Restored(C1.into()));
+        // As the backup has it.
+        world.put(None, LEDGER, &ledger(1));
+        advance(Duration::from_secs(after)).await;
+        world.remove(Some(&agent()), DEPLOYMENT);
+        let broken = world.monitor.broken();
+        let told = broken.iter().any(|broken| broken.promise == Promise::P5);
+        assert_eq!(told, !holds, "{outcome} after {after} s");
+    }
+}
+
 #[test]
 fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
     let world = World::delivered();
@@ -714,7 +759,8 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
         (Some(155), None, 100, false),
         // What comes when the time is over excuses nothing.
         (Some(165), None, 100, true),
-        (Some(0), Some(50), 100, true),
+        // One that is started while it is cut off knows of no Bundle.
+        (Some(0), Some(50), 100, false),
         (None, None, 100, true),
     ] {
         let world = World::delivered();
