@@ -389,7 +389,8 @@ impl Engine {
         let mut looks = LOOKS;
         while let Some(live) = now {
             let is_another = entry.uid.as_deref() != object::uid(&live);
-            let entry = match is_another && self.unanswered.may_make(key) {
+            let may_be_ours = self.unanswered.may_make(key) || self.unanswered.made_lately(key);
+            let entry = match is_another && may_be_ours {
                 true => &any,
                 false => entry,
             };

@@ -239,6 +239,8 @@ impl<F: Fn() -> Known> Feed<F> {
             next = events.next() => next,
             () = dies(&mut self.dead, self.quiet.dead_at()) => {
                 self.quiet.given_up();
+                // Nobody knows how long, or for what.
+                self.was_away = true;
                 return Ok(State::Resume(version));
             }
             () = comes(self.look_at) => return Ok(State::Begin),

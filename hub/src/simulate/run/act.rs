@@ -145,6 +145,8 @@ pub enum Act {
     ApplyIn(String, Value),
     /// An object is changed by a merge patch.
     Patch(Target, Value),
+    /// The same of an object that a placement may take away for good: then it is left.
+    PatchIfThere(Target, Value),
     /// The status of an object is changed by a merge patch.
     PatchStatus(Target, Value),
     /// An object is deleted.
@@ -242,7 +244,9 @@ impl fmt::Display for Act {
             Act::ApplyIn(member, object) => {
                 write!(f, "{} is written in {member} by somebody else", named(object))
             }
-            Act::Patch(target, _) | Act::PatchStatus(target, _) => write!(f, "{target} is changed"),
+            Act::Patch(target, _) | Act::PatchIfThere(target, _) | Act::PatchStatus(target, _) => {
+                write!(f, "{target} is changed")
+            }
             Act::Delete(target) => write!(f, "{target} is deleted"),
             Act::Label {
                 cluster,

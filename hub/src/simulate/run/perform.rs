@@ -41,9 +41,9 @@ pub(super) enum Later {
 }
 
 impl Later {
-    /// Whether it is a change of an object in a cluster, which a placement may have taken away for good.
+    /// Whether it need not go through.
     pub(super) fn may_be_missed(&self) -> bool {
-        matches!(self, Later::Again(Act::Patch(target, _), _) if target.member.is_some())
+        matches!(self, Later::Again(Act::PatchIfThere(..), _))
     }
 }
 
@@ -69,7 +69,9 @@ impl Stage {
         let done = match act {
             Act::Apply(object) => objects::apply(&self.fleet, None, object).await,
             Act::ApplyIn(member, object) => objects::apply(&self.fleet, Some(member), object).await,
-            Act::Patch(target, patch) => objects::patch(&self.fleet, target, patch, false).await,
+            Act::Patch(target, patch) | Act::PatchIfThere(target, patch) => {
+                objects::patch(&self.fleet, target, patch, false).await
+            }
             Act::PatchStatus(target, patch) => objects::patch(&self.fleet, target, patch, true).await,
             Act::Delete(target) => objects::delete(&self.fleet, target).await,
             Act::Label { cluster, key, value } => {

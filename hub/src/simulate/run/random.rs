@@ -109,7 +109,7 @@ fn changes(dice: &mut Dice, names: &[String], labelled: &str) -> Vec<Act> {
                 namespace: "default".to_owned(),
                 name: "one".to_owned(),
             };
-            acts.push(Act::Patch(
+            acts.push(Act::PatchIfThere(
                 target,
                 json!({"data": {"image": "mine", "theirs": n.to_string()}}),
             ));
