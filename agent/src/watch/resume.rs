@@ -20,6 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// Bundles of one page of a list without their manifests.
@@ -30,8 +31,10 @@ const WATCH: u32 = 290;
 const PATIENCE: Duration = Duration::from_secs(90);
 /// What was asked for is too far back.
 const GONE: u16 = 410;
-/// Too many requests, and what stands for a server that is away.
-const PASSES: [u16; 4] = [429, 502, 503, 504];
+/// Too many requests, and a server that is not ready: it says nothing about where the watch was.
+const PASSES: [u16; 2] = [429, 503];
+/// As which an answer that does not come counts: something on the way may let lists through, and no watches.
+const LATE: u16 = 504;
 /// A watch that ends so soon was cut, whoever did it, and would be for ever.
 const AT_ONCE: Duration = Duration::from_secs(1);
 /// After this many refusals in a row the Bundles are listed: a version that is too far back may be answered in an unusual way.
@@ -151,6 +154,7 @@ impl<F: Fn() -> Known> Feed<F> {
                             self.was_away = true;
                             let code = match &error {
                                 kube::Error::Api(status) => Some(status.code),
+                                kube::Error::Service(error) if error.is::<Elapsed>() => Some(LATE),
                                 _ => None,
                             };
                             if !code.is_some_and(|code| self.is_too_far_back(code)) {

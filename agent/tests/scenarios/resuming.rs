@@ -160,7 +160,7 @@ async fn after_an_outage_the_watch_goes_on() {
 /// that follows has no manifests, and the changed Bundle alone is read.
 #[tokio::test(start_paused = true)]
 async fn where_the_watch_cannot_go_on_only_bundles_that_changed_are_read() {
-    for (code, tries) in [(410, 1), (400, 3)] {
+    for (code, tries) in [(410, 1), (400, 3), (504, 3)] {
         let (world, line, agent) = two_bundles().await;
         let generation = outage(&world, &line, Mode::Refused(code)).await;
         // The list goes through; so do watches, from then on.
