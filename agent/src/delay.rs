@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The part of a pause by which tries to reach the hub are jittered: a thousand agents lose a hub at the same moment.
 pub(crate) const HUB_JITTER: f64 = 0.5;
@@ -72,6 +73,14 @@ pub(crate) fn backoff(attempt: u32, min: Duration, max: Duration) -> Duration {
 /// `delay` plus or minus up to `part` of it; `unit` is from 0 to 1.
 pub(crate) fn spread(delay: Duration, part: f64, unit: f64) -> Duration {
     delay.mul_f64((1.0 - part + 2.0 * part * unit).max(0.0))
+}
+
+/// Done at a time; never, where there is none.
+pub(crate) async fn comes(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 #[cfg(test)]

@@ -118,11 +118,7 @@ impl CallError {
 
     /// Whether it may have done what it asks for, or do so yet: nobody who decides about it has answered.
     pub(crate) fn is_undecided(&self) -> bool {
-        match self {
-            CallError::Kube(kube::Error::Api(status)) => status.code >= 500,
-            CallError::Kube(_) | CallError::Timeout(_) => true,
-            CallError::Unserved { .. } => false,
-        }
+        self.is_unheard() || self.status().is_some_and(|status| status.code >= 500)
     }
 
     /// Whether the server says that this very object is missing, or its namespace.

@@ -3,6 +3,7 @@
 //! request may be under way; nothing waits for it, and no report speaks of it.
 
 use crate::apply::unanswered::ARRIVES_WITHIN;
+use crate::delay::comes;
 use crate::error::CallError;
 use crate::kinds::Kind;
 use crate::ledger;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// The first pause before a look; each is twice as long as the one before it.
 const FIRST: Duration = Duration::from_secs(15);
@@ -67,15 +68,9 @@ impl Latecomers {
     pub(crate) async fn follow(&self, wanted: Wanted<'_>) {
         loop {
             let next = self.expected.lock().values().map(|one| one.due).min();
-            let time = async {
-                match next {
-                    Some(next) => sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
-                () = time => {}
+                () = comes(next) => {}
                 () = self.more.notified() => continue,
             }
             for (target, one) in self.due(Instant::now()) {

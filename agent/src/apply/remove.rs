@@ -354,19 +354,21 @@ impl Engine {
             return (Some(kind), None);
         }
         let target = located.target.clone();
-        let gone = || self.unanswered.may_make(key).then(Stays::until_it_comes);
-        let waiting = match self.take_away(located, (key, entry), farewell).await {
-            Ok(Ends::Gone) => {
+        let ends = match self.take_away(located, (key, entry), farewell).await {
+            Ok(ends) => ends,
+            Err(error) if error.says_missing(&target) => Ends::Gone,
+            Err(error) => Ends::Stays(Stays::going(error.message())),
+        };
+        let waiting = match ends {
+            Ends::Stays(stays) => Some(stays),
+            Ends::Let => None,
+            Ends::Gone => {
                 if self.unanswered.made_lately(key) {
-                    self.latecomers
-                        .expect(&target, &kind, farewell.marker, &self.member);
+                    let (marker, member) = (farewell.marker, &self.member);
+                    self.latecomers.expect(&target, &kind, marker, member);
                 }
-                gone()
+                self.unanswered.may_make(key).then(Stays::until_it_comes)
             }
-            Ok(Ends::Let) => None,
-            Ok(Ends::Stays(stays)) => Some(stays),
-            Err(error) if error.says_missing(&target) => gone(),
-            Err(error) => Some(Stays::going(error.message())),
         };
         (Some(kind), waiting)
     }
@@ -380,20 +382,17 @@ impl Engine {
         let (kind, target) = (&kind, &target);
         let until_changed =
             |stays: Stays, live: &Value| Ends::Stays(stays.until_changed(Waited::of(target, kind, live)));
-        // Another one than the ledger has may have been made by a request that came late: its marker tells whose it is.
-        let any = LedgerEntry {
-            uid: None,
-            ..entry.clone()
-        };
         let mut now = live;
         let mut looks = LOOKS;
         while let Some(live) = now {
+            // Another one than the ledger has may have been made by a request that came late: its marker tells whose it is.
             let is_another = entry.uid.as_deref() != object::uid(&live);
-            let may_be_ours = self.unanswered.may_make(key) || self.unanswered.made_lately(key);
-            let entry = match is_another && may_be_ours {
-                true => &any,
-                false => entry,
-            };
+            let came_late = is_another && (self.unanswered.may_make(key) || self.unanswered.made_lately(key));
+            let any = came_late.then(|| LedgerEntry {
+                uid: None,
+                ..entry.clone()
+            });
+            let entry = any.as_ref().unwrap_or(entry);
             match farewell.removal(entry, Some(&live), kind, target) {
                 Removal::Gone => break,
                 Removal::NotOurs => return Ok(Ends::Let),

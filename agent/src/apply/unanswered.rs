@@ -13,12 +13,38 @@ use tokio::time::Instant;
 /// How late a request may arrive: longer than anything between an agent and its API server holds one back.
 pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
-/// Objects that a request may still make, by their names in the ledger, and until when; and those that were made lately.
+/// What objects were asked for, by their names in the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered {
-    until: Mutex<BTreeMap<ObjectKey, Instant>>,
-    /// When each was made, and how many there were when the old ones were dropped last.
-    made: Mutex<(BTreeMap<ObjectKey, Instant>, usize)>,
+    /// A request may still make them.
+    open: Mutex<Lately>,
+    /// A request has made them.
+    made: Mutex<Lately>,
+}
+
+/// What happened to objects so lately that it counts, and when.
+#[derive(Debug, Default)]
+struct Lately {
+    at: BTreeMap<ObjectKey, Instant>,
+    /// How many there were when the old ones were dropped last.
+    kept: usize,
+}
+
+impl Lately {
+    /// It happened; when it did before.
+    fn note(&mut self, key: &ObjectKey, at: Instant) -> Option<Instant> {
+        let before = self.at.insert(key.clone(), at);
+        // Not with every object: an agent may make ten thousand at a time.
+        if self.at.len() > 2 * self.kept + 1_000 {
+            self.at.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
+            self.kept = self.at.len();
+        }
+        before
+    }
+
+    fn has(&self, key: &ObjectKey) -> bool {
+        self.at.get(key).is_some_and(|at| at.elapsed() < ARRIVES_WITHIN)
+    }
 }
 
 impl Unanswered {
@@ -29,20 +55,17 @@ impl Unanswered {
         key: &ObjectKey,
         request: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let before = self.note(key);
+        let before = self.open.lock().note(key, Instant::now());
         let answer = request.await;
         if answer.is_ok() {
-            self.was_made(key);
+            self.made.lock().note(key, Instant::now());
         }
-        if answer.as_ref().is_err_and(CallError::is_undecided) {
-            self.note(key);
-        } else {
-            let mut until = self.until.lock();
-            match before {
-                Some(earlier) => until.insert(key.clone(), earlier),
-                None => until.remove(key),
-            };
-        }
+        let mut open = self.open.lock();
+        match before {
+            _ if answer.as_ref().is_err_and(CallError::is_undecided) => open.note(key, Instant::now()),
+            Some(earlier) => open.note(key, earlier),
+            None => open.at.remove(key),
+        };
         answer
     }
 
@@ -53,38 +76,18 @@ impl Unanswered {
             entry.uid.is_none() && matches!(entry.outcome, Intended | Removing | Unconfirmed)
         };
         for entry in objects.iter().filter(may_arrive) {
-            self.note(&ObjectKey::of_entry(entry));
+            self.open.lock().note(&ObjectKey::of_entry(entry), Instant::now());
         }
     }
 
     /// Whether a request may still make the object.
     pub(crate) fn may_make(&self, key: &ObjectKey) -> bool {
-        let until = self.until.lock().get(key).copied();
-        until.is_some_and(|until| until > Instant::now())
+        self.open.lock().has(key)
     }
 
     /// Whether this agent made the object so lately that what it sent may be repeated.
     pub(crate) fn made_lately(&self, key: &ObjectKey) -> bool {
-        let at = self.made.lock().0.get(key).copied();
-        at.is_some_and(|at| at.elapsed() < ARRIVES_WITHIN)
-    }
-
-    fn was_made(&self, key: &ObjectKey) {
-        let mut made = self.made.lock();
-        let (all, kept) = &mut *made;
-        all.insert(key.clone(), Instant::now());
-        // Not with every object: an agent may make ten thousand at a time.
-        if all.len() > 2 * *kept + 1_000 {
-            all.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
-            *kept = all.len();
-        }
-    }
-
-    /// Until when it was remembered so far.
-    fn note(&self, key: &ObjectKey) -> Option<Instant> {
-        let (now, mut until) = (Instant::now(), self.until.lock());
-        until.retain(|_, until| *until > now);
-        until.insert(key.clone(), now + ARRIVES_WITHIN)
+        self.made.lock().has(key)
     }
 }
 

@@ -5,11 +5,11 @@
 //! come in time ends that watch, and the one of the Bundles, which has gone the same way; they are opened anew, the latter
 //! where it was, without a list. A watch of Bundles that is quiet by itself is known by the bookmarks that stay away.
 
-use crate::delay::{SharedJitter, spread};
+use crate::delay::{SharedJitter, comes, spread};
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// How long a renewal may take from its acknowledgement to the watch. A hub under load sends late, by seconds. With the jitter
 /// and two renewals it is less than the Lease holds (40 s): the hub does not take the agent for deaf meanwhile.
@@ -130,16 +130,10 @@ impl Ear {
     pub(crate) async fn gives_up(&self) {
         loop {
             let due = self.echo.lock().dead_at();
-            let later = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = self.changed.notified() => {}
-                () = later => break,
+                () = comes(due) => break,
             }
         }
         self.echo.lock().given_up(Instant::now(), patience(&self.jitter));

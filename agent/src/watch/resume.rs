@@ -7,7 +7,7 @@
 //! silent. So the Bundles are listed a few minutes after an outage, too; not at once, when every agent is back and the hub has
 //! all of its own to read.
 
-use crate::delay::{SharedJitter, spread};
+use crate::delay::{SharedJitter, comes, spread};
 use crate::watch::bundles::PAGE;
 use crate::watch::delivered::Delivered;
 use crate::watch::ear::Quiet;
@@ -21,7 +21,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 /// Bundles of one page of a list without their manifests.
 const NAMES: u32 = 500;
@@ -292,20 +292,13 @@ async fn dies(told: &mut watch::Receiver<u64>, quiet: Option<Instant>) {
             std::future::pending::<()>().await;
         }
     };
-    match quiet {
-        Some(at) => {
-            tokio::select! {
-                biased;
-                () = proved => {}
-                () = sleep_until(at) => {
-                    tracing::warn!(
-                        "the watch of Bundles was quiet for long, without a bookmark, and is opened anew; check what cuts \
-                         connections in silence on the way to the hub if this happens again"
-                    );
-                }
-            }
-        }
-        None => proved.await,
+    tokio::select! {
+        biased;
+        () = proved => {}
+        () = comes(quiet) => tracing::warn!(
+            "the watch of Bundles was quiet for long, without a bookmark, and is opened anew; check what cuts connections in \
+             silence on the way to the hub if this happens again"
+        ),
     }
 }
 
@@ -313,14 +306,6 @@ fn ended_at_once() -> kube::Error {
     kube::Error::Service(
         "the watch ended as soon as it was open; check what is between the agent and its hub".into(),
     )
-}
-
-/// Done at a time, if there is one.
-async fn comes(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// An answer that may take its time, but not for ever: a connection can be dead in silence.

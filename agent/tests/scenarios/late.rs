@@ -5,7 +5,7 @@ use futures::FutureExt;
 use kube::Client;
 use kube::client::Body;
 use roundhouse_api::bundle::BundlePhase::Ready;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,32 +14,50 @@ const APP: &str = "default.app";
 /// How late a request arrives.
 const LATE: Duration = Duration::from_secs(400);
 
-/// A line on which the first `count` requests to make a ConfigMap `a` break off for the agent, and arrive late.
-fn late(inner: Client, count: u32) -> Client {
-    let left = Arc::new(AtomicU32::new(count));
+/// What becomes of requests to make a ConfigMap `a`.
+#[derive(Clone)]
+enum Fate {
+    /// So many break off for the agent, and arrive late; the others go through.
+    Late(Arc<AtomicU32>),
+    /// They go through, and arrive late once more.
+    Repeated,
+}
+
+fn late(count: u32) -> Fate {
+    Fate::Late(Arc::new(AtomicU32::new(count)))
+}
+
+/// A line on which that becomes of them.
+fn line(inner: Client, fate: Fate) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
-        let (inner, left) = (inner.clone(), left.clone());
+        let (inner, fate) = (inner.clone(), fate.clone());
         async move {
             let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
+            let body = body.collect_bytes().await?.to_vec();
             let is_create = head.method == http::Method::POST && head.uri.path().ends_with("/configmaps");
             let is_a = String::from_utf8_lossy(&body).contains(r#""name":"a""#);
-            let request = http::Request::from_parts(head, Body::from(body.to_vec()));
+            let request = || http::Request::from_parts(head.clone(), Body::from(body.clone()));
             let one_less = |left: u32| left.checked_sub(1);
-            if !is_create
-                || !is_a
-                || left
-                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less)
-                    .is_err()
-            {
-                return inner.send(request).await;
+            let (arrives_late, breaks_off) = match &fate {
+                _ if !is_create || !is_a => (false, false),
+                Fate::Late(left) => {
+                    let is_one = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+                    (is_one.is_ok(), is_one.is_ok())
+                }
+                Fate::Repeated => (true, false),
+            };
+            if arrives_late {
+                let (inner, again) = (inner.clone(), request());
+                tokio::spawn(async move {
+                    tokio::time::sleep(LATE).await;
+                    inner.send(again).await.unwrap();
+                });
             }
-            tokio::spawn(async move {
-                tokio::time::sleep(LATE).await;
-                inner.send(request).await.unwrap();
-            });
-            let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-            Err(kube::Error::Service(Box::new(reset)))
+            if breaks_off {
+                let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+                return Err(kube::Error::Service(Box::new(reset)));
+            }
+            inner.send(request()).await
         }
         .boxed()
     });
@@ -57,13 +75,29 @@ async fn in_time<F: Future<Output = bool>>(what: &str, check: impl Fn() -> F) {
     panic!("not in time: {what}");
 }
 
+async fn goes(world: &World, named: &Value) {
+    in_time("it is removed", || async {
+        world.live(Side::Member, named).await.is_none()
+    })
+    .await;
+}
+
+/// The request arrives, and what it makes is removed.
+async fn comes_and_goes(world: &World, named: &Value) {
+    in_time("it is made", || async {
+        world.live(Side::Member, named).await.is_some()
+    })
+    .await;
+    goes(world, named).await;
+}
+
 /// Given a request to make an object without an answer, when the object leaves the bundle before the request arrives, then the
 /// bundle says what it waits for, and the object goes when it comes. Also if another request made it, and it was removed, before.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_after_it_left_the_bundle_goes() {
     for count in [u32::MAX, 1] {
         let world = World::embedded().await;
-        let member = late(world.member_client.clone(), count);
+        let member = line(world.member_client.clone(), late(count));
         let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
         let (a, b) = (config_map("a", "1"), config_map("b", "1"));
         world
@@ -88,14 +122,7 @@ async fn what_arrives_after_it_left_the_bundle_goes() {
             said.iter().any(|said| said.contains("may still arrive")),
             "{said:?}"
         );
-        in_time("it is made", || async {
-            world.live(Side::Member, &a).await.is_some()
-        })
-        .await;
-        in_time("it is removed", || async {
-            world.live(Side::Member, &a).await.is_none()
-        })
-        .await;
+        comes_and_goes(&world, &a).await;
         in_time("nothing is left to wait for", || async {
             world.ledger(APP).await.unwrap()["spec"]["objects"]
                 .as_array()
@@ -116,8 +143,7 @@ async fn what_arrives_after_it_left_the_bundle_goes() {
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_agent_asked_for_goes() {
     let world = World::embedded().await;
-    let held = world.gated(Side::Member, |_, _| crate::world::Pass::Through);
-    let member = late(held, u32::MAX);
+    let member = line(world.member_client.clone(), late(u32::MAX));
     let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
     let a = config_map("a", "1");
     world.bundle(APP, dispatched(&[a.clone()], "app-v1", 1)).await;
@@ -139,10 +165,7 @@ async fn what_a_killed_agent_asked_for_goes() {
             a
         })
         .await;
-    in_time("it is removed", || async {
-        world.live(Side::Member, &a).await.is_none()
-    })
-    .await;
+    goes(&world, &a).await;
     in_time("the ledger is gone", || async {
         world.ledger(APP).await.is_none()
     })
@@ -157,7 +180,7 @@ async fn what_a_killed_agent_asked_for_goes() {
 async fn what_a_repeated_request_makes_once_more_goes() {
     for wanted_again in [false, true] {
         let world = World::embedded().await;
-        let member = repeating(world.member_client.clone());
+        let member = line(world.member_client.clone(), Fate::Repeated);
         let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
         let (a, b) = (config_map("a", "1"), config_map("b", "1"));
         let both = dispatched(&[a.clone(), b.clone()], "app-v1", 1);
@@ -169,45 +192,13 @@ async fn what_a_repeated_request_makes_once_more_goes() {
         if wanted_again {
             let third = world.bundle(APP, both).await;
             world.reported(APP, third, Ready).await;
-            let uid = |live: Option<serde_json::Value>| live.map(|live| live["metadata"]["uid"].clone());
+            let uid = |live: Option<Value>| live.map(|live| live["metadata"]["uid"].clone());
             let made = uid(world.live(Side::Member, &a).await);
             pass_time(1200).await;
             assert_eq!(uid(world.live(Side::Member, &a).await), made);
         } else {
-            in_time("it is made", || async {
-                world.live(Side::Member, &a).await.is_some()
-            })
-            .await;
-            in_time("it is removed", || async {
-                world.live(Side::Member, &a).await.is_none()
-            })
-            .await;
+            comes_and_goes(&world, &a).await;
         }
         agent.stop().await;
     }
-}
-
-/// A line on which the request that makes a ConfigMap `a` is answered, and arrives again later.
-fn repeating(inner: Client) -> Client {
-    let service = tower::service_fn(move |request: http::Request<Body>| {
-        let inner = inner.clone();
-        async move {
-            let (head, body) = request.into_parts();
-            let body = body.collect_bytes().await?;
-            let is_create = head.method == http::Method::POST && head.uri.path().ends_with("/configmaps");
-            if is_create && String::from_utf8_lossy(&body).contains(r#""name":"a""#) {
-                let again = http::Request::from_parts(head.clone(), Body::from(body.to_vec()));
-                let inner = inner.clone();
-                tokio::spawn(async move {
-                    tokio::time::sleep(LATE).await;
-                    drop(inner.send(again).await);
-                });
-            }
-            inner
-                .send(http::Request::from_parts(head, Body::from(body.to_vec())))
-                .await
-        }
-        .boxed()
-    });
-    Client::new(service, "default")
 }

@@ -11,7 +11,10 @@ use super::{
 use kube::api::{Patch, PatchParams};
 use roundhouse_api::names::{APPLICATION_FINALIZER, HUB_FIELD_MANAGER};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// The server still lists Bundles where the cache has none, and one of them is behind: it is asked again so much later.
+const LIST_AGAIN: Duration = Duration::from_secs(5);
 
 impl Hub {
     pub(super) async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
@@ -41,7 +44,12 @@ impl Hub {
         let app = self.store(&app, status, false, &mut outcome).await?;
         outcome.wake_after(&written);
         outcome.error = written.error;
-        if observed.is_empty() && !removing::any_left(self.writer(key), &app).await? {
+        if !observed.is_empty() {
+            return Ok(outcome);
+        }
+        if removing::any_left(self.writer(key), &app).await? {
+            outcome.wake(LIST_AGAIN);
+        } else {
             let kept: Vec<_> = app
                 .finalizers
                 .iter()

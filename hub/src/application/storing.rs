@@ -34,7 +34,7 @@ impl Hub {
     /// behind, while the Bundles are as another hub left them.
     ///
     /// # Errors
-    /// [`PassError::Conflict`]: it has another one, which is known from here on.
+    /// [`PassError::Conflict`]: it has another one, which is known from here on, or none, which only the watch says for good.
     pub(super) async fn prove(&self, app: &Stored) -> Result<(), PassError> {
         let found = self.applications(&app.namespace).get_opt(&app.name).await;
         let found = found.map_err(|error| PassError::api(&app.title(), "reading it", error))?;

@@ -60,7 +60,12 @@ pub(super) async fn answer(
         .await
     {
         Ok(_) => Ok(()),
-        Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+        // It is another one by now, or something in between says so: no event has to follow.
+        Err(kube::Error::Api(answer)) if answer.is_conflict() => Err(ClusterError::Changed {
+            cluster: name,
+            what: "the request of its agent",
+        }),
         Err(source) => Err(ClusterError::Api {
             cluster: name,
             action: "deciding this request for a certificate",

@@ -179,21 +179,15 @@ impl Leaving<'_> {
             .list(&page)
             .await
             .map_err(self.failed("listing its bundles"))?;
-        // There may have been none then: only a list that is no older than the wish to leave says that none is left.
-        let is_of_before = older(
-            since,
-            list.metadata.resource_version.as_deref().unwrap_or_default(),
-        );
-        if list.items.is_empty() && is_of_before {
-            return Ok(Some(Left::Waiting {
-                message:
-                    "the API server lists its bundles as they were before it was to leave; it is asked again"
-                        .to_owned(),
+        if list.items.is_empty() {
+            // There may have been none then: only a list that is no older than the wish to leave says that none is left.
+            let version = list.metadata.resource_version.unwrap_or_default();
+            let message =
+                "the API server lists its bundles as they were before it was to leave; it is asked again";
+            return Ok(older(since, &version).then(|| Left::Waiting {
+                message: message.to_owned(),
                 again: SOON,
             }));
-        }
-        if list.items.is_empty() {
-            return Ok(None);
         }
         let more = list.metadata.remaining_item_count.unwrap_or_default();
         let left = list.items.len() as u64 + u64::try_from(more).unwrap_or_default();
@@ -269,7 +263,12 @@ impl Leaving<'_> {
         let requests: Api<CertificateSigningRequest> = Api::all(self.client.clone());
         let request = AgentName::request(self.name);
         let deleted = requests.delete(&request, &DeleteParams::background()).await;
-        gone_or(deleted.map(drop)).map_err(self.failed("removing the request of its agent"))
+        match deleted {
+            Err(Error::Api(status)) if status.is_not_found() => Ok(()),
+            answer => answer
+                .map(drop)
+                .map_err(self.failed("removing the request of its agent")),
+        }
     }
 
     fn failed(&self, action: &'static str) -> impl FnOnce(Error) -> ClusterError {

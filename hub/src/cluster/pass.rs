@@ -74,7 +74,7 @@ impl Pass {
         let name = ClusterName::new(self.cluster.name_any());
         if name.is_ok() && self.wants_home() && !self.is_held() {
             self.hold().await?;
-            // The watch brings the Cluster as it is now, and with it the next pass.
+            // The watch brings the Cluster as it was written, and with it the next pass.
             return Ok(Outcome {
                 settled: self.settled,
                 ..Outcome::default()
@@ -134,15 +134,11 @@ impl Pass {
             .into_iter()
             .flatten()
             .min();
-        match approval {
-            // Claimed first: a status that could not be written claims nothing.
-            Some((request, Verdict::Approve(Some(_)))) if wrote == Wrote::Conflict => {
-                tracing::debug!(request = request.name_any(), "a request waits for its claim");
-            }
-            Some((request, verdict)) => answer(&self.client, &request, &verdict, now).await?,
-            None => {}
+        // Claimed first: a status that could not be written claims nothing.
+        if let Some((request, verdict)) = approval {
+            answer(&self.client, &request, &verdict, now).await?;
         }
-        if wrote == Wrote::Nothing && !leaving {
+        if !wrote && !leaving {
             self.relabel().await?;
         }
         Ok(outcome)
@@ -334,58 +330,49 @@ impl Pass {
     async fn patch(&self, patch: Value, action: &'static str) -> Result<(), ClusterError> {
         let api: Api<Cluster> = Api::all(self.client.clone());
         let name = self.cluster.name_any();
-        match api.patch(&name, &patch_params(), &Patch::Merge(patch)).await {
-            Ok(_) => Ok(()),
-            // Someone else wrote: the watch brings the newer object and with it the next pass.
-            Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => Ok(()),
-            Err(source) => Err(ClusterError::Api {
-                cluster: name,
-                action,
-                source: Box::new(source),
-            }),
-        }
+        let answer = api.patch(&name, &patch_params(), &Patch::Merge(patch)).await;
+        answer.map(drop).map_err(self.failed(action))
     }
 
-    async fn write_if_other(&self, status: ClusterStatus) -> Result<Wrote, ClusterError> {
+    /// Whether there was something to write.
+    async fn write_if_other(&self, status: ClusterStatus) -> Result<bool, ClusterError> {
         let present = self.cluster.status.clone().unwrap_or_default();
         if same_but_last_seen(&present, &status) {
-            return Ok(Wrote::Nothing);
+            return Ok(false);
         }
         // Only what differs: fields of a later hub stay, and so does a spec that is written in another way than this one would.
         let Some(changed) = difference(&present, &status) else {
-            return Ok(Wrote::Nothing);
+            return Ok(false);
         };
         let patch =
             json!({"metadata": {"resourceVersion": self.cluster.resource_version()}, "status": changed});
         let name = self.cluster.name_any();
         let api: Api<Cluster> = Api::all(self.client.clone());
-        match api
+        let answer = api
             .patch_status(&name, &patch_params(), &Patch::Merge(patch))
-            .await
-        {
-            Ok(_) => Ok(Wrote::Status),
-            // Someone else wrote: the watch brings the newer object and with it the next pass.
-            Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {
-                Ok(Wrote::Conflict)
+            .await;
+        answer.map(|_| true).map_err(self.failed("writing its status"))
+    }
+
+    /// Why the Cluster could not be written. It may be another one by now, or a conflict may be the word of something in
+    /// between: no event has to follow from that, so it is looked at again without one.
+    fn failed(&self, action: &'static str) -> impl FnOnce(kube::Error) -> ClusterError {
+        let cluster = self.cluster.name_any();
+        move |source| match source {
+            kube::Error::Api(answer) if answer.is_conflict() || answer.is_not_found() => {
+                ClusterError::Changed { cluster, what: "it" }
             }
-            Err(source) => Err(ClusterError::Api {
-                cluster: name,
-                action: "writing its status",
+            source => ClusterError::Api {
+                cluster,
+                action,
                 source: Box::new(source),
-            }),
+            },
         }
     }
 }
 
 /// A request that is to be decided, and what is decided.
 type Judged = (Arc<CertificateSigningRequest>, Verdict);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrote {
-    Nothing,
-    Status,
-    Conflict,
-}
 
 /// What of a status is to change, as a merge patch.
 fn difference(present: &ClusterStatus, next: &ClusterStatus) -> Option<Value> {

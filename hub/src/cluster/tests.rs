@@ -300,3 +300,38 @@ async fn a_removed_namespace_is_made_again() {
         .await
         .unwrap();
 }
+
+/// Something in between answers the first write of each path with a conflict that is none: no event follows, and the cluster
+/// joins all the same.
+#[tokio::test(start_paused = true)]
+async fn a_conflict_after_which_nothing_happens_is_tried_again() {
+    let mut hub = Hub::start().await;
+    let refused = Arc::new(parking_lot::Mutex::new(std::collections::BTreeSet::new()));
+    let (inner, seen) = (hub.client.clone(), refused.clone());
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (inner, path) = (inner.clone(), request.uri().path().to_owned());
+        let is_first = request.method() == http::Method::PATCH
+            && path.contains("/clusters/")
+            && seen.lock().insert(path);
+        async move {
+            if !is_first {
+                return inner.send(request).await;
+            }
+            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
+                "reason": "Conflict", "message": "said by a proxy"});
+            let body = kube::client::Body::from(serde_json::to_vec(&status).unwrap());
+            Ok(http::Response::builder().status(409).body(body).unwrap())
+        }
+    });
+    let client = Client::new(service, "default");
+    hub._stop = controller(&client, &hub.clock);
+    hub.create("c1", true).await;
+    until("its Lease", async || {
+        hub.leases("c1").get_opt(AGENT_LEASE).await.unwrap()
+    })
+    .await;
+    hub.renew("c1", "2026-01-01T00:00:00Z").await;
+    hub.until("c1", AVAILABLE, "True/LeaseRenewed").await;
+    let refused: Vec<String> = refused.lock().iter().cloned().collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+}

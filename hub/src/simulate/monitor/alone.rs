@@ -6,6 +6,7 @@ use super::{
     fields::{differing, leaves, touches},
     model::{LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
+    who::Asked,
 };
 use crate::simulate::{HUB, trace::Object};
 use roundhouse_agent::client::READ_TIMES_OUT;
@@ -38,9 +39,9 @@ pub(super) struct Alone {
     owed: BTreeMap<(Arc<str>, Key), Owed>,
     /// When the watches fell silent that the agents which run have on their members.
     silenced: BTreeMap<Arc<str>, Vec<Duration>>,
-    /// Whose agent was started while it is cut off: those of a simulation keep nothing on a disk of theirs, so that it knows
-    /// of no Bundle before it is connected.
-    unaware: BTreeSet<Arc<str>>,
+    /// The tables of its member that an agent has asked for since it was started. Those of a simulation keep nothing on a disk
+    /// of theirs: one that is cut off before it has seen its Bundles asks for none, and knows nothing to put right.
+    looked: BTreeMap<Arc<str>, BTreeSet<String>>,
 }
 
 impl Check for Alone {
@@ -67,10 +68,7 @@ impl Check for Alone {
             }
             return;
         }
-        if model.stopped.contains(&commit.server)
-            || self.unaware.contains(&commit.server)
-            || !heals(commit, model)
-        {
+        if model.stopped.contains(&commit.server) || !self.has_looked(commit) || !heals(commit, model) {
             return;
         }
         let fields = drifted(commit, model);
@@ -89,7 +87,17 @@ impl Check for Alone {
         }
     }
 
-    fn noted(&mut self, note: &Note, model: &Model, found: &mut Found<'_>) {
+    fn asked(&mut self, asked: &Asked, _: &Model, _: &mut Found<'_>) {
+        let by_its_agent = asked.who.agent() == Some(&*asked.server) && !asked.overdue;
+        if let Some(target) = asked.target.as_ref().filter(|_| by_its_agent) {
+            let looked = self.looked.entry(asked.server.clone()).or_default();
+            if !looked.contains(&target.table) {
+                looked.insert(target.table.clone());
+            }
+        }
+    }
+
+    fn noted(&mut self, note: &Note, _: &Model, found: &mut Found<'_>) {
         match note {
             Note::Silenced(cluster) => {
                 let at = found.at;
@@ -98,9 +106,7 @@ impl Check for Alone {
             // It opens watches of its own.
             Note::Started(cluster) => {
                 self.silenced.remove(cluster);
-                if model.cut.contains_key(cluster) {
-                    self.unaware.insert(cluster.clone());
-                }
+                self.looked.remove(cluster);
             }
             Note::Stopped(cluster) | Note::Reopened { server: cluster, .. } | Note::Restored(cluster) => {
                 self.owed.retain(|(server, _), _| server != cluster);
@@ -127,10 +133,16 @@ impl Check for Alone {
                     }
                 }
                 self.owed.retain(|(server, _), _| server != cluster);
-                self.unaware.remove(cluster);
             }
             _ => {}
         }
+    }
+}
+
+impl Alone {
+    fn has_looked(&self, commit: &Commit) -> bool {
+        let looked = self.looked.get(&commit.server);
+        looked.is_some_and(|tables| tables.contains(&*commit.key.table))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    model::{APPLICATIONS, BUNDLES, Carried, Content, LEDGERS, Ledger, Model},
+    model::{APPLICATIONS, BUNDLES, Carried, Content, LEDGERS, Ledger, Model, is_of},
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
@@ -75,7 +75,9 @@ impl Deletions {
         }
         found.judges(Promise::P5);
         let place = (commit.server.clone(), commit.key.clone());
-        let before = self.removed.get(&place);
+        let annotations = commit.before().pointer("/metadata/annotations");
+        let is_ours = annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some());
+        let before = self.removed.get(&place).filter(|_| is_ours);
         let is_again =
             before.is_some_and(|at| commit.at.saturating_sub(*at) <= ARRIVES_WITHIN + ARRIVES_WITHIN / 10);
         let cause = match model.ledger_of(&commit.server, &commit.key) {
@@ -88,11 +90,8 @@ impl Deletions {
                 )
             }),
         };
-        let key = &commit.key;
-        let is =
-            |object: &Carried| object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name;
         let is_ending = self.going.iter().any(|((server, object), at)| {
-            *server == commit.server && is(object) && commit.at.saturating_sub(*at) <= PASS
+            *server == commit.server && is_of(object, &commit.key) && commit.at.saturating_sub(*at) <= PASS
         });
         match cause {
             Err(_) if is_ending => {}

@@ -44,6 +44,11 @@ pub(super) type Name = (Arc<str>, Arc<str>);
 /// An object that a bundle carries: table, namespace (empty if the manifest does not say), name.
 pub(super) type Carried = (String, String, String);
 
+/// Whether it is the object of this key.
+pub(super) fn is_of(object: &Carried, key: &Key) -> bool {
+    object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name
+}
+
 /// One content of a Bundle.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
@@ -273,8 +278,7 @@ impl Model {
 
     /// The ledger that answers for an object of a member, with its name.
     pub(super) fn ledger_of(&self, member: &Arc<str>, key: &Key) -> Option<(&str, &Ledger)> {
-        let is =
-            |object: &Carried| object.0 == *key.table && object.1 == *key.namespace && object.2 == *key.name;
+        let is = |object: &Carried| is_of(object, key);
         let first = (member.clone(), Arc::from(""));
         let mut own = self
             .ledgers

@@ -19,9 +19,9 @@ const NAMED: usize = 8;
 type Place = [String; 4];
 
 /// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made, and nothing
-/// is still to go. Nor is
-/// anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may have again what was
-/// removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its Cluster says so.
+/// is still to go. Nor is anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may
+/// have again what was removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its
+/// Cluster says so.
 pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
     Check {
         what: "every cluster has what its Bundles say, and nothing else of theirs".to_owned(),

@@ -23,10 +23,10 @@ const BUSY: Duration = Duration::from_secs(120);
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
-/// A run of 20 clusters and 3 applications with at least 21 random faults, of which some befall nobody, changes of users among them,
-/// and one end of the hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are restored from a
-/// backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered within 15
-/// minutes, and every cluster has what its Bundles say.
+/// A run of 20 clusters and 3 applications with at least 21 random faults, of which some befall nobody, changes of users among
+/// them, and one end of the hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are
+/// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
+/// within 15 minutes, and every cluster has what its Bundles say.
 pub fn random(seed: u64) -> Script {
     let mut dice = Dice::new(seed, "script");
     let mut script = Script::of_regions(EACH, &["east", "west"]);

@@ -302,14 +302,21 @@ async fn p5_what_a_repeated_request_makes_again_goes_again_as_long_as_one_may_ar
     let without = with(bundle(2), "/spec/workload/manifests", json!([]));
     let mut released = ledger(2);
     released["spec"]["objects"] = json!([]);
-    for (after, is_late) in [(300, false), (700, true)] {
+    let mut ours = deployment("web:1");
+    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
+    // What somebody else makes at that place is not the agent's.
+    for (after, made, is_late) in [
+        (300, &ours, false),
+        (700, &ours, true),
+        (300, &deployment("web:1"), true),
+    ] {
         let world = World::delivered();
         world.put(Some(&world.hub), BUNDLE, &without);
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.remove(Some(&agent()), DEPLOYMENT);
         world.put(Some(&agent()), LEDGER, &released);
         advance(Duration::from_secs(after)).await;
-        world.put(None, DEPLOYMENT, &deployment("web:1"));
+        world.put(None, DEPLOYMENT, made);
         world.remove(Some(&agent()), DEPLOYMENT);
         match is_late {
             false => world.holds(),
@@ -752,26 +759,35 @@ async fn p9_what_a_cut_off_agent_does_not_put_right_is_told() {
 #[tokio::test(start_paused = true)]
 async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_and_no_later() {
     let seconds = Duration::from_secs;
-    // When the watches fall silent and the agent is started anew, beside a change at 100 s; how long after that it is judged.
-    for (silent, anew, judged, late) in [
-        (Some(0), None, 250, false),
-        (Some(0), None, 261, true),
-        (Some(155), None, 100, false),
+    // When the watches fall silent, the agent is started anew, looks at its member and is cut off, beside a change at 100 s; how
+    // long after that it is judged.
+    for (silent, anew, looks, cut, judged, late) in [
+        (Some(0), None, None, 0, 250, false),
+        (Some(0), None, None, 0, 261, true),
+        (Some(155), None, None, 0, 100, false),
         // What comes when the time is over excuses nothing.
-        (Some(165), None, 100, true),
-        // One that is started while it is cut off knows of no Bundle.
-        (Some(0), Some(50), 100, false),
-        (None, None, 100, true),
+        (Some(165), None, None, 0, 100, true),
+        (Some(0), Some(50), Some(55), 60, 100, true),
+        // One that was cut off before it has seen its Bundles knows of none.
+        (Some(0), Some(50), None, 60, 100, false),
+        (Some(0), Some(50), None, 0, 100, false),
+        (None, None, None, 0, 100, true),
     ] {
         let world = World::delivered();
-        world.note(&Note::Cut(C1.into()));
         for second in 0..100 + judged {
+            if cut == second {
+                world.note(&Note::Cut(C1.into()));
+            }
             if silent == Some(second) {
                 world.note(&Note::Silenced(C1.into()));
             }
             if anew == Some(second) {
                 world.note(&Note::Stopped(C1.into()));
                 world.note(&Note::Started(C1.into()));
+            }
+            if looks == Some(second) {
+                let path = "/apis/apps/v1/namespaces/default/deployments";
+                world.asked(&agent(), C1, &Method::GET, path, &json!({}));
             }
             if second == 100 {
                 world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
