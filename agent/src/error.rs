@@ -118,7 +118,10 @@ impl CallError {
 
     /// Whether it may have done what it asks for, or do so yet: nobody who decides about it has answered.
     pub(crate) fn is_undecided(&self) -> bool {
-        self.is_unheard() || self.status().is_some_and(|status| status.code >= 500)
+        // A webhook is asked before anything is stored; that it could not be asked is the server's own word.
+        let is_webhooks = |status: &Status| status.message.contains("failed calling webhook");
+        let is_undecided = |status: &Status| status.code >= 500 && !is_webhooks(status);
+        self.is_unheard() || self.status().is_some_and(is_undecided)
     }
 
     /// Whether the server says that this very object is missing, or its namespace.

@@ -2,7 +2,7 @@
 //! way has repeated. It is wanted by nobody then. Whether one came is looked at a few times, ever more rarely, for as long as a
 //! request may be under way; nothing waits for it, and no report speaks of it.
 
-use crate::apply::unanswered::ARRIVES_WITHIN;
+use crate::apply::unanswered::{ARRIVES_WITHIN, Sender};
 use crate::delay::comes;
 use crate::error::CallError;
 use crate::kinds::Kind;
@@ -28,8 +28,9 @@ const MOST: usize = 10_000;
 #[derive(Clone)]
 struct Expected {
     kind: Arc<Kind>,
-    /// Whose it would be.
+    /// Whose it would be, and who would have made it.
     marker: String,
+    sender: Sender,
     /// The member with the rights that it was removed with.
     member: Member,
     until: Instant,
@@ -46,7 +47,13 @@ pub(crate) struct Latecomers {
 
 impl Latecomers {
     /// An object of the bundle with this marker was removed.
-    pub(crate) fn expect(&self, target: &ObjectKey, kind: &Arc<Kind>, marker: &str, member: &Member) {
+    pub(crate) fn expect(
+        &self,
+        target: &ObjectKey,
+        kind: &Arc<Kind>,
+        (marker, sender): (&str, Sender),
+        member: &Member,
+    ) {
         let mut expected = self.expected.lock();
         if expected.len() >= MOST {
             return;
@@ -55,6 +62,7 @@ impl Latecomers {
         let one = Expected {
             kind: Arc::clone(kind),
             marker: marker.to_owned(),
+            sender,
             member: member.clone(),
             until: now + ARRIVES_WITHIN,
             pause: FIRST,
@@ -129,7 +137,8 @@ async fn remove(target: &ObjectKey, one: &Expected, wanted: &Wanted<'_>) -> Resu
     let Some(live) = one.member.get(&one.kind, target).await? else {
         return Ok(false);
     };
-    let ours = object::annotation(&live, annotation::OWNED_BY) == Some(&one.marker);
+    let is_marked = object::annotation(&live, annotation::OWNED_BY) == Some(&one.marker);
+    let ours = is_marked && one.sender.has_written(&live);
     // What is wanted was wanted before it was made.
     if !ours || object::is_deleting(&live) || wanted.has(target).await? {
         return Ok(false);

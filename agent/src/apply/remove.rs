@@ -17,6 +17,7 @@ use roundhouse_api::ledger::LedgerEntry;
 use roundhouse_api::names::{annotation, label};
 use roundhouse_patch::PatchType;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -321,7 +322,8 @@ impl Engine {
         let Some(live) = live.filter(|_| !farewell.wanted.contains(&target)) else {
             return Ok(None);
         };
-        let refused = match farewell.removal(entry, Some(&live), &kind, &target) {
+        let entry = self.met(key, entry, &live);
+        let refused = match farewell.removal(&entry, Some(&live), &kind, &target) {
             Removal::Refused(busy) => {
                 Some(Stays::refused(&target, busy).until_changed(Waited::of(&target, &kind, &live)))
             }
@@ -363,14 +365,27 @@ impl Engine {
             Ends::Stays(stays) => Some(stays),
             Ends::Let => None,
             Ends::Gone => {
-                if self.unanswered.made_lately(key) {
-                    let (marker, member) = (farewell.marker, &self.member);
-                    self.latecomers.expect(&target, &kind, marker, member);
+                if let Some(sender) = self.unanswered.made_lately(key) {
+                    let whose = (farewell.marker, sender);
+                    self.latecomers.expect(&target, &kind, whose, &self.member);
                 }
                 self.unanswered.may_make(key).then(Stays::until_it_comes)
             }
         };
         (Some(kind), waiting)
+    }
+
+    /// The entry that a live object is judged by: one that a request has made behind the agent's back is another one than the
+    /// ledger has, and its marker tells whose it is.
+    fn met<'a>(&self, key: &ObjectKey, entry: &'a LedgerEntry, live: &Value) -> Cow<'a, LedgerEntry> {
+        let is_another = entry.uid.is_some() && entry.uid.as_deref() != object::uid(live);
+        match is_another && self.unanswered.has_made(key, live) {
+            true => Cow::Owned(LedgerEntry {
+                uid: None,
+                ..entry.clone()
+            }),
+            false => Cow::Borrowed(entry),
+        }
     }
 
     async fn take_away(
@@ -385,15 +400,7 @@ impl Engine {
         let mut now = live;
         let mut looks = LOOKS;
         while let Some(live) = now {
-            // Another one than the ledger has may have been made by a request that came late: its marker tells whose it is.
-            let is_another = entry.uid.as_deref() != object::uid(&live);
-            let came_late = is_another && (self.unanswered.may_make(key) || self.unanswered.made_lately(key));
-            let any = came_late.then(|| LedgerEntry {
-                uid: None,
-                ..entry.clone()
-            });
-            let entry = any.as_ref().unwrap_or(entry);
-            match farewell.removal(entry, Some(&live), kind, target) {
+            match farewell.removal(&self.met(key, entry, &live), Some(&live), kind, target) {
                 Removal::Gone => break,
                 Removal::NotOurs => return Ok(Ends::Let),
                 Removal::Refused(busy) => {

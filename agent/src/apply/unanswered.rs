@@ -2,11 +2,16 @@
 //! make an object that is no longer wanted; so an object that is to go, and is not there, is not taken for gone until they
 //! cannot arrive any more.
 
+use crate::drift::is_ours_alone;
 use crate::error::CallError;
 use crate::object::ObjectKey;
+use crate::path::FieldPath;
 use parking_lot::Mutex;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::names::{AGENT_FIELD_MANAGER, annotation};
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,72 +27,126 @@ pub(crate) struct Unanswered {
     made: Mutex<Lately>,
 }
 
-/// What happened to objects so lately that it counts, and when.
+/// A request to make an object.
+#[derive(Debug, Clone)]
+struct Asked {
+    at: Instant,
+    /// The field manager that it applies as; `None` for the agent's own.
+    applies_as: Option<Arc<str>>,
+}
+
+impl Asked {
+    fn now(applies_as: Option<&str>) -> Asked {
+        let named = applies_as.filter(|manager| *manager != AGENT_FIELD_MANAGER);
+        Asked {
+            at: Instant::now(),
+            applies_as: named.map(Into::into),
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        self.at.elapsed() < ARRIVES_WITHIN
+    }
+}
+
+/// The last requests of objects that count.
 #[derive(Debug, Default)]
 struct Lately {
-    at: BTreeMap<ObjectKey, Instant>,
+    asked: BTreeMap<ObjectKey, Asked>,
     /// How many there were when the old ones were dropped last.
     kept: usize,
 }
 
 impl Lately {
-    /// It happened; when it did before.
-    fn note(&mut self, key: &ObjectKey, at: Instant) -> Option<Instant> {
-        let before = self.at.insert(key.clone(), at);
+    /// It was asked for; the request before.
+    fn note(&mut self, key: &ObjectKey, asked: Asked) -> Option<Asked> {
+        let before = self.asked.insert(key.clone(), asked);
         // Not with every object: an agent may make ten thousand at a time.
-        if self.at.len() > 2 * self.kept + 1_000 {
-            self.at.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
-            self.kept = self.at.len();
+        if self.asked.len() > 2 * self.kept + 1_000 {
+            self.asked.retain(|_, asked| asked.is_late());
+            self.kept = self.asked.len();
         }
         before
     }
 
-    fn has(&self, key: &ObjectKey) -> bool {
-        self.at.get(key).is_some_and(|at| at.elapsed() < ARRIVES_WITHIN)
+    fn get(&self, key: &ObjectKey) -> Option<&Asked> {
+        self.asked.get(key).filter(|asked| asked.is_late())
     }
 }
 
 impl Unanswered {
-    /// Sends a request that makes an object. It counts as unanswered from its beginning, so also if nobody waits for it any
-    /// more, until there is an answer that says what became of it.
+    /// Sends a request that makes an object, applied as a field manager unless it is the agent's own. It counts as unanswered
+    /// from its beginning, so also if nobody waits for it any more, until there is an answer that says what became of it.
     pub(crate) async fn watch<T>(
         &self,
         key: &ObjectKey,
+        applies_as: Option<&str>,
         request: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let before = self.open.lock().note(key, Instant::now());
+        let before = self.open.lock().note(key, Asked::now(applies_as));
         let answer = request.await;
         if answer.is_ok() {
-            self.made.lock().note(key, Instant::now());
+            self.made.lock().note(key, Asked::now(applies_as));
         }
         let mut open = self.open.lock();
         match before {
-            _ if answer.as_ref().is_err_and(CallError::is_undecided) => open.note(key, Instant::now()),
+            _ if answer.as_ref().is_err_and(CallError::is_undecided) => {
+                open.note(key, Asked::now(applies_as))
+            }
             Some(earlier) => open.note(key, earlier),
-            None => open.at.remove(key),
+            None => open.asked.remove(key),
         };
         answer
     }
 
-    /// Takes in what an earlier agent may have asked for when it died: objects that it intended, and never saw.
+    /// Takes in what an earlier agent may have asked for when it died: objects that it intended, and never saw. When that was
+    /// is not known: an agent that is started again and again waits anew each time.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
         use LedgerOutcome::{Intended, Removing, Unconfirmed};
         let may_arrive = |entry: &&LedgerEntry| {
             entry.uid.is_none() && matches!(entry.outcome, Intended | Removing | Unconfirmed)
         };
         for entry in objects.iter().filter(may_arrive) {
-            self.open.lock().note(&ObjectKey::of_entry(entry), Instant::now());
+            self.open
+                .lock()
+                .note(&ObjectKey::of_entry(entry), Asked::now(None));
         }
     }
 
     /// Whether a request may still make the object.
     pub(crate) fn may_make(&self, key: &ObjectKey) -> bool {
-        self.open.lock().has(key)
+        self.open.lock().get(key).is_some()
     }
 
-    /// Whether this agent made the object so lately that what it sent may be repeated.
-    pub(crate) fn made_lately(&self, key: &ObjectKey) -> bool {
-        self.made.lock().has(key)
+    /// Whether this agent made the object so lately that what it sent may be repeated, and as whom.
+    pub(crate) fn made_lately(&self, key: &ObjectKey) -> Option<Sender> {
+        self.made.lock().get(key).map(Sender::of)
+    }
+
+    /// Whether a live object is one that a request of this agent has made behind its back: late, or once more. Everybody may
+    /// make an object with the agent's marker, from what was exported of an earlier one; only what this agent has written
+    /// there itself, as far as managedFields know, is its own.
+    pub(crate) fn has_made(&self, key: &ObjectKey, live: &Value) -> bool {
+        let open = self.open.lock().get(key).map(Sender::of);
+        let senders = [open, self.made_lately(key)];
+        senders.iter().flatten().any(|sender| sender.has_written(live))
+    }
+}
+
+/// As whom an object was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender(Option<Arc<str>>);
+
+impl Sender {
+    fn of(asked: &Asked) -> Sender {
+        Sender(asked.applies_as.clone())
+    }
+
+    /// Whether the marker of a live object is its, and nobody else's.
+    pub(crate) fn has_written(&self, live: &Value) -> bool {
+        let marker = FieldPath::default().field("metadata").field("annotations");
+        let marker = marker.field(annotation::OWNED_BY);
+        is_ours_alone(live, &marker, self.0.as_deref().unwrap_or(AGENT_FIELD_MANAGER))
     }
 }
 
@@ -115,7 +174,11 @@ mod tests {
     }
 
     fn answer(code: u16) -> Result<(), CallError> {
-        let status = Status::failure("no", "No").with_code(code);
+        said(code, "no")
+    }
+
+    fn said(code: u16, message: &str) -> Result<(), CallError> {
+        let status = Status::failure(message, "No").with_code(code);
         Err(CallError::Kube(kube::Error::Api(Box::new(status))))
     }
 
@@ -128,11 +191,19 @@ mod tests {
             (answer(429), false),
             (answer(500), true),
             (answer(504), true),
+            // It is asked before anything is stored.
+            (
+                said(
+                    500,
+                    "Internal error occurred: failed calling webhook \"w\": refused",
+                ),
+                false,
+            ),
             (Err(CallError::Timeout(ARRIVES_WITHIN)), true),
         ] {
             let unanswered = Unanswered::default();
             let words = format!("{said:?}");
-            let _ = unanswered.watch(&key("a"), async { said }).await;
+            let _ = unanswered.watch(&key("a"), None, async { said }).await;
             assert_eq!(unanswered.may_make(&key("a")), expected, "{words}");
             assert!(!unanswered.may_make(&key("b")));
             tokio::time::advance(ARRIVES_WITHIN).await;
@@ -144,10 +215,10 @@ mod tests {
     async fn an_answer_is_of_its_own_request_alone() {
         let unanswered = Unanswered::default();
         let a = key("a");
-        let lost = unanswered.watch(&a, std::future::pending::<Result<(), CallError>>());
+        let lost = unanswered.watch(&a, None, std::future::pending::<Result<(), CallError>>());
         assert!(tokio::time::timeout(Duration::from_secs(1), lost).await.is_err());
         assert!(unanswered.may_make(&key("a")), "nobody waits for it any more");
-        let again = unanswered.watch(&key("a"), async { Ok(()) }).await;
+        let again = unanswered.watch(&key("a"), None, async { Ok(()) }).await;
         assert!(
             again.is_ok() && unanswered.may_make(&key("a")),
             "the first one may arrive"

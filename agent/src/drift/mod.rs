@@ -15,6 +15,8 @@ pub(crate) mod paths;
 mod rival;
 mod spelling;
 
+pub(crate) use rival::is_ours_alone;
+
 use crate::apply::decode::Manifest;
 use crate::apply::once::{recorded, same_stamps};
 use crate::object;

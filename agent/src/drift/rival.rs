@@ -10,12 +10,20 @@ use serde_json::Value;
 /// name is another one.
 pub(crate) fn rival(live: &Value, path: &FieldPath, applies_as: &str) -> Option<String> {
     let owners = owners_at(live, &path.pointer(live)?).into_iter();
-    let is_us = |owner: &Owner| {
-        owner.manager == AGENT_FIELD_MANAGER
-            || (owner.manager == applies_as && owner.operation == Operation::Apply)
-    };
-    let mut others = owners.filter(|owner| !owner.manager.is_empty() && !is_us(owner));
+    let mut others = owners.filter(|owner| !owner.manager.is_empty() && !is_us(owner, applies_as));
     others.next().map(|owner| owner.manager)
+}
+
+/// Whether managedFields name us as the owner of a field, and nobody else. See [`rival`].
+pub(crate) fn is_ours_alone(live: &Value, path: &FieldPath, applies_as: &str) -> bool {
+    let owners = path.pointer(live).map(|pointer| owners_at(live, &pointer));
+    let owners = owners.unwrap_or_default();
+    !owners.is_empty() && owners.iter().all(|owner| is_us(owner, applies_as))
+}
+
+fn is_us(owner: &Owner, applies_as: &str) -> bool {
+    owner.manager == AGENT_FIELD_MANAGER
+        || (owner.manager == applies_as && owner.operation == Operation::Apply)
 }
 
 #[cfg(test)]
@@ -71,5 +79,40 @@ mod tests {
             [name("hpa"), name("setter")],
             "it updates, which we never do under that name"
         );
+    }
+
+    #[test]
+    fn a_field_is_ours_alone_where_nobody_else_is_named() {
+        let object = |managers: &[(&str, &str)]| {
+            let entry = |(manager, operation): &(&str, &str)| {
+                json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:annotations": {"f:a": {}}}}})
+            };
+            let entries: Vec<Value> = managers.iter().map(entry).collect();
+            json!({"metadata": {"annotations": {"a": "b"}, "managedFields": entries}})
+        };
+        let path = FieldPath::default()
+            .field("metadata")
+            .field("annotations")
+            .field("a");
+        for (managers, expected) in [
+            (&[("roundhouse-agent", "Update")][..], true),
+            (&[("roundhouse-agent", "Update"), ("web", "Apply")], true),
+            (&[("roundhouse-agent", "Update"), ("web", "Update")], false),
+            // Exported with its managedFields, and put back.
+            (
+                &[("roundhouse-agent", "Update"), ("kubectl-create", "Update")],
+                false,
+            ),
+            (&[("kubectl-create", "Update")], false),
+            // Nobody knows.
+            (&[], false),
+        ] {
+            assert_eq!(
+                is_ours_alone(&object(managers), &path, "web"),
+                expected,
+                "{managers:?}"
+            );
+        }
     }
 }

@@ -47,18 +47,18 @@ fn needs(config: &Config) -> Vec<Need<'_>> {
 /// Asks the member.
 ///
 /// # Errors
-/// What passes by itself. A member that does not tell is an answer.
+/// What passes by itself, or is no answer of a member to a review. A member that does not tell is an answer.
 pub(super) async fn ask(member: &Client, config: &Config) -> Result<Known, CallError> {
     match reviews::missing(member, config.call_timeout, needs(config)).await {
         Ok(missing) => Ok(Known {
             missing: missing.iter().map(Need::words).take(MAX).collect(),
             unknown: None,
         }),
-        Err(error) if matches!(error.fault(), Fault::Passing(_)) => Err(error),
-        Err(error) => Ok(Known {
+        Err(error) if matches!(error.fault(), Fault::Lasting(_)) || error.fault().is_404() => Ok(Known {
             missing: Vec::new(),
             unknown: Some(error.message()),
         }),
+        Err(error) => Err(error),
     }
 }
 

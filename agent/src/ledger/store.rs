@@ -53,6 +53,8 @@ pub(crate) struct Ledger {
     stored: Option<ObjectMeta>,
     /// What was sent last, until it is answered: it may be what is stored.
     sent: Option<AppliedBundleSpec>,
+    /// Somebody may have touched what is stored, and no look at it has come to its end since.
+    doubtful: bool,
 }
 
 impl Ledger {
@@ -74,6 +76,7 @@ impl Ledger {
             spec,
             stored,
             sent: None,
+            doubtful: false,
         }
     }
 
@@ -85,6 +88,11 @@ impl Ledger {
     /// Whether it is stored.
     pub(crate) fn exists(&self) -> bool {
         self.stored.is_some()
+    }
+
+    /// Whether it has to be looked at: the last look was not answered, or what it found could not be put right.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.doubtful
     }
 
     /// The stored object's version; `None` while none is stored.
@@ -104,7 +112,17 @@ impl Ledger {
 
     /// Looks at the stored object, and makes it again what it was if somebody deleted or changed it or took its finalizer
     /// off. A bundle without a ledger takes in what is stored.
+    ///
+    /// # Errors
+    /// It could not be looked at, or not be put right: it stays [doubtful](Self::is_doubtful).
     pub(crate) async fn refresh(&mut self) -> Result<(), CallError> {
+        self.doubtful = true;
+        self.look().await?;
+        self.doubtful = false;
+        Ok(())
+    }
+
+    async fn look(&mut self) -> Result<(), CallError> {
         let had_one = self.stored.is_some();
         for _ in 0..TRIES {
             let mut spec = self.spec.clone();

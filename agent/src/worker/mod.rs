@@ -269,7 +269,7 @@ impl Worker {
         let touched = news.ledger.as_ref().is_some_and(|seen| seen.is_news_to(known));
         // One that vanished is made again; where the whole member was put back, its ledger does not have it any more either.
         let vanished = news.touched.values().any(Option::is_none);
-        if turn.resync || !self.ledger.exists() || touched || vanished {
+        if turn.resync || !self.ledger.exists() || touched || vanished || self.ledger.is_doubtful() {
             self.ledger.refresh().await?;
         }
         Ok(())

@@ -202,3 +202,28 @@ async fn what_a_repeated_request_makes_once_more_goes() {
         agent.stop().await;
     }
 }
+
+/// Given an object that was made and removed just now, when somebody makes it again from what was exported of it, marker and
+/// all, then it stays: nobody's request has made it but theirs.
+#[tokio::test(start_paused = true)]
+async fn what_somebody_puts_back_stays() {
+    let world = World::embedded().await;
+    let agent = world.agent();
+    let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+    let both = dispatched(&[a.clone(), b.clone()], "app-v1", 1);
+    let first = world.bundle(APP, both).await;
+    world.reported(APP, first, Ready).await;
+    let mut exported = world.live(Side::Member, &a).await.unwrap();
+    let second = world.bundle(APP, dispatched(&[b], "app-v2", 1)).await;
+    world.reported(APP, second, Ready).await;
+    goes(&world, &a).await;
+    let metadata = exported["metadata"].as_object_mut().unwrap();
+    for field in ["uid", "resourceVersion", "creationTimestamp"] {
+        metadata.remove(field);
+    }
+    assert!(metadata.contains_key("managedFields"));
+    world.create(Side::Member, exported).await;
+    pass_time(1200).await;
+    assert!(world.live(Side::Member, &a).await.is_some());
+    agent.stop().await;
+}

@@ -1,11 +1,13 @@
 //! The ledger's own life: deleted, edited, lost and outgrown.
 
 use crate::world::{
-    HUB_ID, NAMESPACE, Side, World, bundle, config_map, dispatched, eventually, eventually_with, pass_time,
-    reason, spec,
+    HUB_ID, NAMESPACE, Pass, Side, World, bundle, config_map, dispatched, eventually, eventually_with,
+    pass_time, reason, spec,
 };
 use roundhouse_api::bundle::BundlePhase::{Cleaned, Failed, Ready};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn identity(bundle: &str) -> Value {
     json!({"apiVersion": "roundhouse.dev/v1alpha1", "kind": "AppliedBundle",
@@ -82,6 +84,36 @@ async fn a_ledger_that_is_stripped_of_its_finalizer_or_edited_is_as_before_withi
     world.delete(Side::Member, &identity("plain")).await;
     restored(&world, before).await;
     agent.stop().await;
+}
+
+/// Given a ledger that somebody edits, when the look at it, or the write that puts it right, breaks off, then it is looked at
+/// again soon, not at the next resync.
+#[tokio::test(start_paused = true)]
+async fn a_look_at_the_ledger_that_breaks_off_is_repeated() {
+    for broken in [http::Method::GET, http::Method::PUT] {
+        let world = World::new().await;
+        let armed = Arc::new(AtomicBool::new(false));
+        let (is_armed, what) = (Arc::clone(&armed), broken.clone());
+        let member = world.gated(Side::Member, move |method, path| {
+            let is_it = *method == what && path.ends_with(&format!("/appliedbundles/{HUB_ID}.plain"));
+            match is_it && is_armed.swap(false, Ordering::SeqCst) {
+                true => Pass::Lost,
+                false => Pass::Through,
+            }
+        });
+        let config = roundhouse_agent::Config {
+            resync: std::time::Duration::from_secs(36_000),
+            ..World::config()
+        };
+        let agent = world.agent_between(config, world.hub_client.clone(), member);
+        let before = applied(&world).await;
+        armed.store(true, Ordering::SeqCst);
+        let edit = json!({"spec": {"objects": [], "generation": 0}});
+        world.merge(Side::Member, &identity("plain"), edit).await;
+        restored(&world, before).await;
+        assert!(!armed.load(Ordering::SeqCst), "{broken} breaks off");
+        agent.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ impl Engine {
                 ..ended(outcome, sent.live, quiet)
             }));
         }
-        let mut answer = self.send(&sent, sent.manner.force).await;
+        let mut answer = self.send(&sent, task, sent.manner.force).await;
         if sent.live.is_none() {
             match &answer {
                 // Whose it is has to be seen first, whatever it is that conflicts.
@@ -72,7 +72,7 @@ impl Engine {
                     if let Some(metadata) = sent.config["metadata"].as_object_mut() {
                         metadata.remove("resourceVersion");
                     }
-                    answer = self.send(&sent, sent.manner.force).await;
+                    answer = self.send(&sent, task, sent.manner.force).await;
                 }
                 _ => {}
             }
@@ -83,7 +83,7 @@ impl Engine {
         };
         let mut found = refused(&answer);
         if are_nobodys(&found) && !sent.manner.force {
-            answer = self.send(&sent, true).await;
+            answer = self.send(&sent, task, true).await;
             found = refused(&answer);
         }
         match answer {
@@ -137,10 +137,13 @@ impl Engine {
         }
     }
 
-    async fn send(&self, sent: &Sent<'_>, force: bool) -> Result<Value, CallError> {
+    async fn send(&self, sent: &Sent<'_>, task: Task<'_>, force: bool) -> Result<Value, CallError> {
         let manager = &sent.manner.manager;
-        self.member
-            .apply(sent.kind, sent.target, &sent.config, manager, force)
+        let apply = self
+            .member
+            .apply(sent.kind, sent.target, &sent.config, manager, force);
+        self.unanswered
+            .watch(&task.manifest.key, Some(manager), apply)
             .await
     }
 }

@@ -143,8 +143,7 @@ impl Engine {
             manner,
             treatment: attempt.treatment,
         };
-        let apply = self.apply_on_server(sent, task, attempt.order);
-        let applied = self.unanswered.watch(&task.manifest.key, apply).await?;
+        let applied = self.apply_on_server(sent, task, attempt.order).await?;
         Ok(applied.map(|ended| match ended.outcome {
             Outcome::Applied(Applied::Created | Applied::Changed) => {
                 let written = Written {

@@ -29,8 +29,7 @@ impl Engine {
         if let (true, Advice::Wait) = (repair, differences.advise_creation(attempt.look)) {
             return Ok(Some(taken_away(target, differences)));
         }
-        let create = self.create(attempt.kind, target, object, copy, attempt.order);
-        let made = self.unanswered.watch(&task.manifest.key, create).await?;
+        let made = self.create(attempt, object, copy).await?;
         let sent = Written {
             fields: &[FieldPath::default()],
             repair,
@@ -43,18 +42,20 @@ impl Engine {
     /// Makes the object; `None` when it is to be tried again.
     async fn create(
         &self,
-        kind: &Kind,
-        target: &ObjectKey,
+        attempt: Attempt<'_>,
         mut object: Value,
         copy: Copy,
-        order: Order<'_>,
     ) -> Result<Option<Ended>, CallError> {
+        let Attempt {
+            task, kind, target, ..
+        } = attempt;
         if !kind.namespaced
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
             metadata.remove("namespace");
         }
-        match self.member.create(kind, target, &object).await {
+        let create = self.member.create(kind, target, &object);
+        match self.unanswered.watch(&task.manifest.key, None, create).await {
             Ok(live) => {
                 let ended = Ended::with(Outcome::Applied(Applied::Created), Some(live));
                 // Nothing was there that could be kept.
@@ -62,7 +63,7 @@ impl Engine {
             }
             // Not the object is missing, it is about to be made: its namespace is.
             Err(error) if error.fault() == Fault::NotFound => Ok(self
-                .make_room(kind, target, order)
+                .make_room(kind, target, attempt.order)
                 .await?
                 .map(|outcome| Ended::with(outcome, None))),
             Err(error) => Err(error),
