@@ -6,14 +6,14 @@ use crate::dispatch::{
     plan::Todo,
     removal::{self, Removal},
 };
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, stream};
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use roundhouse_api::{
     bundle::{Bundle, Deletion},
-    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
+    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER, cluster_of_namespace},
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
@@ -68,6 +68,11 @@ fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
         .map(|held| held.replicas);
     let after = parts.iter().map(|(wanted, _)| wanted.replicas());
     after.sum::<u64>().cmp(&before.sum())
+}
+
+/// Namespace, name and version of a Bundle, as it is held.
+fn version_of(bundle: &Observed) -> (&str, &str, &str) {
+    (&bundle.namespace, &bundle.name, &bundle.resource_version)
 }
 
 /// Writes Bundles of one application.
@@ -170,12 +175,22 @@ impl Writer<'_> {
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
     async fn write(self, wanted: Wanted, existing: Option<Arc<Observed>>) -> Result<bool, PassError> {
         let _place = self.places.acquire().await;
+        if cluster_of_namespace(&wanted.namespace).is_some_and(|cluster| self.cache.is_leaving(cluster)) {
+            return Err(PassError::Conflict {
+                application: format!("{}/{}", self.key.0, self.key.1),
+                action: format!(
+                    "writing bundle {}/{}: its cluster leaves",
+                    wanted.namespace, wanted.name
+                ),
+            });
+        }
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
         let before = existing
             .as_ref()
             .map(|existing| existing.resource_version.clone());
         // A task of its own, which ends with this one: a thousand large objects are made, sent and read by all cores.
         let (sender, wanted) = (api.clone(), Arc::new(wanted));
+        let (namespace, name) = (wanted.namespace.as_str(), wanted.name.as_str());
         let sent = wanted.clone();
         let call = async move {
             let bundle = sent.bundle(existing.as_deref());
@@ -189,10 +204,13 @@ impl Writer<'_> {
             };
             Ok((after.metadata.resource_version.clone(), Observed::of(after)))
         };
-        let answer = AbortOnDropHandle::new(tokio::spawn(call)).await;
-        let answer = answer.map_err(|error| PassError::Ended {
-            reason: error.to_string(),
-        })?;
+        let call = AbortOnDropHandle::new(tokio::spawn(call));
+        let answer = call.map(|ended| ended.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))));
+        let answer = match &before {
+            Some(before) => self.watched((namespace, name, before), answer).await,
+            // It would be made where there is none, and found by the watch.
+            None => answer.await,
+        };
         match answer {
             Ok((after, observed)) => {
                 if let Some(observed) = observed {
@@ -224,6 +242,15 @@ impl Writer<'_> {
         }
     }
 
+    /// Sends a write of a Bundle in a version: as long as nobody has answered it, it may be done yet.
+    async fn watched<T>(
+        self,
+        bundle: (&str, &str, &str),
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, kube::Error> {
+        self.cache.unanswered().watch(self.key, bundle, request).await
+    }
+
     fn failed(self, error: kube::Error, doing: &str, namespace: &str, name: &str) -> PassError {
         let title = format!("{}/{}", self.key.0, self.key.1);
         PassError::api(&title, format!("{doing} bundle {namespace}/{name}"), error)
@@ -245,11 +272,10 @@ impl Writer<'_> {
 
     /// Takes these removals one step further, each as far as it goes without an answer of its agent.
     pub(super) async fn remove(self, due: Vec<(Arc<Observed>, Deletion)>) -> Written {
-        let fleet = self.cache.fleet();
         // Of a cluster that leaves the cluster controller takes the Bundles away, as its user said.
         let due = due
             .into_iter()
-            .filter(|(bundle, _)| !fleet.is_leaving(&bundle.cluster));
+            .filter(|(bundle, _)| !self.cache.is_leaving(&bundle.cluster));
         let mut removals = stream::iter(due)
             .map(|(bundle, deletion)| self.step(bundle, deletion))
             .buffer_unordered(self.at_once);
@@ -318,7 +344,9 @@ impl Writer<'_> {
             field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let answer = api.patch(&bundle.name, &params, &Patch::Merge(patch)).await;
+        let patch = Patch::Merge(patch);
+        let answer = self.watched(version_of(bundle), api.patch(&bundle.name, &params, &patch));
+        let answer = answer.await;
         self.take(answer, doing, &bundle.namespace, &bundle.name)
     }
 
@@ -329,7 +357,8 @@ impl Writer<'_> {
             resource_version: Some(bundle.resource_version.clone()),
         });
         let key = (bundle.namespace.clone(), bundle.name.clone());
-        match api.delete(&bundle.name, &params).await {
+        let answer = self.watched(version_of(bundle), api.delete(&bundle.name, &params));
+        match answer.await {
             Ok(answer) => {
                 match answer.left() {
                     Some(bundle) if bundle.metadata.deletion_timestamp.is_some() => {

@@ -12,7 +12,7 @@ mod tests;
 
 pub(super) use bundles::application_of;
 
-use super::{Key, fleet::Fleet, placements::StoredPlacement};
+use super::{Key, fleet::Fleet, placements::StoredPlacement, unanswered::Unanswered};
 use crate::{
     dispatch::Observed,
     fleet::Counts,
@@ -136,6 +136,8 @@ pub(super) struct Cache {
     /// Bundles between dispatch and ready.
     lag: Mutex<Lag>,
     metrics: Metrics,
+    /// Writes of Bundles that nobody has answered.
+    unanswered: Unanswered,
     /// What a hub sees that does not lead is counted by the one that does.
     leading: Leading,
 }
@@ -192,6 +194,11 @@ impl Cache {
             leading,
             ..Cache::default()
         }
+    }
+
+    /// Writes of Bundles that nobody has answered.
+    pub(super) fn unanswered(&self) -> &Unanswered {
+        &self.unanswered
     }
 
     /// A first list of this kind is complete. Returns whether all are, for the first time.

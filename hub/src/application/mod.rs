@@ -16,6 +16,7 @@
 //! | `placing` | the decisions of the placing steps; pure |
 //! | `acting` | steps that act: their jobs, and going back to an earlier revision |
 //! | `bundles` | the writes of a plan |
+//! | `unanswered` | sees to it that no write is done long after it was given up |
 //! | `expiring` | deletes hand-written Bundles some time after they are complete |
 //! | `removing` | garbage collection, and the deletion of an application |
 //! | `objects` | what steps want that have an object in clusters, and what the clusters show of it |
@@ -53,6 +54,7 @@ mod removing;
 mod revisions;
 mod status;
 mod storing;
+mod unanswered;
 mod view;
 mod witness;
 

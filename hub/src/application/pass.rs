@@ -125,6 +125,7 @@ impl Hub {
         if let Some(app) = &stored {
             self.check_epoch(app)?;
         }
+        self.writer(key).fence().await?;
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
         let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
         let awaited = workflow.filter(|_| !deleting);

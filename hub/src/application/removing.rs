@@ -153,10 +153,9 @@ pub(super) async fn release(
     workflow: Option<&WorkflowStatus>,
 ) -> Written {
     let mut written = Written::default();
-    let fleet = writer.cache.fleet();
     // Of a cluster that leaves the cluster controller lets them go, when their objects are as its user said.
     let all = observed.values().flatten();
-    let all = all.filter(|bundle| !fleet.is_leaving(&bundle.cluster));
+    let all = all.filter(|bundle| !writer.cache.is_leaving(&bundle.cluster));
     for bundle in all.filter(|bundle| !is_awaited(bundle, workflow)) {
         let due = removal::next_of_wanted(bundle) == Some(removal::Removal::Release);
         if due && !(keep_evidence && bundle.spec.deletion.is_none()) {
@@ -238,7 +237,12 @@ pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::cache::Cache;
+    use crate::{
+        application::cache::Cache,
+        dispatch::{Divided, Part, Target, Wanted, plan::Todo},
+        leader::Leading,
+        metrics::Metrics,
+    };
     use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
     use kube::{
         Client,
@@ -254,18 +258,22 @@ mod tests {
     use tokio::sync::Semaphore;
 
     #[tokio::test]
-    async fn a_bundle_of_a_cluster_that_leaves_is_not_let_go_before_its_objects_are_as_they_are_to_be() {
+    async fn of_a_cluster_that_leaves_no_bundle_is_let_go_or_made() {
         let server = Server::builder().seed(1).strict().build();
         let client = Client::new(server.service(), "default");
         crate::run::install(&client, &crate::run::HubOptions::default())
             .await
             .unwrap();
         let key = ("default".to_owned(), "web".to_owned());
-        for (leaving, released) in [(true, 0), (false, 1)] {
-            let name = format!("cluster-c{released}");
-            let cache = Cache::default();
-            let mut cluster = Cluster::new(&name["cluster-".len()..], Default::default());
-            cluster.metadata.deletion_timestamp = leaving.then_some(Time(Timestamp::UNIX_EPOCH));
+        // Whether it leaves as the watch has shown, and as the cluster controller knows, whose watch may be further.
+        for (shown, known, released) in [(true, false, 0), (false, true, 0), (false, false, 1)] {
+            let cluster = format!("c-{shown}-{known}");
+            let name = format!("cluster-{cluster}");
+            let leading = Leading::always(1);
+            leading.lets_go(&cluster, known);
+            let cache = Cache::new(Metrics::default(), leading);
+            let mut cluster = Cluster::new(&cluster, Default::default());
+            cluster.metadata.deletion_timestamp = shown.then_some(Time(Timestamp::UNIX_EPOCH));
             cache.put_cluster(&cluster);
             let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
             let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -304,9 +312,39 @@ mod tests {
             };
             let written = release(writer, &cache.all_bundles(&key), false, None).await;
             assert!(written.error.is_none(), "{:?}", written.error);
-            assert_eq!(written.count, released, "leaving: {leaving}");
+            assert_eq!(written.count, released, "{name}");
             let there = bundles.get_opt("default.web").await.unwrap().is_some();
-            assert_eq!(there, leaving);
+            assert_eq!(there, released == 0);
+            let part = Part {
+                manifests: Vec::new(),
+                hash: "h".to_owned(),
+            };
+            let wanted = Wanted {
+                namespace: name.clone(),
+                name: "default.next".to_owned(),
+                step: "deploy".to_owned(),
+                part: 0,
+                divided: Arc::new(Divided { parts: vec![part] }),
+                spec: BundleSpec::default(),
+                todo: Todo::Create,
+            };
+            let cluster = name["cluster-".len()..].to_owned();
+            let plan = Plan {
+                targets: BTreeMap::from([(cluster, Target::Bundles(vec![wanted]))]),
+                surplus: Vec::new(),
+            };
+            let written = writer.dispatch(&plan, &BTreeMap::new()).await;
+            let made = bundles.get_opt("default.next").await.unwrap().is_some();
+            assert_eq!(
+                (written.count, made),
+                (released, released == 1),
+                "{:?}",
+                written.error
+            );
+            assert_eq!(
+                written.error.is_some_and(|error| error.is_conflict()),
+                released == 0
+            );
         }
     }
 }

@@ -57,6 +57,7 @@ pub async fn run(
         return;
     };
     let mut controller = Controller {
+        leading: leading.clone(),
         client: client.clone(),
         heartbeats: Heartbeats::new(options.lease_duration),
         options,
@@ -114,6 +115,7 @@ enum Ended {
 }
 
 struct Controller {
+    leading: Leading,
     client: Client,
     options: ClusterOptions,
     clock: SharedClock,
@@ -228,8 +230,11 @@ impl Controller {
             let Some(cluster) = self.seen.clusters.get("", &name).cloned() else {
                 self.failures.remove(&name);
                 self.settled.remove(&name);
+                self.leading.lets_go(&name, false);
                 continue;
             };
+            self.leading
+                .lets_go(&name, cluster.metadata.deletion_timestamp.is_some());
             let pass = self.pass(cluster);
             running.clusters.insert(name.clone());
             running.tasks.push(

@@ -2,8 +2,9 @@
 //! sees where it stands.
 
 use super::Claims;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc,
@@ -44,6 +45,8 @@ struct Inner {
     /// How many objects it was shown on the way there.
     shown: AtomicU64,
     seen: Mutex<Option<Seen>>,
+    /// Clusters that the cluster controller lets go.
+    leaving: RwLock<BTreeSet<String>>,
 }
 
 /// What one hub knows of its leading; clones are the same. At first it does not lead.
@@ -127,6 +130,25 @@ impl Leading {
         self.0
             .clusters
             .send_if_modified(|seen| !std::mem::replace(seen, true));
+    }
+
+    /// The cluster controller lets a cluster go, or does not any more. From here on nothing is dispatched to it, however far the
+    /// watch of the application controller is behind: what would be made after the last Bundle is gone would go with the
+    /// namespace, without evidence for its agent.
+    pub(crate) fn lets_go(&self, cluster: &str, is_so: bool) {
+        if self.is_letting_go(cluster) == is_so {
+            return;
+        }
+        let mut leaving = self.0.leaving.write();
+        match is_so {
+            true => leaving.insert(cluster.to_owned()),
+            false => leaving.remove(cluster),
+        };
+    }
+
+    /// Whether the cluster controller lets a cluster go.
+    pub(crate) fn is_letting_go(&self, cluster: &str) -> bool {
+        self.0.leaving.read().contains(cluster)
     }
 
     /// The epochs in what the application controller sees, as soon as that is everything. `None` when it is not and the lists

@@ -105,6 +105,11 @@ impl Cache {
         self.state.read().fleet.clone()
     }
 
+    /// Whether a cluster leaves, as far as anybody in this hub knows.
+    pub(in crate::application) fn is_leaving(&self, cluster: &str) -> bool {
+        self.leading.is_letting_go(cluster) || self.state.read().fleet.is_leaving(cluster)
+    }
+
     /// Notes what an application's placing steps look at; `None`: it is not known, and may be anything.
     pub(in crate::application) fn looks_at(&self, application: &Key, sight: Option<Sight>) {
         let mut state = self.state.write();

@@ -29,8 +29,9 @@ const FOUGHT: u32 = 3;
 #[derive(Debug)]
 struct Owed {
     since: Duration,
-    /// What others have changed: path -> what it was, nothing where the whole object went.
-    fields: BTreeMap<String, Value>,
+    /// What others have changed: path -> what it was, and what the bundle says, which may differ where a request of the agent
+    /// came late; nothing where the whole object went.
+    fields: BTreeMap<String, [Value; 2]>,
     changes: u32,
 }
 
@@ -190,7 +191,7 @@ fn heals(commit: &Commit, model: &Model) -> bool {
 }
 
 /// What somebody has changed of the fields that the bundle renders, with what they were.
-fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, Value> {
+fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, [Value; 2]> {
     let rendered = model
         .ledger_of(&commit.server, &commit.key)
         .and_then(|(_, ledger)| {
@@ -206,11 +207,17 @@ fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, Value> {
     let (rendered, before) = (leaves(rendered), leaves(commit.before()));
     let changed = differing(commit.before(), commit.after()).into_iter();
     let ours = changed.filter(|path| touches(path, rendered.keys()));
-    let was = ours.filter_map(|path| Some((path.clone(), (*before.get(&path)?).clone())));
+    let was = ours.filter_map(|path| {
+        let was = *before.get(&path)?;
+        let says = rendered.get(&path).copied().unwrap_or(was);
+        Some((path, [was.clone(), says.clone()]))
+    });
     was.collect()
 }
 
-fn is_healed(fields: &BTreeMap<String, Value>, commit: &Commit) -> bool {
+fn is_healed(fields: &BTreeMap<String, [Value; 2]>, commit: &Commit) -> bool {
     let now = leaves(commit.after());
-    commit.after.is_some() && fields.iter().all(|(path, was)| now.get(path) == Some(&was))
+    let is_right =
+        |(path, right): (&String, &[Value; 2])| now.get(path).is_some_and(|now| right.contains(now));
+    commit.after.is_some() && fields.iter().all(is_right)
 }

@@ -35,7 +35,7 @@ pub(super) struct Deletions {
 const PASS: Duration = Duration::from_secs(60);
 
 /// So long a request may be under way.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
+pub(super) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
 impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {

@@ -257,6 +257,12 @@ impl Monitor {
         own.map(|(_, key)| key.clone()).collect()
     }
 
+    /// The objects of a member that a request of its agent has made late or once more, and that nobody knows of: the agent looks
+    /// for them as long as it runs, and was ended.
+    pub fn strays(&self, member: &str) -> Vec<Key> {
+        self.inner.lock().model.strays(member).cloned().collect()
+    }
+
     /// What a person reads when promises are broken: each of them, and the last `most` entries about what is concerned.
     /// `None` if none is.
     pub fn report(&self, most: usize) -> Option<String> {

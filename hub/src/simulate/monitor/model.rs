@@ -1,5 +1,6 @@
 //! What is stored, as far as promises are about it.
 
+use super::deletion::ARRIVES_WITHIN;
 use super::{commit::Commit, promise::Note, who::Who};
 use crate::simulate::HUB;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -177,6 +178,11 @@ pub(super) struct Model {
     pub(super) cut: BTreeMap<Arc<str>, Duration>,
     /// Agents that do not run.
     pub(super) stopped: BTreeSet<Arc<str>>,
+    /// When agents were ended last.
+    ended: BTreeMap<Arc<str>, Duration>,
+    /// Objects that a late or repeated request of an agent has made when no ledger had them any more, and whether the agent
+    /// was ended meanwhile: then nobody knows any more that they may come.
+    repeated: BTreeMap<(Arc<str>, Key), bool>,
 }
 
 impl Model {
@@ -191,6 +197,7 @@ impl Model {
             Some(_) => drop(self.gone.remove(&object)),
             None => drop(self.gone.insert(object.clone())),
         }
+        self.repeats(&object, commit);
         put(&mut self.stored, object, record);
         let name = || (commit.key.namespace.clone(), commit.key.name.clone());
         match (&*commit.server, &*commit.key.table) {
@@ -240,7 +247,15 @@ impl Model {
         match note {
             Note::Cut(cluster) => drop(self.cut.insert(cluster.clone(), at)),
             Note::Healed(cluster) => drop(self.cut.remove(cluster)),
-            Note::Stopped(cluster) => drop(self.stopped.insert(cluster.clone())),
+            Note::Stopped(cluster) => {
+                self.stopped.insert(cluster.clone());
+                self.ended.insert(cluster.clone(), at);
+                let own = self
+                    .repeated
+                    .iter_mut()
+                    .filter(|((server, _), _)| server == cluster);
+                own.for_each(|(_, forgotten)| *forgotten = true);
+            }
             Note::Started(cluster) => drop(self.stopped.remove(cluster)),
             Note::Quiet
             | Note::Busy
@@ -250,6 +265,30 @@ impl Model {
             | Note::Fault { .. }
             | Note::Gauge { .. } => {}
         }
+    }
+
+    /// Takes over whether an object is there by a request that came late or once more.
+    fn repeats(&mut self, object: &(Arc<str>, Key), commit: &Commit) {
+        let (server, key) = object;
+        let asked = commit.asked.as_ref().filter(|asked| asked.overdue);
+        let by_agent = asked.is_some_and(|asked| asked.who.agent() == Some(&**server));
+        if commit.after.is_none() {
+            self.repeated.remove(object);
+        } else if commit.before.is_none() && by_agent && self.ledger_of(server, key).is_none() {
+            let late = ARRIVES_WITHIN + ARRIVES_WITHIN / 10;
+            let ended = self.ended.get(server);
+            let forgotten = ended.is_some_and(|at| commit.at.saturating_sub(*at) <= late);
+            self.repeated.insert(object.clone(), forgotten);
+        }
+    }
+
+    /// What is in a member although nobody knows of it: see [`Model::repeated`].
+    pub(super) fn strays<'a>(&'a self, member: &'a str) -> impl Iterator<Item = &'a Key> {
+        let own = self
+            .repeated
+            .iter()
+            .filter(move |((server, _), _)| **server == *member);
+        own.filter(|(_, forgotten)| **forgotten).map(|((_, key), _)| key)
     }
 
     /// Whether a cluster is known to be heard of.

@@ -132,6 +132,10 @@ impl Spread {
             // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
             return;
         }
+        // The network did that: it was sent when there was a place, and given up; what has the place since cannot be known then.
+        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+            return;
+        }
         found.judges(Promise::P8);
         let unfinished = |held: &Held| {
             let present = held.present().filter(|_| !held.deleting)?;

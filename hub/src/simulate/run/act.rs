@@ -4,6 +4,7 @@ use crate::{
     simulate::{
         Fleet, MemberSpec,
         fault::{DiskFault, Ending, Moment, On, Rule},
+        monitor::Monitor,
     },
     words,
 };
@@ -81,7 +82,7 @@ impl fmt::Display for Target {
     }
 }
 
-type Looks = dyn for<'a> Fn(&'a Fleet) -> LocalBoxFuture<'a, Result<(), String>> + Send + Sync;
+type Looks = dyn for<'a> Fn(&'a Fleet, &'a Monitor) -> LocalBoxFuture<'a, Result<(), String>> + Send + Sync;
 
 /// Looks at a fleet: fine, or what is not.
 #[derive(Clone)]
@@ -98,11 +99,21 @@ impl Look {
     pub fn new(
         looks: impl for<'a> Fn(&'a Fleet) -> LocalBoxFuture<'a, Result<(), String>> + Send + Sync + 'static,
     ) -> Look {
+        Look(Arc::new(move |fleet, _| looks(fleet)))
+    }
+
+    /// From a function that wants to know, too, what the monitor has seen.
+    pub(super) fn beside(
+        looks: impl for<'a> Fn(&'a Fleet, &'a Monitor) -> LocalBoxFuture<'a, Result<(), String>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Look {
         Look(Arc::new(looks))
     }
 
-    pub(super) async fn at(&self, fleet: &Fleet) -> Result<(), String> {
-        (self.0)(fleet).await
+    pub(super) async fn at(&self, fleet: &Fleet, monitor: &Monitor) -> Result<(), String> {
+        (self.0)(fleet, monitor).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
 use super::{Check, Look, objects::resource};
-use crate::simulate::Fleet;
+use crate::simulate::{Fleet, monitor::Monitor};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
@@ -9,6 +9,7 @@ use roundhouse_api::{
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState},
     names::{annotation, cluster_of_namespace},
 };
+use roundhouse_apiserver::Key;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,14 +22,15 @@ type Place = [String; 4];
 /// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made, and nothing
 /// is still to go. Nor is anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may
 /// have again what was removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its
-/// Cluster says so.
+/// Cluster says so. What a repeated request has made again after its removal stays where the agent was ended meanwhile: what it
+/// looks for it knows as long as it runs.
 pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
     Check {
         what: "every cluster has what its Bundles say, and nothing else of theirs".to_owned(),
-        look: Look::new(move |fleet| {
+        look: Look::beside(move |fleet, monitor| {
             let (emptied, restored) = (emptied.clone(), restored.clone());
             Box::pin(async move {
-                let differ = differences(fleet, &emptied, &restored).await?;
+                let differ = differences(fleet, monitor, (&emptied, &restored)).await?;
                 match differ.is_empty() {
                     true => Ok(()),
                     false => Err(differ.into_iter().take(NAMED).collect::<Vec<_>>().join("; ")),
@@ -50,7 +52,11 @@ fn place(object: &Value) -> Place {
     .map(str::to_owned)
 }
 
-async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> Result<Vec<String>, String> {
+async fn differences(
+    fleet: &Fleet,
+    monitor: &Monitor,
+    (emptied, restored): (&[String], &[String]),
+) -> Result<Vec<String>, String> {
     let (client, all) = (fleet.hub_client(), Default::default());
     let failed = |error: kube::Error| error.to_string();
     let bundles = Api::<Bundle>::all(client.clone())
@@ -91,9 +97,22 @@ async fn differences(fleet: &Fleet, emptied: &[String], restored: &[String]) -> 
             let held = held(stored, ledgers.iter().map(|ledger| &ledger.spec));
             have.retain(|place, _| of_cluster.contains_key(place) || !held.contains(place));
         }
+        let strays = monitor.strays(&cluster);
+        let is_stray = |place: &Place| strays.iter().any(|key| is_at(key, place));
+        have.retain(|place, _| of_cluster.contains_key(place) || !is_stray(place));
         differ.extend(compare(&cluster, &of_cluster, &have));
     }
     Ok(differ)
+}
+
+/// Whether the object of a key is at a place.
+fn is_at(key: &Key, [version, kind, namespace, name]: &Place) -> bool {
+    let resource = resource(version, kind);
+    let table = match resource.group.as_str() {
+        "" => resource.plural,
+        group => format!("{}.{group}", resource.plural),
+    };
+    (&*key.table, &*key.namespace, &*key.name) == (table.as_str(), namespace.as_str(), name.as_str())
 }
 
 /// The objects of a cluster that an agent has made, and those that are wanted there.

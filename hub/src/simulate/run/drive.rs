@@ -160,7 +160,7 @@ impl Driver<'_> {
             self.pass(base + cue.at).await;
             if let Act::Await { check, within } = &cue.act {
                 let until = Instant::now() + *within;
-                while let Err(why) = check.look.at(&self.stage.fleet).await {
+                while let Err(why) = check.look.at(&self.stage.fleet, &self.stage.monitor).await {
                     if Instant::now() >= until {
                         self.stage
                             .fail(format!("not within {within:?}: {}: {why}", check.what));
@@ -339,7 +339,13 @@ impl Driver<'_> {
     async fn agrees(&mut self) {
         let until = Instant::now() + AGREES.0;
         for check in &self.script.finally {
-            while Instant::now() < until && check.look.at(&self.stage.fleet).await.is_err() {
+            while Instant::now() < until
+                && check
+                    .look
+                    .at(&self.stage.fleet, &self.stage.monitor)
+                    .await
+                    .is_err()
+            {
                 self.pass(Instant::now() + AGREES.1).await;
             }
         }

@@ -117,7 +117,7 @@ impl Stage {
                 Ok(())
             }
             Act::Check(check) => {
-                if let Err(why) = check.look.at(&self.fleet).await {
+                if let Err(why) = check.look.at(&self.fleet, &self.monitor).await {
                     self.fail(format!("{}: {why}", check.what));
                 }
                 Ok(())

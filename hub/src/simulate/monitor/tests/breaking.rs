@@ -569,6 +569,12 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
         world.holds();
         let (namespace, third) = bundle_of("c3");
         let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
+        // What arrives when nobody waits for it any more is the network's doing.
+        world.overdue.store(true, Ordering::Relaxed);
+        world.put(Some(&world.hub), at, &third);
+        world.overdue.store(false, Ordering::Relaxed);
+        world.holds();
+        world.remove(None, at);
         world.put(Some(&world.hub), at, &third);
         world.breaks(
             Promise::P8,
