@@ -44,6 +44,7 @@ pub mod health;
 pub mod identity;
 mod install;
 mod kinds;
+mod lately;
 mod lease;
 mod ledger;
 #[doc(hidden)]

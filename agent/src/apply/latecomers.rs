@@ -2,10 +2,11 @@
 //! way has repeated. It is wanted by nobody then. Whether one came is looked at a few times, ever more rarely, for as long as a
 //! request may be under way; nothing waits for it, and no report speaks of it.
 
-use crate::apply::unanswered::{ARRIVES_WITHIN, Sender};
+use crate::apply::unanswered::Sender;
 use crate::delay::comes;
 use crate::error::CallError;
 use crate::kinds::Kind;
+use crate::lately::ARRIVES_WITHIN;
 use crate::ledger;
 use crate::member::Member;
 use crate::object::{self, ObjectKey};

@@ -4,73 +4,39 @@
 
 use crate::drift::is_ours_alone;
 use crate::error::CallError;
+use crate::lately::Lately;
 use crate::object::ObjectKey;
 use crate::path::FieldPath;
 use parking_lot::Mutex;
 use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
 use roundhouse_api::names::{AGENT_FIELD_MANAGER, annotation};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// How late a request may arrive: longer than anything between an agent and its API server holds one back.
-pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
 /// What objects were asked for, by their names in the ledger.
 #[derive(Debug, Default)]
 pub(crate) struct Unanswered {
     /// A request may still make them.
-    open: Mutex<Lately>,
+    open: Mutex<Lately<ObjectKey, Sender>>,
     /// A request has made them.
-    made: Mutex<Lately>,
+    made: Mutex<Lately<ObjectKey, Sender>>,
 }
 
-/// A request to make an object.
-#[derive(Debug, Clone)]
-struct Asked {
-    at: Instant,
-    /// The field manager that it applies as; `None` for the agent's own.
-    applies_as: Option<Arc<str>>,
-}
+/// As whom an object was asked for: a field manager that applies; `None` for the agent's own.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sender(Option<Arc<str>>);
 
-impl Asked {
-    fn now(applies_as: Option<&str>) -> Asked {
+impl Sender {
+    fn of(applies_as: Option<&str>) -> Sender {
         let named = applies_as.filter(|manager| *manager != AGENT_FIELD_MANAGER);
-        Asked {
-            at: Instant::now(),
-            applies_as: named.map(Into::into),
-        }
+        Sender(named.map(Into::into))
     }
 
-    fn is_late(&self) -> bool {
-        self.at.elapsed() < ARRIVES_WITHIN
-    }
-}
-
-/// The last requests of objects that count.
-#[derive(Debug, Default)]
-struct Lately {
-    asked: BTreeMap<ObjectKey, Asked>,
-    /// How many there were when the old ones were dropped last.
-    kept: usize,
-}
-
-impl Lately {
-    /// It was asked for; the request before.
-    fn note(&mut self, key: &ObjectKey, asked: Asked) -> Option<Asked> {
-        let before = self.asked.insert(key.clone(), asked);
-        // Not with every object: an agent may make ten thousand at a time.
-        if self.asked.len() > 2 * self.kept + 1_000 {
-            self.asked.retain(|_, asked| asked.is_late());
-            self.kept = self.asked.len();
-        }
-        before
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<&Asked> {
-        self.asked.get(key).filter(|asked| asked.is_late())
+    /// Whether the marker of a live object is its, and nobody else's.
+    pub(crate) fn has_written(&self, live: &Value) -> bool {
+        let marker = FieldPath::default().field("metadata").field("annotations");
+        let marker = marker.field(annotation::OWNED_BY);
+        is_ours_alone(live, &marker, self.0.as_deref().unwrap_or(AGENT_FIELD_MANAGER))
     }
 }
 
@@ -83,19 +49,19 @@ impl Unanswered {
         applies_as: Option<&str>,
         request: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let before = self.open.lock().note(key, Asked::now(applies_as));
+        let note = |lately: &Mutex<Lately<ObjectKey, Sender>>| {
+            lately.lock().note(key.clone(), Sender::of(applies_as))
+        };
+        let before = note(&self.open);
         let answer = request.await;
         if answer.is_ok() {
-            self.made.lock().note(key, Asked::now(applies_as));
+            note(&self.made);
         }
-        let mut open = self.open.lock();
         match before {
-            _ if answer.as_ref().is_err_and(CallError::is_undecided) => {
-                open.note(key, Asked::now(applies_as))
-            }
-            Some(earlier) => open.note(key, earlier),
-            None => open.asked.remove(key),
-        };
+            _ if answer.as_ref().is_err_and(CallError::is_undecided) => drop(note(&self.open)),
+            Some(earlier) => drop(self.open.lock().put(key.clone(), earlier)),
+            None => self.open.lock().remove(key),
+        }
         answer
     }
 
@@ -109,7 +75,7 @@ impl Unanswered {
         for entry in objects.iter().filter(may_arrive) {
             self.open
                 .lock()
-                .note(&ObjectKey::of_entry(entry), Asked::now(None));
+                .note(ObjectKey::of_entry(entry), Sender::default());
         }
     }
 
@@ -120,40 +86,25 @@ impl Unanswered {
 
     /// Whether this agent made the object so lately that what it sent may be repeated, and as whom.
     pub(crate) fn made_lately(&self, key: &ObjectKey) -> Option<Sender> {
-        self.made.lock().get(key).map(Sender::of)
+        self.made.lock().get(key).cloned()
     }
 
     /// Whether a live object is one that a request of this agent has made behind its back: late, or once more. Everybody may
     /// make an object with the agent's marker, from what was exported of an earlier one; only what this agent has written
     /// there itself, as far as managedFields know, is its own.
     pub(crate) fn has_made(&self, key: &ObjectKey, live: &Value) -> bool {
-        let open = self.open.lock().get(key).map(Sender::of);
+        let open = self.open.lock().get(key).cloned();
         let senders = [open, self.made_lately(key)];
         senders.iter().flatten().any(|sender| sender.has_written(live))
-    }
-}
-
-/// As whom an object was made.
-#[derive(Debug, Clone)]
-pub(crate) struct Sender(Option<Arc<str>>);
-
-impl Sender {
-    fn of(asked: &Asked) -> Sender {
-        Sender(asked.applies_as.clone())
-    }
-
-    /// Whether the marker of a live object is its, and nobody else's.
-    pub(crate) fn has_written(&self, live: &Value) -> bool {
-        let marker = FieldPath::default().field("metadata").field("annotations");
-        let marker = marker.field(annotation::OWNED_BY);
-        is_ours_alone(live, &marker, self.0.as_deref().unwrap_or(AGENT_FIELD_MANAGER))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lately::ARRIVES_WITHIN;
     use kube::core::Status;
+    use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey {

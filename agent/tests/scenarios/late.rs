@@ -227,3 +227,47 @@ async fn what_somebody_puts_back_stays() {
     assert!(world.live(Side::Member, &a).await.is_some());
     agent.stop().await;
 }
+
+/// Given a bundle that was removed on the hub's word, when the requests that have made its ledger and its objects arrive once
+/// more, then all of it goes again: the word stands, and nothing is held.
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_a_repeated_request_makes_once_more_goes_with_its_objects() {
+    let world = World::embedded().await;
+    let inner = world.member_client.clone();
+    let made_again = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&made_again);
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let (inner, count) = (inner.clone(), Arc::clone(&count));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?.to_vec();
+            let request = || http::Request::from_parts(head.clone(), Body::from(body.clone()));
+            let makes = ["/configmaps", "/appliedbundles"];
+            if head.method == http::Method::POST && makes.iter().any(|path| head.uri.path().ends_with(path)) {
+                let (inner, again) = (inner.clone(), request());
+                tokio::spawn(async move {
+                    tokio::time::sleep(LATE).await;
+                    let answer = inner.send(again).await.unwrap();
+                    count.fetch_add(u32::from(answer.status().is_success()), Ordering::SeqCst);
+                });
+            }
+            inner.send(request()).await
+        }
+        .boxed()
+    });
+    let member = Client::new(service, "default");
+    let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+    let a = config_map("a", "1");
+    let made = world.bundle(APP, dispatched(&[a.clone()], "app-v1", 1)).await;
+    world.reported(APP, made, Ready).await;
+    world.tombstone(APP, "application-deleted").await;
+    goes(&world, &a).await;
+    world.release(APP).await;
+    in_time("the ledger and the object come again", || async {
+        made_again.load(Ordering::SeqCst) == 2
+    })
+    .await;
+    pass_time(900).await;
+    assert!(world.ledger(APP).await.is_none() && world.live(Side::Member, &a).await.is_none());
+    agent.stop().await;
+}

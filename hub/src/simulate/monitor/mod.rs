@@ -32,6 +32,7 @@ mod tests;
 mod who;
 
 pub use commit::Commit;
+pub(super) use model::LEDGERS;
 use model::Model;
 pub use promise::{Broken, Note, Promise};
 pub use story::Told;

@@ -35,7 +35,7 @@ pub(super) const PLACEMENTS: &str = "placements.roundhouse.dev";
 /// Table of Clusters.
 pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
 /// Table of ledgers.
-pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+pub(in crate::simulate) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
 /// Table of Leases.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 

@@ -132,8 +132,8 @@ impl Spread {
             // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
             return;
         }
-        // The network did that: it was sent when there was a place, and given up; what has the place since cannot be known then.
-        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+        // One that is made by a request that was given up long ago: what has no version yet cannot be fenced.
+        if commit.before.is_none() && commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
             return;
         }
         found.judges(Promise::P8);

@@ -569,13 +569,15 @@ fn p8_more_clusters_under_way_than_there_may_be_are_told() {
         world.holds();
         let (namespace, third) = bundle_of("c3");
         let at = (BUNDLE.0, BUNDLE.1, namespace.as_str(), BUNDLE.3);
-        // What arrives when nobody waits for it any more is the network's doing.
+        // What is made by a request that nobody waits for any more is the network's doing; a change that comes so late is not.
         world.overdue.store(true, Ordering::Relaxed);
         world.put(Some(&world.hub), at, &third);
-        world.overdue.store(false, Ordering::Relaxed);
         world.holds();
-        world.remove(None, at);
+        let former = with(third.clone(), "/spec/revision", json!("web-v0"));
+        world.put(None, at, &former);
+        let third = with(third, "/metadata/generation", json!(2));
         world.put(Some(&world.hub), at, &third);
+        world.overdue.store(false, Ordering::Relaxed);
         world.breaks(
             Promise::P8,
             at,
