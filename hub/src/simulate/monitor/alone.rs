@@ -29,9 +29,8 @@ const FOUGHT: u32 = 3;
 #[derive(Debug)]
 struct Owed {
     since: Duration,
-    /// What others have changed: path -> what it was, and what the bundle says, which may differ where a request of the agent
-    /// came late; nothing where the whole object went.
-    fields: BTreeMap<String, [Value; 2]>,
+    /// What others have changed: path -> what it was; nothing where the whole object went.
+    fields: BTreeMap<String, Value>,
     changes: u32,
 }
 
@@ -63,7 +62,7 @@ impl Check for Alone {
             if self
                 .owed
                 .get(&place)
-                .is_some_and(|owed| is_healed(&owed.fields, commit))
+                .is_some_and(|owed| is_healed(&owed.fields, commit, model))
             {
                 self.owed.remove(&place);
             }
@@ -191,33 +190,34 @@ fn heals(commit: &Commit, model: &Model) -> bool {
 }
 
 /// What somebody has changed of the fields that the bundle renders, with what they were.
-fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, [Value; 2]> {
-    let rendered = model
-        .ledger_of(&commit.server, &commit.key)
-        .and_then(|(_, ledger)| {
-            let content = model
-                .by_uid(&ledger.spec.bundle_uid)?
-                .contents
-                .get(&ledger.spec.generation)?;
-            content.manifest(&commit.key.table, &commit.key.namespace, &commit.key.name)
-        });
-    let Some(rendered) = rendered.filter(|_| commit.is_change()) else {
+fn drifted(commit: &Commit, model: &Model) -> BTreeMap<String, Value> {
+    let Some(rendered) = rendered(commit, model).filter(|_| commit.is_change()) else {
         return BTreeMap::new();
     };
     let (rendered, before) = (leaves(rendered), leaves(commit.before()));
     let changed = differing(commit.before(), commit.after()).into_iter();
     let ours = changed.filter(|path| touches(path, rendered.keys()));
-    let was = ours.filter_map(|path| {
-        let was = *before.get(&path)?;
-        let says = rendered.get(&path).copied().unwrap_or(was);
-        Some((path, [was.clone(), says.clone()]))
-    });
+    let was = ours.filter_map(|path| Some((path.clone(), (*before.get(&path)?).clone())));
     was.collect()
 }
 
-fn is_healed(fields: &BTreeMap<String, [Value; 2]>, commit: &Commit) -> bool {
+/// What the content that the ledger follows says of an object.
+fn rendered<'m>(commit: &Commit, model: &'m Model) -> Option<&'m Value> {
+    let key = &commit.key;
+    let (_, ledger) = model.ledger_of(&commit.server, key)?;
+    let held = model.by_uid(&ledger.spec.bundle_uid)?;
+    let content = held.contents.get(&ledger.spec.generation)?;
+    content.manifest(&key.table, &key.namespace, &key.name)
+}
+
+/// Whether the fields are as they were, or as the bundle says now: what it says may be new, and what they were the doing of a
+/// request that came late.
+fn is_healed(fields: &BTreeMap<String, Value>, commit: &Commit, model: &Model) -> bool {
     let now = leaves(commit.after());
-    let is_right =
-        |(path, right): (&String, &[Value; 2])| now.get(path).is_some_and(|now| right.contains(now));
+    let says = rendered(commit, model).map(leaves).unwrap_or_default();
+    let is_right = |(path, was): (&String, &Value)| {
+        let is = now.get(path);
+        is.is_some_and(|is| *is == was || says.get(path) == Some(is))
+    };
     commit.after.is_some() && fields.iter().all(is_right)
 }

@@ -16,14 +16,14 @@ use std::time::Duration;
 /// Members of a random run in each of its two regions.
 const EACH: usize = 10;
 /// Random faults beside the restart of the hub.
-const FAULTS: u64 = 20;
+const FAULTS: u64 = 24;
 /// Virtual time in which they begin.
 const BUSY: Duration = Duration::from_secs(120);
 
 /// A cluster that nothing else is done to: it may leave.
 const LEAVES: &str = "west-10";
 
-/// A run of 20 clusters and 3 applications with at least 21 random faults, of which some befall nobody, changes of users among
+/// A run of 20 clusters and 3 applications with at least 25 random faults, of which some befall nobody, changes of users among
 /// them, and one end of the hub. One in four has two hubs. Clusters lose a label that counts and get it back, join, leave, and are
 /// restored from a backup; somebody writes in them; an application is deleted. After the last of it everything has to be delivered
 /// within 15 minutes, and every cluster has what its Bundles say.
