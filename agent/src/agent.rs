@@ -10,7 +10,6 @@ use crate::error::{AgentError, CallError};
 use crate::facts;
 use crate::install;
 use crate::kinds::{Kind, Kinds};
-use crate::lately::Lately;
 use crate::lease::Heartbeat;
 use crate::ledger;
 use crate::member::Member;
@@ -57,8 +56,6 @@ pub(crate) struct Shared {
     pub(crate) definitions: Arc<Kind>,
     /// The bundles of which there is no report on the hub.
     pub(crate) vanished: Arc<Vanished>,
-    /// The bundles that were removed lately, on the hub's word, with their uid.
-    pub(crate) removed: Mutex<Lately<String, String>>,
     /// Bounds the passes that run at a time.
     pub(crate) passes: Semaphore,
 }
@@ -407,7 +404,6 @@ pub(crate) fn shared(
             namespaced: false,
         }),
         vanished,
-        removed: Mutex::default(),
         passes: Semaphore::new(config.concurrent_bundles.max(1)),
         config: config.clone(),
     }

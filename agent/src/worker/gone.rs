@@ -38,16 +38,10 @@ impl Worker {
         .await
     }
 
-    /// There is no Bundle, and nobody saw it go; unless its objects were removed a moment ago, on the hub's word: then its
-    /// ledger was made once more by a request that came late, or came back with the whole member, and the word stands.
+    /// There is no Bundle, and nobody saw it go.
     pub(super) async fn missing(&mut self) -> Result<Next, CallError> {
-        let ledger = self.ledger.spec();
-        let is_again = self.shared.removed.lock().get(&self.name) == Some(&ledger.bundle_uid);
-        let intent = match is_again && !ledger.objects.is_empty() {
-            true => Intent::Remove,
-            false => intent(Sight::Missing, ledger),
-        };
-        self.gone(intent, &self.remembered()).await
+        self.gone(intent(Sight::Missing, self.ledger.spec()), &self.remembered())
+            .await
     }
 
     /// What the ledger still says of a Bundle that cannot be read any more.

@@ -90,12 +90,7 @@ impl Worker {
             let next = settle(self.ledger.spec(), &outcomes, false);
             self.ledger.write(next).await?;
         } else {
-            let uid = self.ledger.spec().bundle_uid.clone();
             self.ledger.remove().await?;
-            // One that had none was removed before.
-            if !uid.is_empty() {
-                self.shared.removed.lock().note(self.name.clone(), uid);
-            }
         }
         if let Some(held) = held {
             let subject = Subject {

@@ -13,7 +13,7 @@ use kube::{
 };
 use roundhouse_api::{
     bundle::{Bundle, Deletion},
-    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER, cluster_of_namespace},
+    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
@@ -98,7 +98,11 @@ impl Writer<'_> {
             Target::Bundles(wanted) => Some((cluster, wanted)),
             _ => None,
         });
+        // The plan may be made from what the watch has shown so far.
+        let (leaving, wanted): (Vec<_>, Vec<_>) =
+            wanted.partition(|(cluster, _)| self.cache.is_leaving(cluster));
         let due = wanted
+            .into_iter()
             .map(|(cluster, wanted)| {
                 let held = observed.get(cluster).map_or(&[][..], Vec::as_slice);
                 let due = wanted
@@ -129,6 +133,17 @@ impl Writer<'_> {
                 written = written.and(parts);
             }
         }
+        let is_due = |wanted: &&Wanted| wanted.todo.is_write();
+        if let Some(left_out) = leaving.iter().find_map(|(_, wanted)| wanted.iter().find(is_due)) {
+            // Looked at again, if only by and by: that it does not leave any more is nobody's event.
+            written.fail(PassError::Conflict {
+                application: format!("{}/{}", self.key.0, self.key.1),
+                action: format!(
+                    "writing bundle {}/{}: its cluster leaves",
+                    left_out.namespace, left_out.name
+                ),
+            });
+        }
         written.and(self.recall(plan, observed).await)
     }
 
@@ -139,7 +154,7 @@ impl Writer<'_> {
         let held = observed
             .values()
             .flatten()
-            .filter(|bundle| removal::is_refused(bundle));
+            .filter(|bundle| removal::is_refused(bundle) && !self.cache.is_leaving(&bundle.cluster));
         for bundle in held {
             let awaited = |wanted: &Wanted| wanted.todo == Todo::AwaitRemoval && wanted.name == bundle.name;
             let wanted = match plan.targets.get(&bundle.cluster) {
@@ -175,15 +190,6 @@ impl Writer<'_> {
     /// Writes one Bundle; `false` if the server had it just so: that is no progress, however often it is repeated.
     async fn write(self, wanted: Wanted, existing: Option<Arc<Observed>>) -> Result<bool, PassError> {
         let _place = self.places.acquire().await;
-        if cluster_of_namespace(&wanted.namespace).is_some_and(|cluster| self.cache.is_leaving(cluster)) {
-            return Err(PassError::Conflict {
-                application: format!("{}/{}", self.key.0, self.key.1),
-                action: format!(
-                    "writing bundle {}/{}: its cluster leaves",
-                    wanted.namespace, wanted.name
-                ),
-            });
-        }
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), &wanted.namespace);
         let before = existing
             .as_ref()
@@ -251,7 +257,7 @@ impl Writer<'_> {
         self.cache.unanswered().watch(self.key, bundle, request).await
     }
 
-    fn failed(self, error: kube::Error, doing: &str, namespace: &str, name: &str) -> PassError {
+    pub(super) fn failed(self, error: kube::Error, doing: &str, namespace: &str, name: &str) -> PassError {
         let title = format!("{}/{}", self.key.0, self.key.1);
         PassError::api(&title, format!("{doing} bundle {namespace}/{name}"), error)
     }

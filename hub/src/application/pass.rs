@@ -125,7 +125,7 @@ impl Hub {
         if let Some(app) = &stored {
             self.check_epoch(app)?;
         }
-        self.writer(key).fence().await?;
+        let unfenced = self.writer(key).fence().await?;
         let deleting = stored.as_ref().is_some_and(|app| app.deleting);
         let workflow = stored.as_ref().and_then(|app| app.status.workflow.as_ref());
         let awaited = workflow.filter(|_| !deleting);
@@ -146,6 +146,9 @@ impl Hub {
             true => self.delete(key, app).await,
             false => self.deliver(key, app).await,
         }?;
+        if let Some(again) = unfenced {
+            outcome.wake(again);
+        }
         outcome.wake_after(&released);
         outcome.error = outcome.error.or(released.error);
         Ok(outcome)

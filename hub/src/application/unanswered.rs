@@ -7,6 +7,7 @@
 
 use super::{Key, bundles::Writer, error::PassError};
 use crate::{dispatch::Observed, leader::NotLeading};
+use futures::{StreamExt, stream};
 use kube::{
     Api, Error,
     api::{Patch, PatchParams},
@@ -17,10 +18,31 @@ use roundhouse_api::{
     names::{HUB_FIELD_MANAGER, annotation},
 };
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+use tokio::time::Instant;
 
-/// A Bundle, and the version that a write of it names.
-type Sent = BTreeMap<Key, String>;
+/// How late a write may arrive: longer than anything between a hub and its API server holds one back.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
+/// How long the fence of one Bundle may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How often the fence of a Bundle may fail before its application goes on without: an API server that refuses writes of one
+/// object, by whatever defect, is not to stop those of others.
+const TRIES: u32 = 3;
+/// How soon what could not be fenced is tried again then.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// A write of a Bundle.
+#[derive(Debug, Clone)]
+struct Write {
+    /// The version that it names.
+    version: String,
+    at: Instant,
+    /// How often the Bundle could not be fenced.
+    failed: u32,
+}
+
+/// Writes, by Bundle.
+type Sent = BTreeMap<Key, Write>;
 
 /// Writes without an answer, by the application that they are for.
 #[derive(Debug, Default)]
@@ -37,20 +59,52 @@ impl Unanswered {
     ) -> Result<T, Error> {
         let (namespace, name, version) = bundle;
         let bundle = (namespace.to_owned(), name.to_owned());
-        self.0
-            .lock()
-            .entry(application.clone())
-            .or_default()
-            .insert(bundle.clone(), version.to_owned());
+        let was_open = self.begins(application, &bundle, version);
         let answer = request.await;
-        if !answer.as_ref().is_err_and(is_undecided) {
+        // One that is refused says nothing of an earlier one.
+        let is_settled = match &answer {
+            Ok(_) => true,
+            Err(error) => !was_open && !is_undecided(error),
+        };
+        if is_settled {
             self.settle(application, &bundle);
         }
         answer
     }
 
+    /// Whether an earlier write of this version is open.
+    fn begins(&self, application: &Key, bundle: &Key, version: &str) -> bool {
+        let mut all = self.0.lock();
+        let sent = all.entry(application.clone()).or_default();
+        let is_open = sent.get(bundle).is_some_and(|write| write.version == version);
+        if !is_open {
+            let write = Write {
+                version: version.to_owned(),
+                at: Instant::now(),
+                failed: 0,
+            };
+            sent.insert(bundle.clone(), write);
+        }
+        is_open
+    }
+
+    /// Those that may arrive.
     fn of(&self, application: &Key) -> Sent {
-        self.0.lock().get(application).cloned().unwrap_or_default()
+        let mut all = self.0.lock();
+        if let Some(sent) = all.get_mut(application) {
+            sent.retain(|_, write| write.at.elapsed() < ARRIVES_WITHIN);
+        }
+        all.get(application).cloned().unwrap_or_default()
+    }
+
+    /// A Bundle could not be fenced; whether that has been tried often enough.
+    fn fails(&self, application: &Key, bundle: &Key) -> bool {
+        let mut all = self.0.lock();
+        let write = all.get_mut(application).and_then(|sent| sent.get_mut(bundle));
+        write.is_none_or(|write| {
+            write.failed = write.failed.saturating_add(1);
+            write.failed >= TRIES
+        })
     }
 
     fn settle(&self, application: &Key, bundle: &Key) {
@@ -71,47 +125,95 @@ fn is_undecided(error: &Error) -> bool {
         Error::Api(status) => status.code >= 500 && !status.message.contains("failed calling webhook"),
         // It was not sent.
         Error::Service(error) if error.is::<NotLeading>() => false,
-        _ => true,
+        error => !is_unsent(error),
     }
 }
 
+/// Whether there was no connection to send anything on.
+fn is_unsent(error: &Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return error.is_connect();
+        }
+        next = error.source();
+    }
+    false
+}
+
 impl Writer<'_> {
-    /// Makes sure that no earlier write of this application's Bundles can be done any more.
+    /// Makes sure that no earlier write of this application's Bundles can be done any more. When it is to be tried again, if it
+    /// could not be for some.
     ///
     /// # Errors
-    /// The API server does not answer: it is not known, and nothing is decided.
-    pub(super) async fn fence(self) -> Result<(), PassError> {
+    /// The API server does not answer: it is not known, and nothing is decided before this was tried a few times.
+    pub(super) async fn fence(self) -> Result<Option<Duration>, PassError> {
         let key = self.key;
         let unanswered = self.cache.unanswered();
-        for (bundle, version) in unanswered.of(key) {
-            let api: Api<Bundle> = Api::namespaced(self.client.clone(), &bundle.0);
-            let title = format!("{}/{}", key.0, key.1);
-            let failed = |doing: &str, error| {
-                PassError::api(&title, format!("{doing} bundle {}/{}", bundle.0, bundle.1), error)
-            };
-            let found = api.get_metadata_opt(&bundle.1).await;
-            let found = found.map_err(|error| failed("reading", error))?;
-            if found.is_some_and(|found| found.metadata.resource_version.as_deref() == Some(&version)) {
+        let open = stream::iter(unanswered.of(key)).map(|(bundle, write)| async move {
+            let _place = self.places.acquire().await;
+            let fenced = tokio::time::timeout(TIMEOUT, self.fence_one(&bundle, &write.version)).await;
+            let fenced = fenced.unwrap_or_else(|_| {
+                Err(PassError::Timeout {
+                    application: format!("{}/{}", key.0, key.1),
+                    seconds: TIMEOUT.as_secs(),
+                })
+            });
+            (bundle, fenced)
+        });
+        let mut open = open.buffer_unordered(self.at_once);
+        let (mut first, mut again) = (None, None);
+        while let Some((bundle, fenced)) = open.next().await {
+            match fenced {
+                Ok(()) => unanswered.settle(key, &bundle),
+                Err(error) if unanswered.fails(key, &bundle) => {
+                    tracing::warn!(
+                        %error,
+                        "an earlier write of a bundle was not answered, and may be done yet"
+                    );
+                    again = Some(AGAIN);
+                }
+                Err(error) => drop(first.get_or_insert(error)),
+            }
+        }
+        first.map_or(Ok(again), Err)
+    }
+
+    async fn fence_one(self, bundle: &Key, version: &str) -> Result<(), PassError> {
+        let (namespace, name) = bundle;
+        let api: Api<Bundle> = Api::namespaced(self.client.clone(), namespace);
+        let found = api.get_opt(name).await;
+        let found = found.map_err(|error| self.failed(error, "reading", namespace, name))?;
+        let is_as_it_was = |found: &Bundle| found.metadata.resource_version.as_deref() == Some(version);
+        let fenced = match found {
+            Some(found) if is_as_it_was(&found) => {
                 let patch = json!({"metadata": {
                     "resourceVersion": version, "annotations": {annotation::FENCED: version}}});
                 let params = PatchParams {
                     field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
                     ..PatchParams::default()
                 };
-                match api.patch(&bundle.1, &params, &Patch::Merge(patch)).await {
-                    Ok(fenced) => {
-                        if let Some(observed) = Observed::of(fenced) {
-                            self.cache.put_bundle(observed);
-                        }
+                match api.patch(name, &params, &Patch::Merge(patch)).await {
+                    Ok(fenced) => fenced,
+                    Err(error) if is_undecided(&error) => {
+                        return Err(self.failed(error, "fencing", namespace, name));
                     }
-                    Err(error) if is_undecided(&error) => return Err(failed("fencing", error)),
                     // Somebody has written it, or it is gone; or it takes no write of this hub, so none that is late.
                     Err(error) => {
-                        tracing::debug!(%error, namespace = bundle.0, name = bundle.1, "needs no fence")
+                        tracing::debug!(%error, namespace, name, "needs no fence");
+                        return Ok(());
                     }
                 }
             }
-            unanswered.settle(key, &bundle);
+            // It was done, or somebody else has written: what is decided now follows from that.
+            Some(found) => found,
+            None => {
+                self.cache.remove_bundle(bundle);
+                return Ok(());
+            }
+        };
+        if let Some(observed) = Observed::of(fenced) {
+            self.cache.put_bundle(observed);
         }
         Ok(())
     }
@@ -209,14 +311,24 @@ mod tests {
                 at_once: 1,
                 places: &Semaphore::new(1),
             };
-            // Its removal is not answered, and neither is the first try to be sure of that.
+            // Its removal is not answered, and neither are the first tries to be sure of that, after which its application goes
+            // on, also if the same is written once more.
             let evidence = removal::evidence("web-v1", Deletion::GARBAGE_COLLECTION);
-            let written = writer.remove(vec![(observed.clone(), evidence)]).await;
+            let remove = || writer.remove(vec![(observed.clone(), evidence.clone())]);
+            let written = remove().await;
             assert!(
                 written.error.is_some_and(|error| !error.is_conflict()),
                 "{fate:?}"
             );
-            assert_eq!(writer.fence().await.is_err(), fate == Fate::IsLate, "{fate:?}");
+            for _ in 1..TRIES {
+                assert_eq!(writer.fence().await.is_err(), fate == Fate::IsLate, "{fate:?}");
+            }
+            if fate == Fate::IsLate {
+                for _ in 0..2 {
+                    writer.fence().await.unwrap();
+                    assert!(remove().await.error.is_some());
+                }
+            }
             let late = held.lock().take().unwrap();
             writer.fence().await.unwrap();
             let fenced = bundles.get("default.web").await.unwrap();

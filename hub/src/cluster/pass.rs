@@ -129,18 +129,23 @@ impl Pass {
                 }
             }
         }
-        let wrote = self.write_if_other(status).await?;
+        let wrote = self.write_if_other(status).await;
         outcome.again = [outcome.again, judgement.recheck_at, look_again]
             .into_iter()
             .flatten()
             .min();
-        // Claimed first: a status that could not be written claims nothing.
-        if let Some((request, verdict)) = approval {
-            answer(&self.client, &request, &verdict, now).await?;
-        }
-        if !wrote && !leaving {
-            self.relabel().await?;
-        }
+        // Claimed first: a status that could not be written claims nothing. What is known already is known all the same.
+        let done = async {
+            let wrote = wrote?;
+            if let Some((request, verdict)) = approval {
+                answer(&self.client, &request, &verdict, now).await?;
+            }
+            match !wrote && !leaving {
+                true => self.relabel().await,
+                false => Ok(()),
+            }
+        };
+        outcome.failed = outcome.failed.or(done.await.err());
         Ok(outcome)
     }
 

@@ -89,10 +89,6 @@ pub(crate) struct Resource {
     pub(crate) custom: Option<Arc<CustomVersion>>,
 }
 
-/// Kubernetes' words, by which some clients know a conflict.
-const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
-
 impl Resource {
     /// `apiVersion` of objects.
     pub(crate) fn api_version(&self) -> String {
@@ -143,16 +139,12 @@ impl Resource {
         .about(&self.group, &self.plural, name)
     }
 
-    /// 409 `Conflict` because somebody else was quicker.
+    /// 409 `Conflict` because the resourceVersion is not the stored one.
     pub(crate) fn conflict(&self, name: &str) -> ApiError {
-        self.conflict_because(name, MODIFIED)
-    }
-
-    /// 409 `Conflict` because the resourceVersion that was sent is not the stored one. Kubernetes says the same, without the
-    /// versions.
-    pub(crate) fn conflict_between(&self, name: &str, sent: &str, stored: u64) -> ApiError {
-        let versions = format!("it was sent for resourceVersion {sent}, and the object is at {stored}");
-        self.conflict_because(name, &format!("{MODIFIED} ({versions})"))
+        self.conflict_because(
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
     }
 
     /// 409 `Conflict`.

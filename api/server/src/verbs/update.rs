@@ -146,7 +146,7 @@ pub(super) fn check_version(resource: &Resource, value: &Value, record: &Record)
     match meta(value, "resourceVersion") {
         "" | "0" => Ok(()),
         version if version.parse() == Ok(record.revision) => Ok(()),
-        version => Err(resource.conflict_between(meta(value, "name"), version, record.revision)),
+        _ => Err(resource.conflict(meta(value, "name"))),
     }
 }
 

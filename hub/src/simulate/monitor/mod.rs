@@ -32,7 +32,6 @@ mod tests;
 mod who;
 
 pub use commit::Commit;
-pub(super) use model::LEDGERS;
 use model::Model;
 pub use promise::{Broken, Note, Promise};
 pub use story::Told;
@@ -262,6 +261,12 @@ impl Monitor {
     /// for them as long as it runs, and was ended.
     pub fn strays(&self, member: &str) -> Vec<Key> {
         self.inner.lock().model.strays(member).cloned().collect()
+    }
+
+    /// The ledgers of a member that a request of its agent has made late or once more.
+    pub fn stray_ledgers(&self, member: &str) -> BTreeSet<String> {
+        let inner = self.inner.lock();
+        inner.model.stray_ledgers(member).map(str::to_owned).collect()
     }
 
     /// What a person reads when promises are broken: each of them, and the last `most` entries about what is concerned.

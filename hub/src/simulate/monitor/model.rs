@@ -35,7 +35,7 @@ pub(super) const PLACEMENTS: &str = "placements.roundhouse.dev";
 /// Table of Clusters.
 pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
 /// Table of ledgers.
-pub(in crate::simulate) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
 /// Table of Leases.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
@@ -288,7 +288,18 @@ impl Model {
             .repeated
             .iter()
             .filter(move |((server, _), _)| **server == *member);
-        own.filter(|(_, forgotten)| **forgotten).map(|((_, key), _)| key)
+        let own = own.filter(|((server, key), forgotten)| {
+            // What has a ledger again is that one's.
+            **forgotten && &*key.table != LEDGERS && self.ledger_of(server, key).is_none()
+        });
+        own.map(|((_, key), _)| key)
+    }
+
+    /// The names of ledgers of a member that a late or repeated request has made.
+    pub(super) fn stray_ledgers<'a>(&'a self, member: &'a str) -> impl Iterator<Item = &'a str> {
+        let own = self.repeated.keys();
+        let own = own.filter(move |(server, key)| **server == *member && &*key.table == LEDGERS);
+        own.map(|(_, key)| &*key.name)
     }
 
     /// Whether a cluster is known to be heard of.

@@ -1,16 +1,13 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
 use super::{Check, Look, objects::resource};
-use crate::simulate::{
-    Fleet,
-    monitor::{LEDGERS, Monitor},
-};
+use crate::simulate::{Fleet, monitor::Monitor};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
     bundle::Bundle,
     cluster::{Cluster, JOINED},
     ledger::{AppliedBundle, AppliedBundleSpec, LedgerEntry, LedgerOutcome, LedgerState},
-    names::{annotation, cluster_of_namespace},
+    names::{annotation, cluster_namespace, cluster_of_namespace},
 };
 use roundhouse_apiserver::Key;
 use serde_json::Value;
@@ -26,7 +23,7 @@ type Place = [String; 4];
 /// is still to go. Nor is anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may
 /// have again what was removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its
 /// Cluster says so. What a repeated request has made again after its removal stays where the agent was ended meanwhile: what it
-/// looks for it knows as long as it runs. If it is a ledger, what that has is held, and its Cluster says so.
+/// looks for it knows as long as it runs. A ledger that a repeated request has made is as one out of a backup.
 pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
     Check {
         what: "every cluster has what its Bundles say, and nothing else of theirs".to_owned(),
@@ -96,10 +93,18 @@ async fn differences(
             ledgers => ledgers.map_err(failed)?.items,
         };
         differ.extend(still_to_go(&cluster, ledgers.iter().map(|ledger| &ledger.spec)));
-        let strays = monitor.strays(&cluster);
-        let is_held = restored.contains(&cluster) || strays.iter().any(|key| &*key.table == LEDGERS);
-        if let Some(stored) = stored.filter(|_| is_held) {
-            let held = held(stored, ledgers.iter().map(|ledger| &ledger.spec));
+        let (strays, again) = (monitor.strays(&cluster), monitor.stray_ledgers(&cluster));
+        let bundles: BTreeSet<String> = bundles
+            .iter()
+            .filter(|bundle| bundle.namespace() == Some(cluster_namespace(&cluster)))
+            .map(ResourceExt::name_any)
+            .collect();
+        let may_hold = |ledger: &&AppliedBundle| {
+            let is_again = again.contains(&ledger.name_any()) && !bundles.contains(&ledger.spec.bundle);
+            restored.contains(&cluster) || is_again
+        };
+        if let Some(stored) = stored {
+            let held = held(stored, ledgers.iter().filter(may_hold).map(|ledger| &ledger.spec));
             have.retain(|place, _| of_cluster.contains_key(place) || !held.contains(place));
         }
         let is_stray = |place: &Place| strays.iter().any(|key| is_at(key, place));
