@@ -3,6 +3,7 @@
 use crate::apply::immutable::refusals;
 use crate::object::ObjectKey;
 use kube::core::Status;
+use roundhouse_api::late::is_for_want_of_a_webhook;
 use std::time::Duration;
 
 /// Why an agent gave up. Everything that may pass is retried instead.
@@ -118,9 +119,7 @@ impl CallError {
 
     /// Whether it may have done what it asks for, or do so yet: nobody who decides about it has answered.
     pub(crate) fn is_undecided(&self) -> bool {
-        // A webhook is asked before anything is stored; that it could not be asked is the server's own word.
-        let is_webhooks = |status: &Status| status.message.contains("failed calling webhook");
-        let is_undecided = |status: &Status| status.code >= 500 && !is_webhooks(status);
+        let is_undecided = |status: &Status| status.code >= 500 && !is_for_want_of_a_webhook(&status.message);
         self.is_unheard() || self.status().is_some_and(is_undecided)
     }
 

@@ -1,11 +1,8 @@
 //! What happened so lately that requests of then may still arrive, or arrive once more.
 
+use roundhouse_api::late::ARRIVES_WITHIN;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// How late a request may arrive: longer than anything between an agent and its API server holds one back.
-pub(crate) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 
 /// The last of what happened to each, and when.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ pub mod crds;
 pub mod decision;
 pub mod definition;
 pub mod hash;
+pub mod late;
 pub mod ledger;
 pub mod names;
 pub mod placement;

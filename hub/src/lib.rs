@@ -25,6 +25,7 @@ pub mod steady;
 pub mod tenancy;
 pub mod words;
 pub mod workflow;
+mod writes;
 
 #[cfg(feature = "jemalloc")]
 #[global_allocator]

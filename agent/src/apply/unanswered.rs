@@ -102,8 +102,8 @@ impl Unanswered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lately::ARRIVES_WITHIN;
     use kube::core::Status;
+    use roundhouse_api::late::ARRIVES_WITHIN;
     use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {

@@ -1,14 +1,10 @@
 //! Steps that act outside of the fleet: their jobs run beside the passes, and their outcomes are evidence.
 
-use super::{
-    bundles::Written,
-    error::PassError,
-    pass::{Hub, post},
-    view::Delivery,
-};
+use super::{bundles::Written, error::PassError, pass::Hub, view::Delivery};
 use crate::{
     action::{Came, Execution, Job, Outcome},
     workflow::{ActionEvidence, Effect, Spec},
+    writes,
 };
 use kube::{Api, core::DynamicObject};
 use roundhouse_api::{
@@ -158,7 +154,7 @@ impl Hub {
         object.data["spec"] = record.spec.application;
         let answer = self
             .applications(&app.namespace)
-            .replace(&app.name, &post(), &object)
+            .replace(&app.name, &writes::post(), &object)
             .await;
         let object = answer.map_err(|error| failed("going back to", error))?;
         self.cache.put_application(object);

@@ -1,19 +1,22 @@
 //! The writes of a plan. One cluster that fails never stops the others.
 
 use super::{Key, cache::Cache, error::PassError};
-use crate::dispatch::{
-    Observed, Plan, Target, Wanted,
-    plan::Todo,
-    removal::{self, Removal},
+use crate::{
+    dispatch::{
+        Observed, Plan, Target, Wanted,
+        plan::Todo,
+        removal::{self, Removal},
+    },
+    writes,
 };
-use futures::{FutureExt, Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, TryFutureExt, stream};
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Patch, Preconditions},
 };
 use roundhouse_api::{
     bundle::{Bundle, Deletion},
-    names::{BUNDLE_FINALIZER, HUB_FIELD_MANAGER},
+    names::BUNDLE_FINALIZER,
 };
 use serde_json::{Value, json};
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
@@ -73,6 +76,11 @@ fn change(parts: &[(Wanted, Option<Arc<Observed>>)]) -> Ordering {
 /// Namespace, name and version of a Bundle, as it is held.
 fn version_of(bundle: &Observed) -> (&str, &str, &str) {
     (&bundle.namespace, &bundle.name, &bundle.resource_version)
+}
+
+/// Whether a write has given a Bundle another version.
+fn is_another(after: &Bundle, before: &Observed) -> bool {
+    after.metadata.resource_version.as_ref() != Some(&before.resource_version)
 }
 
 /// Writes Bundles of one application.
@@ -200,10 +208,7 @@ impl Writer<'_> {
         let sent = wanted.clone();
         let call = async move {
             let bundle = sent.bundle(existing.as_deref());
-            let post = PostParams {
-                field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-                ..PostParams::default()
-            };
+            let post = writes::post();
             let after = match &existing {
                 Some(_) => sender.replace(&sent.name, &post, &bundle).await?,
                 None => sender.create(&post, &bundle).await?,
@@ -213,9 +218,15 @@ impl Writer<'_> {
         let call = AbortOnDropHandle::new(tokio::spawn(call));
         let answer = call.map(|ended| ended.unwrap_or_else(|error| Err(kube::Error::Service(error.into()))));
         let answer = match &before {
-            Some(before) => self.watched((namespace, name, before), answer).await,
-            // It would be made where there is none, and found by the watch.
-            None => answer.await,
+            Some(before) => {
+                let is_another = |(after, _): &(Option<String>, _)| after.as_deref() != Some(before);
+                let bundle = (namespace, name, before.as_str());
+                self.watched(bundle, is_another, answer).await
+            }
+            None => {
+                let unanswered = self.cache.unanswered();
+                unanswered.watch_new(self.key, (namespace, name), answer).await
+            }
         };
         match answer {
             Ok((after, observed)) => {
@@ -248,13 +259,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Sends a write of a Bundle in a version: as long as nobody has answered it, it may be done yet.
+    /// Sends a write of a Bundle in a version: as long as nobody has answered it, it may be done yet. `is_another` says of an
+    /// answer whether the Bundle has another version by it.
     async fn watched<T>(
         self,
         bundle: (&str, &str, &str),
+        is_another: impl Fn(&T) -> bool,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, kube::Error> {
-        self.cache.unanswered().watch(self.key, bundle, request).await
+        let unanswered = self.cache.unanswered();
+        unanswered.watch(self.key, bundle, is_another, request).await
     }
 
     pub(super) fn failed(self, error: kube::Error, doing: &str, namespace: &str, name: &str) -> PassError {
@@ -333,7 +347,7 @@ impl Writer<'_> {
         }
     }
 
-    async fn patch(
+    pub(super) async fn patch(
         self,
         bundle: &Observed,
         doing: &str,
@@ -346,13 +360,10 @@ impl Writer<'_> {
         if !spec.is_null() {
             patch["spec"] = spec;
         }
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let patch = Patch::Merge(patch);
-        let answer = self.watched(version_of(bundle), api.patch(&bundle.name, &params, &patch));
-        let answer = answer.await;
+        let (params, patch) = (writes::patch(), Patch::Merge(patch));
+        let is_another = |after: &Bundle| is_another(after, bundle);
+        let sent = api.patch(&bundle.name, &params, &patch);
+        let answer = self.watched(version_of(bundle), is_another, sent).await;
         self.take(answer, doing, &bundle.namespace, &bundle.name)
     }
 
@@ -363,10 +374,12 @@ impl Writer<'_> {
             resource_version: Some(bundle.resource_version.clone()),
         });
         let key = (bundle.namespace.clone(), bundle.name.clone());
-        let answer = self.watched(version_of(bundle), api.delete(&bundle.name, &params));
-        match answer.await {
-            Ok(answer) => {
-                match answer.left() {
+        let is_another = |left: &Option<Bundle>| left.as_ref().is_none_or(|left| is_another(left, bundle));
+        let sent = api.delete(&bundle.name, &params).map_ok(|answer| answer.left());
+        let answer = self.watched(version_of(bundle), is_another, sent).await;
+        match answer {
+            Ok(left) => {
+                match left {
                     Some(bundle) if bundle.metadata.deletion_timestamp.is_some() => {
                         if let Some(observed) = Observed::of(bundle) {
                             self.cache.put_bundle(observed);

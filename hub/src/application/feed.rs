@@ -10,7 +10,10 @@ use crate::{
     dispatch::Slim,
     relist::{key_of, trusted},
 };
-use futures::{Stream, StreamExt, stream::select_all};
+use futures::{
+    Stream, StreamExt,
+    stream::{self, select_all},
+};
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::ApiResource,
@@ -31,11 +34,16 @@ use std::{
     pin::Pin,
     time::Duration,
 };
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Objects of one page of a list: a Bundle may weigh half a mebibyte.
 const PAGE: u32 = 100;
+/// Pages that are read ahead, at most.
+const AHEAD: usize = 2;
 
 /// The clusters are not seen any more when lists and watches of them have failed for so long.
 const BLIND: Duration = Duration::from_secs(30);
@@ -314,7 +322,7 @@ where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
-    let events = trusted(api, events, move || cache.held(kind));
+    let events = trusted(api, ahead(events), move || cache.held(kind));
     // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
     let mut awaited = true;
     let news = events
@@ -341,9 +349,60 @@ where
     }))
 }
 
+/// Events that a task of its own reads ahead of who takes them in: a hub that starts reads a hundred thousand Bundles, and what
+/// the next page says is made out while what the last one said is taken in.
+fn ahead<T: Send + 'static>(events: impl Stream<Item = T> + Send + 'static) -> impl Stream<Item = T> + Send {
+    let (told, news) = mpsc::channel(AHEAD);
+    let reads = AbortOnDropHandle::new(tokio::spawn(async move {
+        let mut pages = Box::pin(events.ready_chunks(PAGE as usize));
+        while let Some(page) = pages.next().await {
+            if told.send(page).await.is_err() {
+                return;
+            }
+        }
+    }));
+    let pages = stream::unfold((news, reads), |(mut news, reads)| async {
+        let page = news.recv().await?;
+        Some((stream::iter(page), (news, reads)))
+    });
+    pages.flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    #[tokio::test]
+    async fn what_is_read_ahead_comes_in_order_within_bounds_and_ends_with_who_takes_it() {
+        let read = Arc::new(AtomicU32::new(0));
+        let counts = read.clone();
+        let numbers = stream::iter(0..10 * PAGE).inspect(move |_| {
+            counts.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut taken = Box::pin(ahead(numbers));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let most = PAGE * u32::try_from(AHEAD + 1).unwrap();
+        assert!((1..=most).contains(&read.load(Ordering::Relaxed)), "{read:?}");
+        for n in 0..PAGE * 4 {
+            assert_eq!(taken.next().await, Some(n));
+        }
+        drop(taken);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(read.load(Ordering::Relaxed) <= PAGE * 4 + most);
+        assert_eq!(Arc::strong_count(&read), 1, "the task is gone");
+        assert_eq!(
+            ahead(stream::iter(0..250)).collect::<Vec<_>>().await,
+            (0..250).collect::<Vec<_>>()
+        );
+    }
 
     #[test]
     fn clusters_are_not_seen_when_every_try_of_half_a_minute_failed() {

@@ -8,13 +8,17 @@ use super::{
     pass::{Hub, Outcome},
     removing, status,
 };
-use kube::api::{Patch, PatchParams};
-use roundhouse_api::names::{APPLICATION_FINALIZER, HUB_FIELD_MANAGER};
+use crate::writes;
+use kube::api::Patch;
+use roundhouse_api::names::APPLICATION_FINALIZER;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 /// The server still lists Bundles where the cache has none, and one of them is behind: it is asked again so much later.
 const LIST_AGAIN: Duration = Duration::from_secs(5);
+
+/// Why an application stays whose Bundles are all gone.
+const SENT: &str = "; a bundle was sent, and nobody has answered: it may arrive within ten minutes, and is waited for so long";
 
 impl Hub {
     pub(super) async fn delete(&self, key: &Key, app: Arc<Stored>) -> Result<Outcome, PassError> {
@@ -39,7 +43,11 @@ impl Hub {
         let observed = self.cache.all_bundles(key);
         let mut status = app.status.clone();
         let now = self.clock.now();
-        let message = removing::waiting(&observed, &self.cache.fleet());
+        let may_be_made = self.cache.unanswered().may_be_made(key);
+        let mut message = removing::waiting(&observed, &self.cache.fleet());
+        if observed.is_empty() && may_be_made.is_some() {
+            message.push_str(SENT);
+        }
         status::deleting(&mut status, message, app.generation, now);
         let app = self.store(&app, status, false, &mut outcome).await?;
         outcome.wake_after(&written);
@@ -49,6 +57,9 @@ impl Hub {
         }
         if removing::any_left(self.writer(key), &app).await? {
             outcome.wake(LIST_AGAIN);
+        } else if let Some(left) = may_be_made {
+            // Nobody would take it away when its application is gone.
+            outcome.wake(left);
         } else {
             let kept: Vec<_> = app
                 .finalizers
@@ -84,14 +95,10 @@ impl Hub {
 
     async fn patch(&self, app: &Stored, mut metadata: Value, doing: &str) -> Result<Arc<Stored>, PassError> {
         metadata["resourceVersion"] = json!(app.resource_version);
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let answer = self
             .applications(&app.namespace)
-            .patch(&app.name, &params, &patch)
+            .patch(&app.name, &writes::patch(), &patch)
             .await;
         let object = answer.map_err(|error| PassError::api(&app.title(), doing, error))?;
         Ok(self.cache.put_application(object))

@@ -54,6 +54,8 @@ mod removing;
 mod revisions;
 mod status;
 mod storing;
+#[cfg(test)]
+mod testing;
 mod unanswered;
 mod view;
 mod witness;

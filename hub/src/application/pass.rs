@@ -27,9 +27,10 @@ use crate::{
     render::{self, Rendered, Variants},
     tenancy::Tenancy,
     workflow::{self, Effect, Limits, Spec, Status},
+    writes,
 };
 use jiff::Timestamp;
-use kube::{Api, Client, ResourceExt, api::PostParams};
+use kube::{Api, Client, ResourceExt};
 use parking_lot::Mutex;
 use roundhouse_api::{
     application::{
@@ -39,7 +40,7 @@ use roundhouse_api::{
     bundle::ApplicationRef,
     clock::SharedClock,
     decision::Decision,
-    names::{HUB_FIELD_MANAGER, decision_name},
+    names::decision_name,
     revision::ApplicationRevision,
 };
 use serde_json::{Value, json};
@@ -631,8 +632,8 @@ impl Hub {
         let decision = placing::object(placed.decision.clone(), existing.as_deref());
         let api: Api<Decision> = Api::namespaced(self.client.clone(), &delivery.key.0);
         let answer = match existing {
-            Some(_) => api.replace(&name, &post(), &decision).await,
-            None => api.create(&post(), &decision).await,
+            Some(_) => api.replace(&name, &writes::post(), &decision).await,
+            None => api.create(&writes::post(), &decision).await,
         };
         let stored =
             answer.map_err(|error| PassError::api(&title, format!("writing Decision {name}"), error))?;
@@ -694,12 +695,5 @@ impl Hub {
             self.cache.remove_decision(&(delivery.key.0.clone(), name));
         }
         written
-    }
-}
-
-pub(super) fn post() -> PostParams {
-    PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
     }
 }

@@ -3,8 +3,9 @@
 //! The status says what a Placement comes to for an application that runs nowhere yet: it is placement's own answer to a
 //! request without a workload.
 
-use super::{Key, cache::Cache, fleet::Fleet, pass::post};
+use super::{Key, cache::Cache, fleet::Fleet};
 use crate::placement::{self, NotChosen, PlacingStep, Previous, Sight};
+use crate::writes;
 use jiff::Timestamp;
 use kube::{Api, Client, ResourceExt, api::ApiResource, core::DynamicObject};
 use roundhouse_api::{
@@ -234,7 +235,7 @@ async fn write(
     object.data["status"] = serde_json::to_value(status).map_err(kube::Error::SerdeError)?;
     let api: Api<DynamicObject> =
         Api::namespaced_with(client.clone(), &placement.namespace, &placement_resource());
-    api.replace_status(&placement.name, &post(), &object)
+    api.replace_status(&placement.name, &writes::post(), &object)
         .await
         .map(drop)
 }

@@ -8,14 +8,14 @@ use super::{
     objects::{Objects, is_awaited},
 };
 use crate::dispatch::{
-    Observed, Plan,
+    Observed, Plan, Slim,
     removal::{self, Held, Verdict},
 };
 use jiff::Timestamp;
 use kube::{Api, api::ListParams};
 use roundhouse_api::{
     application::{Removals, WorkflowStatus},
-    bundle::{Bundle, Deletion},
+    bundle::Deletion,
     names::{annotation, label},
 };
 use std::{
@@ -196,7 +196,7 @@ pub(super) async fn delete(
 /// # Errors
 /// The list fails: then nothing is known, and the application stays.
 pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, PassError> {
-    let api: Api<Bundle> = Api::all(writer.client.clone());
+    let api: Api<Slim> = Api::all(writer.client.clone());
     let selector = format!(
         "{}={},{}={}",
         label::APP_NAMESPACE,
@@ -206,7 +206,7 @@ pub(super) async fn any_left(writer: Writer<'_>, app: &Stored) -> Result<bool, P
     );
     let list = api.list(&ListParams::default().labels(&selector)).await;
     let list = list.map_err(|error| PassError::api(&app.title(), "listing bundles", error))?;
-    let mut bundles = list.items.into_iter().filter_map(Observed::of);
+    let mut bundles = list.items.into_iter().filter_map(Slim::observed);
     Ok(bundles.any(|bundle| application_of(&bundle) == Some(app.key())))
 }
 
@@ -238,32 +238,22 @@ pub(super) fn waiting(observed: &BTreeMap<String, Vec<Arc<Observed>>>, fleet: &F
 mod tests {
     use super::*;
     use crate::{
-        application::cache::Cache,
+        application::{
+            cache::Cache,
+            testing::{api_server, bundle, bundles_in},
+        },
         dispatch::{Divided, Part, Target, Wanted, plan::Todo},
         leader::Leading,
         metrics::Metrics,
     };
-    use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Time};
-    use kube::{
-        Client,
-        api::{DeleteParams, PostParams},
-    };
-    use roundhouse_api::{
-        bundle::{ApplicationRef, BundleSpec},
-        cluster::Cluster,
-        names::BUNDLE_FINALIZER,
-    };
-    use roundhouse_apiserver::Server;
-    use serde_json::json;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kube::api::{DeleteParams, PostParams};
+    use roundhouse_api::{bundle::BundleSpec, cluster::Cluster};
     use tokio::sync::Semaphore;
 
     #[tokio::test]
     async fn of_a_cluster_that_leaves_no_bundle_is_let_go_or_made() {
-        let server = Server::builder().seed(1).strict().build();
-        let client = Client::new(server.service(), "default");
-        crate::run::install(&client, &crate::run::HubOptions::default())
-            .await
-            .unwrap();
+        let (_server, client) = api_server().await;
         let key = ("default".to_owned(), "web".to_owned());
         // Whether it leaves as the watch has shown, and as the cluster controller knows, whose watch may be further.
         for (shown, known, released) in [(true, false, 0), (false, true, 0), (false, false, 1)] {
@@ -275,27 +265,12 @@ mod tests {
             let mut cluster = Cluster::new(&cluster, Default::default());
             cluster.metadata.deletion_timestamp = shown.then_some(Time(Timestamp::UNIX_EPOCH));
             cache.put_cluster(&cluster);
-            let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
-            let namespaces: Api<Namespace> = Api::all(client.clone());
-            namespaces
-                .create(&PostParams::default(), &namespace)
+            // Its namespace is deleted while it has no evidence yet.
+            let bundles = bundles_in(&client, &name).await;
+            bundles
+                .create(&PostParams::default(), &bundle(&key))
                 .await
                 .unwrap();
-            // Its namespace is deleted while it has no evidence yet.
-            let mut bundle = Bundle::new(
-                "default.web",
-                BundleSpec {
-                    application_ref: Some(ApplicationRef {
-                        namespace: key.0.clone(),
-                        name: key.1.clone(),
-                        uid: "a".to_owned(),
-                    }),
-                    ..BundleSpec::default()
-                },
-            );
-            bundle.metadata.finalizers = Some(vec![BUNDLE_FINALIZER.to_owned()]);
-            let bundles: Api<Bundle> = Api::namespaced(client.clone(), &name);
-            bundles.create(&PostParams::default(), &bundle).await.unwrap();
             bundles
                 .delete("default.web", &DeleteParams::default())
                 .await

@@ -2,16 +2,17 @@
 
 use super::{Key, error::PassError, placing::owner};
 use crate::render::{self, Rendered};
+use crate::writes;
 use k8s_openapi::{
     NamespaceResourceScope,
     api::core::v1::{ConfigMap, Secret},
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
-use kube::{Api, Client, Resource, ResourceExt, api::PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
 use roundhouse_api::{
     application::LatestRevision,
     bundle::ApplicationRef,
-    names::{HUB_FIELD_MANAGER, label, revision_name},
+    names::{label, revision_name},
     revision::{ApplicationRevision, ApplicationRevisionSpec, RecordedResources},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -163,7 +164,7 @@ pub(super) async fn ensure(
         );
         revision.metadata.owner_references = Some(vec![owner(application)]);
         revision.metadata.labels = Some(labels(application));
-        api.create(&post(), &revision).await.map_err(failed)?
+        api.create(&writes::post(), &revision).await.map_err(failed)?
     };
     for (index, data) in open.into_iter().enumerate() {
         let object = ConfigMap {
@@ -231,7 +232,7 @@ where
         controller: Some(true),
         block_owner_deletion: None,
     }]);
-    api.create(&post(), &object).await.map_err(failed)?;
+    api.create(&writes::post(), &object).await.map_err(failed)?;
     Ok(())
 }
 
@@ -312,13 +313,6 @@ fn labels(application: &ApplicationRef) -> BTreeMap<String, String> {
         (label::APP_NAME.to_owned(), application.name.clone()),
         (label::APP_NAMESPACE.to_owned(), application.namespace.clone()),
     ])
-}
-
-fn post() -> PostParams {
-    PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    }
 }
 
 #[cfg(test)]

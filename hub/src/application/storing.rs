@@ -5,9 +5,10 @@ use super::{
     error::PassError,
     events::{About, ended, transitions},
     feed::application_resource,
-    pass::{Hub, Outcome, post},
+    pass::{Hub, Outcome},
     status,
 };
+use crate::writes;
 use kube::{Api, core::DynamicObject};
 use roundhouse_api::application::ApplicationStatus;
 use std::{sync::Arc, time::Duration};
@@ -87,7 +88,7 @@ impl Hub {
         object.data["status"] = serde_json::to_value(&status).map_err(unreadable)?;
         let answer = self
             .applications(&app.namespace)
-            .replace_status(&app.name, &post(), &object)
+            .replace_status(&app.name, &writes::post(), &object)
             .await;
         let object = answer.map_err(|error| PassError::api(&app.title(), "writing its status", error))?;
         self.written.lock().insert(key, now);

@@ -1,28 +1,24 @@
 //! Unanswered: writes of Bundles that nobody has answered. Such a write may arrive minutes later, and is done then if nobody has
 //! written the Bundle since: the removal from a cluster that has its place back, or new content for a cluster whose turn
 //! another one has got. So before anything else is decided about the application, the Bundle is given another version than the
-//! write names.
+//! write names. One that is to be made has no version to be given: an application that is deleted waits for it instead.
 //!
 //! What a hub sent before it was killed is not known to the next one. Of two writes of one version the API server does one.
 
 use super::{Key, bundles::Writer, error::PassError};
 use crate::{dispatch::Observed, leader::NotLeading};
 use futures::{StreamExt, stream};
-use kube::{
-    Api, Error,
-    api::{Patch, PatchParams},
-};
+use kube::{Api, Error};
 use parking_lot::Mutex;
 use roundhouse_api::{
     bundle::Bundle,
-    names::{HUB_FIELD_MANAGER, annotation},
+    late::{ARRIVES_WITHIN, is_for_want_of_a_webhook},
+    names::annotation,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
-/// How late a write may arrive: longer than anything between a hub and its API server holds one back.
-const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
 /// How long the fence of one Bundle may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the fence of a Bundle may fail before its application goes on without: an API server that refuses writes of one
@@ -44,26 +40,33 @@ struct Write {
 /// Writes, by Bundle.
 type Sent = BTreeMap<Key, Write>;
 
-/// Writes without an answer, by the application that they are for.
+/// What has no answer, by the application that it is for.
 #[derive(Debug, Default)]
-pub(super) struct Unanswered(Mutex<BTreeMap<Key, Sent>>);
+pub(super) struct Unanswered {
+    /// Writes that name a version.
+    writes: Mutex<BTreeMap<Key, Sent>>,
+    /// Bundles that were to be made, and when.
+    new: Mutex<BTreeMap<Key, BTreeMap<Key, Instant>>>,
+}
 
 impl Unanswered {
     /// Sends a write of a Bundle that names its version. It counts as unanswered from its beginning, so also if nobody waits
-    /// for it any more, until somebody who decides about it has answered.
+    /// for it any more, until somebody who decides about it has answered. `is_another` says of an answer whether the Bundle has
+    /// another version by it.
     pub(super) async fn watch<T>(
         &self,
         application: &Key,
         bundle: (&str, &str, &str),
+        is_another: impl Fn(&T) -> bool,
         request: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let (namespace, name, version) = bundle;
         let bundle = (namespace.to_owned(), name.to_owned());
         let was_open = self.begins(application, &bundle, version);
         let answer = request.await;
-        // One that is refused says nothing of an earlier one.
+        // One that is refused, or changes nothing, says nothing of an earlier one.
         let is_settled = match &answer {
-            Ok(_) => true,
+            Ok(answer) => !was_open || is_another(answer),
             Err(error) => !was_open && !is_undecided(error),
         };
         if is_settled {
@@ -72,9 +75,49 @@ impl Unanswered {
         answer
     }
 
+    /// Sends a Bundle that is to be made. Once it was not answered it may be made for ten minutes, as often as it is not there.
+    pub(super) async fn watch_new<T>(
+        &self,
+        application: &Key,
+        (namespace, name): (&str, &str),
+        request: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let bundle = (namespace.to_owned(), name.to_owned());
+        let before = {
+            let mut all = self.new.lock();
+            let sent = all.entry(application.clone()).or_default();
+            sent.insert(bundle.clone(), Instant::now())
+        };
+        let answer = request.await;
+        if !answer.as_ref().is_err_and(is_undecided) {
+            let mut all = self.new.lock();
+            let sent = all.entry(application.clone()).or_default();
+            match before {
+                Some(before) => drop(sent.insert(bundle, before)),
+                None => drop(sent.remove(&bundle)),
+            }
+            if sent.is_empty() {
+                all.remove(application);
+            }
+        }
+        answer
+    }
+
+    /// For how long a Bundle of the application may yet be made.
+    pub(super) fn may_be_made(&self, application: &Key) -> Option<Duration> {
+        let mut all = self.new.lock();
+        let sent = all.get_mut(application)?;
+        sent.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
+        let last = sent.values().max().copied();
+        if last.is_none() {
+            all.remove(application);
+        }
+        last.map(|at| ARRIVES_WITHIN.saturating_sub(at.elapsed()))
+    }
+
     /// Whether an earlier write of this version is open.
     fn begins(&self, application: &Key, bundle: &Key, version: &str) -> bool {
-        let mut all = self.0.lock();
+        let mut all = self.writes.lock();
         let sent = all.entry(application.clone()).or_default();
         let is_open = sent.get(bundle).is_some_and(|write| write.version == version);
         if !is_open {
@@ -90,7 +133,8 @@ impl Unanswered {
 
     /// Those that may arrive.
     fn of(&self, application: &Key) -> Sent {
-        let mut all = self.0.lock();
+        self.may_be_made(application);
+        let mut all = self.writes.lock();
         if let Some(sent) = all.get_mut(application) {
             sent.retain(|_, write| write.at.elapsed() < ARRIVES_WITHIN);
         }
@@ -99,7 +143,7 @@ impl Unanswered {
 
     /// A Bundle could not be fenced; whether that has been tried often enough.
     fn fails(&self, application: &Key, bundle: &Key) -> bool {
-        let mut all = self.0.lock();
+        let mut all = self.writes.lock();
         let write = all.get_mut(application).and_then(|sent| sent.get_mut(bundle));
         write.is_none_or(|write| {
             write.failed = write.failed.saturating_add(1);
@@ -108,7 +152,7 @@ impl Unanswered {
     }
 
     fn settle(&self, application: &Key, bundle: &Key) {
-        let mut all = self.0.lock();
+        let mut all = self.writes.lock();
         if let Some(sent) = all.get_mut(application) {
             sent.remove(bundle);
             if sent.is_empty() {
@@ -118,11 +162,10 @@ impl Unanswered {
     }
 }
 
-/// Whether a write may have been done, or be done yet. A webhook is asked before anything is stored: that it could not be asked
-/// is the server's own word.
+/// Whether a write may have been done, or be done yet.
 fn is_undecided(error: &Error) -> bool {
     match error {
-        Error::Api(status) => status.code >= 500 && !status.message.contains("failed calling webhook"),
+        Error::Api(status) => status.code >= 500 && !is_for_want_of_a_webhook(&status.message),
         // It was not sent.
         Error::Service(error) if error.is::<NotLeading>() => false,
         error => !is_unsent(error),
@@ -184,38 +227,28 @@ impl Writer<'_> {
         let api: Api<Bundle> = Api::namespaced(self.client.clone(), namespace);
         let found = api.get_opt(name).await;
         let found = found.map_err(|error| self.failed(error, "reading", namespace, name))?;
-        let is_as_it_was = |found: &Bundle| found.metadata.resource_version.as_deref() == Some(version);
-        let fenced = match found {
-            Some(found) if is_as_it_was(&found) => {
-                let patch = json!({"metadata": {
-                    "resourceVersion": version, "annotations": {annotation::FENCED: version}}});
-                let params = PatchParams {
-                    field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-                    ..PatchParams::default()
-                };
-                match api.patch(name, &params, &Patch::Merge(patch)).await {
-                    Ok(fenced) => fenced,
-                    Err(error) if is_undecided(&error) => {
-                        return Err(self.failed(error, "fencing", namespace, name));
-                    }
-                    // Somebody has written it, or it is gone; or it takes no write of this hub, so none that is late.
-                    Err(error) => {
-                        tracing::debug!(%error, namespace, name, "needs no fence");
-                        return Ok(());
-                    }
-                }
-            }
-            // It was done, or somebody else has written: what is decided now follows from that.
-            Some(found) => found,
-            None => {
-                self.cache.remove_bundle(bundle);
-                return Ok(());
-            }
+        let Some(found) = found else {
+            self.cache.remove_bundle(bundle);
+            return Ok(());
         };
-        if let Some(observed) = Observed::of(fenced) {
-            self.cache.put_bundle(observed);
+        let Some(found) = Observed::of(found) else {
+            return Ok(());
+        };
+        if found.resource_version != version {
+            // It was done, or somebody else has written: what is decided now follows from that.
+            self.cache.put_bundle(found);
+            return Ok(());
         }
-        Ok(())
+        let fence = json!({"annotations": {annotation::FENCED: version}});
+        match self.patch(&found, "fencing", fence, Value::Null).await {
+            Err(PassError::Api { source, .. }) if !is_undecided(&source) => {
+                // It is gone; or it takes no write of this hub, so none that is late.
+                tracing::debug!(%source, namespace, name, "needs no fence");
+                Ok(())
+            }
+            // Also after a conflict: that somebody has written it is believed when it is seen.
+            answer => answer,
+        }
     }
 }
 
@@ -223,16 +256,18 @@ impl Writer<'_> {
 mod tests {
     use super::*;
     use crate::{
-        application::cache::Cache,
+        application::{
+            cache::Cache,
+            testing::{api_server, bundle, bundles_in},
+        },
         dispatch::removal,
-        run::{HubOptions, install},
     };
     use futures::FutureExt;
     use http::Request;
-    use k8s_openapi::api::core::v1::Namespace;
+
     use kube::{Client, ResourceExt, api::PostParams, client::Body};
-    use roundhouse_api::bundle::{ApplicationRef, BundleSpec, Deletion};
-    use roundhouse_apiserver::Server;
+    use roundhouse_api::bundle::Deletion;
+
     use std::sync::Arc;
     use tokio::sync::Semaphore;
 
@@ -275,31 +310,63 @@ mod tests {
         Client::new(service, "default")
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_bundle_whose_making_nobody_answered_may_be_made_for_ten_minutes() {
+        let all = Unanswered::default();
+        let (web, shop) = (
+            ("default".to_owned(), "web".to_owned()),
+            ("default".to_owned(), "shop".to_owned()),
+        );
+        let sends = |answer: Result<(), Error>| all.watch_new(&web, ("cluster-c1", "web"), async { answer });
+        let lost = || Error::Service("the connection was reset".into());
+        let refused = || Error::Service(Box::new(NotLeading));
+        sends(Ok(())).await.unwrap();
+        sends(Err(refused())).await.unwrap_err();
+        assert_eq!(all.may_be_made(&web), None, "who decides about it has answered");
+        sends(Err(lost())).await.unwrap_err();
+        assert_eq!(all.may_be_made(&web), Some(ARRIVES_WITHIN));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        // What is answered now says nothing of what was sent a minute ago.
+        sends(Ok(())).await.unwrap();
+        sends(Err(refused())).await.unwrap_err();
+        assert_eq!(all.may_be_made(&web), Some(Duration::from_secs(540)));
+        assert_eq!(all.may_be_made(&shop), None);
+        // It counts from its beginning, also if nobody waits for the answer any more.
+        let given_up = all.watch_new(
+            &shop,
+            ("cluster-c1", "shop"),
+            std::future::pending::<Result<(), Error>>(),
+        );
+        assert!(given_up.now_or_never().is_none());
+        tokio::time::advance(Duration::from_secs(540)).await;
+        assert_eq!(all.may_be_made(&web), None);
+        assert_eq!(all.may_be_made(&shop), Some(Duration::from_secs(60)));
+    }
+
+    #[tokio::test]
+    async fn what_changes_nothing_says_nothing_of_an_earlier_write() {
+        let all = Unanswered::default();
+        let web = ("default".to_owned(), "web".to_owned());
+        let bundle = ("cluster-c1", "web", "7");
+        let writes = |answer: Result<bool, Error>| all.watch(&web, bundle, |moved| *moved, async { answer });
+        writes(Ok(false)).await.unwrap();
+        assert!(all.of(&web).is_empty(), "there was no earlier one");
+        let lost = Error::Service("the connection was reset".into());
+        writes(Err(lost)).await.unwrap_err();
+        writes(Ok(false)).await.unwrap();
+        assert_eq!(all.of(&web).len(), 1);
+        writes(Ok(true)).await.unwrap();
+        assert!(all.of(&web).is_empty());
+    }
+
     #[tokio::test]
     async fn a_write_that_nobody_answered_is_not_done_any_more_when_the_next_pass_begins() {
         for fate in [Fate::IsLate, Fate::Arrives] {
-            let server = Server::builder().seed(1).strict().build();
-            let direct = Client::new(server.service(), "default");
-            install(&direct, &HubOptions::default()).await.unwrap();
-            let namespace = serde_json::from_value(json!({"metadata": {"name": "cluster-c1"}})).unwrap();
-            let namespaces: Api<Namespace> = Api::all(direct.clone());
-            namespaces
-                .create(&PostParams::default(), &namespace)
-                .await
-                .unwrap();
+            let (_server, direct) = api_server().await;
             let key = ("default".to_owned(), "web".to_owned());
-            let of = ApplicationRef {
-                namespace: key.0.clone(),
-                name: key.1.clone(),
-                uid: "a".to_owned(),
-            };
-            let spec = BundleSpec {
-                application_ref: Some(of),
-                ..BundleSpec::default()
-            };
-            let bundles: Api<Bundle> = Api::namespaced(direct.clone(), "cluster-c1");
-            let made = Bundle::new("default.web", spec);
-            let made = bundles.create(&PostParams::default(), &made).await.unwrap();
+            let bundles = bundles_in(&direct, "cluster-c1").await;
+            let made = bundles.create(&PostParams::default(), &bundle(&key)).await;
+            let made = made.unwrap();
             let observed = Arc::new(Observed::of(made).unwrap());
             let held: Held = Arc::new(Mutex::new(Some(Vec::new())));
             let (cache, client) = (Cache::default(), line(direct.clone(), fate, held.clone()));

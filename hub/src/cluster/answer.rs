@@ -1,6 +1,7 @@
 //! The answer to a request for a certificate.
 
-use super::{ClusterError, join::Verdict, objects::patch_params};
+use super::{ClusterError, join::Verdict};
+use crate::writes;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestCondition},
@@ -56,7 +57,7 @@ pub(super) async fn answer(
         "status": {"conditions": conditions}});
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     match api
-        .patch_approval(&name, &patch_params(), &Patch::Merge(patch))
+        .patch_approval(&name, &writes::patch(), &Patch::Merge(patch))
         .await
     {
         Ok(_) => Ok(()),

@@ -5,12 +5,9 @@
 
 mod remains;
 
-use super::{
-    ClusterError,
-    join::rights::Rights,
-    objects::{Kept, patch_params},
-};
+use super::{ClusterError, join::rights::Rights, objects::Kept};
 use crate::relist::older;
+use crate::writes;
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest,
     core::v1::Namespace,
@@ -226,7 +223,7 @@ impl Leaving<'_> {
             }
         };
         let patched = api
-            .patch(&bundle.name_any(), &patch_params(), &Patch::Merge(patch))
+            .patch(&bundle.name_any(), &writes::patch(), &Patch::Merge(patch))
             .await;
         gone_or(patched.map(drop)).map_err(self.failed("letting a bundle go"))
     }

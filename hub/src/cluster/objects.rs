@@ -1,30 +1,15 @@
 //! Objects that the hub keeps as they should be, read before they are written.
 
 use super::ClusterError;
+use crate::writes;
 use kube::{
     Api, Error, ResourceExt,
-    api::{DeleteParams, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, Preconditions},
 };
-use roundhouse_api::names::{HUB_FIELD_MANAGER, annotation, label};
+use roundhouse_api::names::{annotation, label};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt::Debug;
-
-/// Parameters of the hub's writes.
-pub(super) fn params() -> PostParams {
-    PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    }
-}
-
-/// Parameters of the hub's patches.
-pub(super) fn patch_params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
-}
 
 /// Objects of one kind, of one cluster.
 pub(super) struct Kept<'a, K> {
@@ -50,7 +35,7 @@ where
     pub(super) async fn put(&self, wanted: &K) -> Result<(), ClusterError> {
         let name = wanted.name_any();
         let Some(found) = self.find(&name).await? else {
-            let made = self.api.create(&params(), wanted).await;
+            let made = self.api.create(&writes::post(), wanted).await;
             return match made {
                 // Made meanwhile: looked at with the next pass.
                 Err(Error::Api(status)) if status.is_already_exists() => Err(ClusterError::Changed {
@@ -66,7 +51,7 @@ where
         self.not_later(&found)?;
         let mut next = wanted.clone();
         next.meta_mut().resource_version = found.resource_version();
-        match self.api.replace(&name, &params(), &next).await {
+        match self.api.replace(&name, &writes::post(), &next).await {
             Ok(_) => Ok(()),
             Err(Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
                 Err(ClusterError::Changed {

@@ -9,10 +9,10 @@ use super::{
     judge,
     judge::Obstacle,
     labels, leave,
-    objects::patch_params,
     provision::{self, Provision},
     same_but_last_seen,
 };
+use crate::writes;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace},
@@ -335,7 +335,7 @@ impl Pass {
     async fn patch(&self, patch: Value, action: &'static str) -> Result<(), ClusterError> {
         let api: Api<Cluster> = Api::all(self.client.clone());
         let name = self.cluster.name_any();
-        let answer = api.patch(&name, &patch_params(), &Patch::Merge(patch)).await;
+        let answer = api.patch(&name, &writes::patch(), &Patch::Merge(patch)).await;
         answer.map(drop).map_err(self.failed(action))
     }
 
@@ -354,7 +354,7 @@ impl Pass {
         let name = self.cluster.name_any();
         let api: Api<Cluster> = Api::all(self.client.clone());
         let answer = api
-            .patch_status(&name, &patch_params(), &Patch::Merge(patch))
+            .patch_status(&name, &writes::patch(), &Patch::Merge(patch))
             .await;
         answer.map(|_| true).map_err(self.failed("writing its status"))
     }

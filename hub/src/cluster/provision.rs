@@ -1,9 +1,7 @@
 //! The namespace of a cluster on the hub, and the Lease that its agent renews.
 
-use super::{
-    ClusterError,
-    objects::{params, patch_params},
-};
+use super::ClusterError;
+use crate::writes;
 use k8s_openapi::{
     api::{
         coordination::v1::{Lease, LeaseSpec},
@@ -78,7 +76,7 @@ impl Provision<'_> {
         {
             return Ok(found);
         }
-        api.create(&params(), &namespace_of(self.cluster))
+        api.create(&writes::post(), &namespace_of(self.cluster))
             .await
             .map_err(self.failed("creating its namespace"))
     }
@@ -93,7 +91,7 @@ impl Provision<'_> {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), &self.cluster.namespace());
         let Some(found) = found else {
             return match api
-                .create(&params(), &lease_of(self.cluster, hub_id, duration))
+                .create(&writes::post(), &lease_of(self.cluster, hub_id, duration))
                 .await
             {
                 // The agent was quicker; its Lease is seen by the watch and stamped then.
@@ -112,7 +110,7 @@ impl Provision<'_> {
         let patch = json!({"metadata": {
             "resourceVersion": found.resource_version(),
             "annotations": {annotation::HUB_ID: hub_id}}});
-        api.patch(AGENT_LEASE, &patch_params(), &Patch::Merge(&patch))
+        api.patch(AGENT_LEASE, &writes::patch(), &Patch::Merge(&patch))
             .await
             .map(drop)
             .map_err(self.failed("writing the hub's id on its Lease"))

@@ -5,20 +5,17 @@ use super::{
     decide::{Decision, Me, Observed, decide},
     lease::{self, LEASE, Record},
 };
+use crate::writes;
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{
     Api, Client,
-    api::PostParams,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
     },
 };
-use roundhouse_api::{
-    clock::SharedClock,
-    names::{HUB_FIELD_MANAGER, label},
-};
+use roundhouse_api::{clock::SharedClock, names::label};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -190,7 +187,7 @@ impl Candidate {
         let asked = Instant::now();
         let written = timeout(timing.renew_deadline(), async {
             match before {
-                Some(_) => self.leases().replace(LEASE, &post(), &lease).await,
+                Some(_) => self.leases().replace(LEASE, &writes::post(), &lease).await,
                 None => self.create(&lease).await,
             }
         });
@@ -206,7 +203,7 @@ impl Candidate {
 
     /// Creates the Lease, and its namespace where there is none.
     async fn create(&self, lease: &Lease) -> Result<Lease, kube::Error> {
-        match self.leases().create(&post(), lease).await {
+        match self.leases().create(&writes::post(), lease).await {
             Err(kube::Error::Api(answer)) if answer.code == 404 => {}
             answer => return answer,
         }
@@ -215,11 +212,11 @@ impl Candidate {
         namespace.metadata.labels =
             Some([(label::MANAGED_BY.to_owned(), label::MANAGED_BY_VALUE.to_owned())].into());
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        match namespaces.create(&post(), &namespace).await {
+        match namespaces.create(&writes::post(), &namespace).await {
             Err(kube::Error::Api(answer)) if answer.is_already_exists() => {}
             answer => drop(answer?),
         }
-        self.leases().create(&post(), lease).await
+        self.leases().create(&writes::post(), lease).await
     }
 }
 
@@ -227,10 +224,3 @@ impl Candidate {
 #[derive(Debug, thiserror::Error)]
 #[error("no answer from the API server for {0:?}")]
 struct NoAnswer(Duration);
-
-pub(super) fn post() -> PostParams {
-    PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    }
-}

@@ -2,11 +2,12 @@
 
 use super::{
     Claims, Leading,
-    candidate::{Candidate, post},
+    candidate::Candidate,
     decide::{Decision, Me, Observed, decide},
     epoch::stored,
     lease::{self, LEASE, Record},
 };
+use crate::writes;
 use futures::{StreamExt, stream::BoxStream};
 use k8s_openapi::api::coordination::v1::Lease;
 use parking_lot::Mutex;
@@ -146,7 +147,9 @@ impl<'a> Held<'a> {
             lease::renew(&mut lease, self.of.clock.now());
             change(&mut lease);
             let leases = self.of.leases();
-            let written = self.in_time(leases.replace(LEASE, &post(), &lease), stop).await?;
+            let written = self
+                .in_time(leases.replace(LEASE, &writes::post(), &lease), stop)
+                .await?;
             let error = match written {
                 Ok(lease) => {
                     self.lease = lease;
@@ -218,7 +221,7 @@ impl<'a> Held<'a> {
         let given_up = async {
             let mut lease = self.lease.clone();
             lease::release(&mut lease, self.of.clock.now());
-            let answer = leases.replace(LEASE, &post(), &lease).await;
+            let answer = leases.replace(LEASE, &writes::post(), &lease).await;
             let Err(kube::Error::Api(status)) = &answer else {
                 return answer.map(drop);
             };
@@ -227,7 +230,7 @@ impl<'a> Held<'a> {
                 Some(present) if status.code == 409 => match self.still_ours(Some(present)) {
                     Ok(mut lease) => {
                         lease::release(&mut lease, self.of.clock.now());
-                        leases.replace(LEASE, &post(), &lease).await.map(drop)
+                        leases.replace(LEASE, &writes::post(), &lease).await.map(drop)
                     }
                     Err(_) => Ok(()),
                 },

@@ -1,10 +1,10 @@
 //! The resource definitions of a hub, installed as they should be.
 
 use super::{HubError, HubOptions};
+use crate::writes;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, ResourceExt,
-    api::PostParams,
     runtime::{
         conditions::is_crd_established,
         wait::{Condition, await_condition},
@@ -12,7 +12,7 @@ use kube::{
 };
 use roundhouse_api::{
     crds,
-    names::{HUB_FIELD_MANAGER, OAM_GROUP, annotation, label},
+    names::{OAM_GROUP, annotation, label},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -103,10 +103,7 @@ async fn write(
     existing: Option<CustomResourceDefinition>,
 ) -> Result<bool, HubError> {
     let name = definition.name_any();
-    let post = PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
+    let post = writes::post();
     let answer = match existing {
         None => api.create(&post, &definition).await.map(drop),
         Some(existing) => match next(definition, &existing) {

@@ -57,6 +57,17 @@ fn in_short(condition: &Condition) -> String {
     format!("{type_} {status} {reason}: {message}")
 }
 
+/// An application is gone.
+pub(crate) fn gone(name: &'static str) -> Look {
+    Look::new(move |fleet| {
+        Box::pin(async move {
+            let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+            let found = api.get_opt(name).await.map_err(|error| error.to_string())?;
+            found.map_or(Ok(()), |found| Err(short(&found.status.unwrap_or_default())))
+        })
+    })
+}
+
 /// An application runs everywhere.
 pub(crate) fn runs(name: &'static str) -> Look {
     application(name, |status| status.phase == Some(ApplicationPhase::Running))

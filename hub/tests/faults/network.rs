@@ -1,7 +1,7 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
-    applications::{bundles, runs, step},
+    applications::{bundles, gone, runs, step},
     looks::{because, deployment, generations, images},
     runs::{SECOND, good, struck},
 };
@@ -10,7 +10,7 @@ use roundhouse_api::application::StepPhase;
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
-    run::{Act, Fault, Look, Script, agreement, application, with_image, without_config},
+    run::{Act, Fault, Look, Script, Target, agreement, application, with_image, without_config},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -84,6 +84,20 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
             .at(SECOND * 700, Act::Check(agreement(Vec::new(), Vec::new())))
     });
     struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
+}
+
+#[test]
+fn f14_an_application_that_is_deleted_waits_for_bundles_that_may_yet_be_made() {
+    let outcomes = good(|_| {
+        let made = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
+        let late = Rule::sometimes(made.at("/bundles"), Effect::Late(SECOND * 300), 500);
+        fleet()
+            .at(SECOND / 4, Act::for_a_while(Fault::Network(late), SECOND * 2))
+            .at(SECOND * 3, Act::Delete(Target::application("web")))
+            .at(SECOND * 700, Act::check("it is gone", gone("web")))
+            .at(SECOND * 700, Act::check("so are its bundles", bundles("web", 0)))
+    });
+    struck(&outcomes, &[Kind::Late]);
 }
 
 type Noted = Arc<Mutex<Option<Vec<(String, Option<i64>)>>>>;

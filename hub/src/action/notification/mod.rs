@@ -9,13 +9,14 @@ use super::{
     source,
     transport::Request,
 };
+use crate::writes;
 use bytes::Bytes;
 use http::{HeaderValue, header};
 use k8s_openapi::{
     api::core::v1::{Event, ObjectReference},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
-use kube::{Api, api::PostParams};
+use kube::Api;
 use roundhouse_api::{
     application::{ApplicationStatus, Channel, HttpMethod, Notification},
     names::{HUB_FIELD_MANAGER, OAM_GROUP},
@@ -130,11 +131,7 @@ async fn event(means: &Means, job: &Job, text: &str) -> Outcome {
         ..Event::default()
     };
     let api: Api<Event> = Api::namespaced(means.client.clone(), &application.namespace);
-    let post = PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    match api.create(&post, &event).await {
+    match api.create(&writes::post(), &event).await {
         Ok(_) => {}
         Err(kube::Error::Api(answer)) if answer.code == 409 => {}
         Err(error) => {

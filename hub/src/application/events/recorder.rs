@@ -5,16 +5,14 @@
 
 use super::{super::cache::Stored, Transition};
 use crate::metrics::Metrics;
+use crate::writes;
 use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{Event, EventSource, ObjectReference},
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use kube::{
-    Api, Client, Error, Resource,
-    api::{Patch, PatchParams, PostParams},
-};
+use kube::{Api, Client, Error, Resource, api::Patch};
 use roundhouse_api::{application::Application, hash, names::HUB_FIELD_MANAGER};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -164,11 +162,7 @@ async fn write(client: &Client, event: Event) {
         event.metadata.name.clone().unwrap_or_default(),
     );
     let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
-    let post = PostParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    };
-    let written = match api.create(&post, &event).await {
+    let written = match api.create(&writes::post(), &event).await {
         Err(Error::Api(answer)) if answer.reason == "AlreadyExists" => again(&api, &name, &event).await,
         other => other.map(drop),
     };
@@ -191,11 +185,8 @@ async fn again(api: &Api<Event>, name: &str, event: &Event) -> Result<(), Error>
         "count": count,
         "lastTimestamp": event.last_timestamp,
     });
-    let params = PatchParams {
-        field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    api.patch(name, &params, &Patch::Merge(patch)).await.map(drop)
+    let patch = Patch::Merge(patch);
+    api.patch(name, &writes::patch(), &patch).await.map(drop)
 }
 
 /// At most so many bytes, cut between characters.

@@ -2,15 +2,12 @@
 
 use super::{rollback_target, surplus};
 use crate::application::{Key, bundles::Written, cache::Stored, error::PassError, pass::Hub};
+use crate::writes;
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    api::{DeleteParams, Patch, Preconditions},
 };
-use roundhouse_api::{
-    application::StepPhase,
-    names::{HUB_FIELD_MANAGER, annotation},
-    revision::ApplicationRevision,
-};
+use roundhouse_api::{application::StepPhase, names::annotation, revision::ApplicationRevision};
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -75,13 +72,9 @@ impl Hub {
             "resourceVersion": revision.metadata.resource_version,
             "annotations": {annotation::DELIVERED: ended},
         }});
-        let params = PatchParams {
-            field_manager: Some(HUB_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
         let answer = self
             .revisions(key)
-            .patch(name, &params, &Patch::Merge(patch))
+            .patch(name, &writes::patch(), &Patch::Merge(patch))
             .await;
         let failed = |error| {
             PassError::api(

@@ -1,6 +1,6 @@
 //! What keeps the namespace of a cluster that leaves from going.
 
-use crate::cluster::{ClusterError, objects::patch_params};
+use crate::{cluster::ClusterError, writes};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Namespace};
 use kube::{
     Api, Client, Error, Resource, ResourceExt,
@@ -57,7 +57,7 @@ where
             let patch = json!({"metadata": {
                 "resourceVersion": object.resource_version(), "uid": object.uid(), "finalizers": null}});
             let patched = api
-                .patch_metadata(&name, &patch_params(), &Patch::Merge(patch))
+                .patch_metadata(&name, &writes::patch(), &Patch::Merge(patch))
                 .await;
             super::gone_or(patched.map(drop)).map_err(failed("letting go of what is left of it"))?;
         }

@@ -1,4 +1,5 @@
 use super::*;
+use kube::api::PostParams;
 use kube::api::{Patch, PatchParams};
 use roundhouse_api::cluster::{Cluster, ClusterSpec};
 use roundhouse_apiserver::Server;

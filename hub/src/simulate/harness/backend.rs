@@ -133,7 +133,7 @@ impl Backend {
 fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
     let clock = options.clock_of(name);
     // Uids of one start are not those of another.
-    let seed = seed_of(options.seed, name).wrapping_add(start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let seed = seed_of(options.seed, &format!("{name}#{start}"));
     let builder = Server::builder()
         .seed(seed)
         .clock(Arc::new(move || clock.now()))
@@ -146,5 +146,33 @@ fn embedded(options: &FleetOptions, name: &str, start: u64) -> Server {
     match &options.stores {
         Some(stores) => builder.store(stores.open(name)).build(),
         None => builder.build(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Api, ResourceExt, api::PostParams};
+    use roundhouse_api::clock::SystemClock;
+    use std::collections::BTreeSet;
+
+    #[tokio::test]
+    async fn no_uid_is_given_twice_however_often_a_server_is_started() {
+        let mut given = BTreeSet::new();
+        let options = FleetOptions::new(Vec::new(), Arc::new(SystemClock));
+        for name in [HUB, "east-1"] {
+            for start in 0..10 {
+                let server = embedded(&options, name, start);
+                let maps: Api<ConfigMap> =
+                    Api::namespaced(Client::new(server.service(), "default"), "default");
+                for n in 0..20 {
+                    let mut map = ConfigMap::default();
+                    map.metadata.name = Some(format!("m{n}"));
+                    let made = maps.create(&PostParams::default(), &map).await.unwrap();
+                    assert!(given.insert(made.uid()), "{name}, start {start}, object {n}");
+                }
+            }
+        }
     }
 }

@@ -34,8 +34,9 @@ pub(super) struct Deletions {
 /// So long a pass may take that has begun: a call that is not answered is given up after half of it.
 const PASS: Duration = Duration::from_secs(60);
 
-/// So long a request may be under way.
-pub(super) const ARRIVES_WITHIN: Duration = Duration::from_secs(600);
+/// So long after something a request of before it may still arrive: who waits for it counts from when it was sent, and no clock
+/// goes as another does.
+pub(super) const LATE: Duration = Duration::from_secs(660);
 
 impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
@@ -78,8 +79,7 @@ impl Deletions {
         let annotations = commit.before().pointer("/metadata/annotations");
         let is_ours = annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some());
         let before = self.removed.get(&place).filter(|_| is_ours);
-        let is_again =
-            before.is_some_and(|at| commit.at.saturating_sub(*at) <= ARRIVES_WITHIN + ARRIVES_WITHIN / 10);
+        let is_again = before.is_some_and(|at| commit.at.saturating_sub(*at) <= LATE);
         let cause = match model.ledger_of(&commit.server, &commit.key) {
             None if is_again => return,
             None => Err("no ledger answers for it".to_owned()),

@@ -1,6 +1,6 @@
 //! What is stored, as far as promises are about it.
 
-use super::deletion::ARRIVES_WITHIN;
+use super::deletion::LATE;
 use super::{commit::Commit, promise::Note, who::Who};
 use crate::simulate::HUB;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -275,9 +275,8 @@ impl Model {
         if commit.after.is_none() {
             self.repeated.remove(object);
         } else if commit.before.is_none() && by_agent && self.ledger_of(server, key).is_none() {
-            let late = ARRIVES_WITHIN + ARRIVES_WITHIN / 10;
             let ended = self.ended.get(server);
-            let forgotten = ended.is_some_and(|at| commit.at.saturating_sub(*at) <= late);
+            let forgotten = ended.is_some_and(|at| commit.at.saturating_sub(*at) <= LATE);
             self.repeated.insert(object.clone(), forgotten);
         }
     }

@@ -1,0 +1,46 @@
+//! What tests of writes start from.
+
+use super::Key;
+use crate::run::{HubOptions, install};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, api::PostParams};
+use roundhouse_api::{
+    bundle::{ApplicationRef, Bundle, BundleSpec},
+    names::BUNDLE_FINALIZER,
+};
+use roundhouse_apiserver::Server;
+
+/// An API server with the hub's definitions, and a client of it.
+pub(super) async fn api_server() -> (Server, Client) {
+    let server = Server::builder().seed(1).strict().build();
+    let client = Client::new(server.service(), "default");
+    install(&client, &HubOptions::default()).await.unwrap();
+    (server, client)
+}
+
+/// Makes a namespace, and says where its Bundles are.
+pub(super) async fn bundles_in(client: &Client, name: &str) -> Api<Bundle> {
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(name.to_owned());
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces
+        .create(&PostParams::default(), &namespace)
+        .await
+        .unwrap();
+    Api::namespaced(client.clone(), name)
+}
+
+/// `default.web`, a Bundle of this application.
+pub(super) fn bundle(application: &Key) -> Bundle {
+    let spec = BundleSpec {
+        application_ref: Some(ApplicationRef {
+            namespace: application.0.clone(),
+            name: application.1.clone(),
+            uid: "a".to_owned(),
+        }),
+        ..BundleSpec::default()
+    };
+    let mut bundle = Bundle::new("default.web", spec);
+    bundle.metadata.finalizers = Some(vec![BUNDLE_FINALIZER.to_owned()]);
+    bundle
+}
