@@ -380,3 +380,47 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use roundhouse_api::clock::SystemClock;
+    use roundhouse_apiserver::Server;
+
+    #[tokio::test]
+    async fn others_are_told_that_a_cluster_is_let_go_before_its_pass_begins_and_until_it_is_gone() {
+        let server = Server::builder().seed(1).build();
+        let (leading, options) = (Leading::always(1), ClusterOptions::default());
+        let mut controller = Controller {
+            leading: leading.clone(),
+            client: Client::new(server.service(), "default"),
+            heartbeats: Heartbeats::new(options.lease_duration),
+            options,
+            clock: Arc::new(SystemClock),
+            hub_id: "hub".to_owned(),
+            seen: Seen::default(),
+            due: Due::default(),
+            failures: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            strays: BTreeMap::new(),
+        };
+        let stays = Cluster::new("c1", Default::default());
+        let mut leaves = stays.clone();
+        leaves.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        let shown = [
+            (Event::Apply(stays.clone()), false),
+            (Event::Apply(leaves.clone()), true),
+            (Event::Delete(leaves.clone()), false),
+            // The next of its name.
+            (Event::Apply(leaves), true),
+            (Event::Apply(stays), false),
+        ];
+        for (n, (event, is_let_go)) in shown.into_iter().enumerate() {
+            controller.see(Sighting::Cluster(event));
+            // No pass of it has got anywhere.
+            controller.begin(&mut Running::default());
+            assert_eq!(leading.is_letting_go("c1"), is_let_go, "event {n}");
+        }
+    }
+}

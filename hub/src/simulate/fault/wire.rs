@@ -74,7 +74,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
         tokio::spawn(async move {
             sleep(after).await;
             // Nobody waits for this answer.
-            copy.extensions_mut().insert(Overdue);
+            copy.extensions_mut().insert(Overdue(after));
             let _ = wire.send(copy).await;
         });
     }
@@ -114,7 +114,7 @@ async fn cross(network: &Network, ends: &Ends, wire: &Wire, request: Request<Byt
             let arrives = tokio::spawn(async move {
                 sleep(after).await;
                 if asker.is_closed() {
-                    request.extensions_mut().insert(Overdue);
+                    request.extensions_mut().insert(Overdue(after));
                 }
                 wire.send(request).await
             });

@@ -5,7 +5,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tower::{BoxError, service_fn};
@@ -36,10 +36,10 @@ impl fmt::Display for Ends {
     }
 }
 
-/// Among the extensions of a request: it arrives when whoever sent it may no longer wait for its answer, and goes by what was
-/// so then.
+/// Among the extensions of a request: it arrives so long after it was sent, when whoever sent it may no longer wait for its
+/// answer, and goes by what was so then.
 #[derive(Debug, Clone, Copy)]
-pub struct Overdue;
+pub struct Overdue(pub Duration);
 
 /// The body of an answer: whole, or the lines of a watch as they come.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;

@@ -88,7 +88,7 @@ impl Check for Alone {
     }
 
     fn asked(&mut self, asked: &Asked, _: &Model, _: &mut Found<'_>) {
-        let by_its_agent = asked.who.agent() == Some(&*asked.server) && !asked.overdue;
+        let by_its_agent = asked.who.agent() == Some(&*asked.server) && asked.overdue.is_none();
         if let Some(target) = asked.target.as_ref().filter(|_| by_its_agent) {
             let looked = self.looked.entry(asked.server.clone()).or_default();
             if !looked.contains(&target.table) {

@@ -36,7 +36,7 @@ const PASS: Duration = Duration::from_secs(60);
 
 /// So long after something a request of before it may still arrive: who waits for it counts from when it was sent, and no clock
 /// goes as another does.
-pub(super) const LATE: Duration = Duration::from_secs(660);
+const LATE: Duration = Duration::from_secs(660);
 
 impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {

@@ -1,6 +1,5 @@
 //! What is stored, as far as promises are about it.
 
-use super::deletion::LATE;
 use super::{commit::Commit, promise::Note, who::Who};
 use crate::simulate::HUB;
 use kube::core::{ApiResource, GroupVersionKind};
@@ -270,13 +269,17 @@ impl Model {
     /// Takes over whether an object is there by a request that came late or once more.
     fn repeats(&mut self, object: &(Arc<str>, Key), commit: &Commit) {
         let (server, key) = object;
-        let asked = commit.asked.as_ref().filter(|asked| asked.overdue);
-        let by_agent = asked.is_some_and(|asked| asked.who.agent() == Some(&**server));
+        let asked = commit.asked.as_ref();
+        let asked = asked.filter(|asked| asked.who.agent() == Some(&**server));
+        let overdue = asked.and_then(|asked| asked.overdue);
         if commit.after.is_none() {
             self.repeated.remove(object);
-        } else if commit.before.is_none() && by_agent && self.ledger_of(server, key).is_none() {
+        } else if let (None, Some(overdue)) = (&commit.before, overdue)
+            && self.ledger_of(server, key).is_none()
+        {
+            let sent = commit.at.saturating_sub(overdue);
             let ended = self.ended.get(server);
-            let forgotten = ended.is_some_and(|at| commit.at.saturating_sub(*at) <= LATE);
+            let forgotten = ended.is_some_and(|at| *at >= sent);
             self.repeated.insert(object.clone(), forgotten);
         }
     }

@@ -131,7 +131,7 @@ impl Once {
         let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
         // The network did that: the word of an earlier generation, on an object that nobody has changed since. A write that does
         // not say what it replaces has no such excuse.
-        if commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+        if commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some()) {
             let replaces = commit.before.as_ref().map(|record| record.revision);
             let named = commit.asked.as_ref().and_then(|asked| asked.names_version());
             if let Some(effect) = self.effects.get_mut(&place) {

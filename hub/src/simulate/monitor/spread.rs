@@ -133,7 +133,7 @@ impl Spread {
             return;
         }
         // One that is made by a request that was given up long ago: what has no version yet cannot be fenced.
-        if commit.before.is_none() && commit.asked.as_ref().is_some_and(|asked| asked.overdue) {
+        if commit.before.is_none() && commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some()) {
             return;
         }
         found.judges(Promise::P8);

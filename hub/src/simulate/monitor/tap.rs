@@ -27,7 +27,7 @@ impl Monitor {
         let server: Arc<str> = ends.server.as_str().into();
         let (monitor, who) = (self.clone(), self.who(ends));
         Wire::new(move |request: Request<Bytes>| {
-            let overdue = request.extensions().get::<Overdue>().is_some();
+            let overdue = request.extensions().get().map(|Overdue(by)| *by);
             let mut asked = Asked::new(
                 who.clone(),
                 &server,

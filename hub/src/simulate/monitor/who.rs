@@ -9,6 +9,7 @@ use std::{
     cell::RefCell,
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 /// Somebody who asks an API server of a fleet.
@@ -119,8 +120,8 @@ pub struct Asked {
     pub query: String,
     /// What the path names.
     pub target: Option<Target>,
-    /// It arrived when whoever asked may have waited no longer, and goes by what was so then.
-    pub overdue: bool,
+    /// It arrived when whoever asked may have waited no longer, so long after it was sent, and goes by what was so then.
+    pub overdue: Option<Duration>,
     body: Bytes,
     parsed: OnceLock<Option<Value>>,
     /// What was written for it, and the revisions.
@@ -137,7 +138,7 @@ impl Asked {
             path: uri.path().to_owned(),
             query: uri.query().unwrap_or_default().to_owned(),
             target: Target::of(uri.path()),
-            overdue: false,
+            overdue: None,
             body,
             parsed: OnceLock::new(),
             written: Mutex::default(),

@@ -326,6 +326,23 @@ async fn p5_what_a_repeated_request_makes_again_goes_again_as_long_as_one_may_ar
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_comes_once_more_is_a_stray_only_if_its_agent_was_ended_since_it_sent_it() {
+    for (before, strays) in [(90, 0), (30, 1)] {
+        let world = World::delivered();
+        let mut released = ledger(1);
+        released["spec"]["objects"] = json!([]);
+        world.put(Some(&agent()), LEDGER, &released);
+        world.remove(Some(&agent()), DEPLOYMENT);
+        world.note(&Note::Stopped(C1.into()));
+        world.note(&Note::Started(C1.into()));
+        advance(Duration::from_secs(before)).await;
+        world.overdue.store(true, Ordering::Relaxed);
+        world.put(Some(&agent()), DEPLOYMENT, &deployment("web:1"));
+        assert_eq!(world.monitor.strays(C1).len(), strays, "ended {before} s before");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
     let without = with(bundle(2), "/spec/workload/manifests", json!([]));
     for (outcome, after, holds) in [

@@ -17,13 +17,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 /// Servers without anybody.
 pub(super) struct World {
     pub(super) monitor: Monitor,
     pub(super) hub: Who,
-    /// Whether requests arrive when nobody waits for them any more.
+    /// Whether requests arrive when nobody waits for them any more, a minute after they were sent.
     pub(super) overdue: AtomicBool,
     stores: BTreeMap<String, Arc<dyn Store>>,
 }
@@ -164,7 +165,10 @@ impl World {
         let uri = path.parse().unwrap();
         let body = Bytes::from(serde_json::to_vec(body).unwrap());
         let mut asked = Asked::new(by.clone(), &server.into(), method, &uri, body);
-        asked.overdue = self.overdue.load(Ordering::Relaxed);
+        asked.overdue = self
+            .overdue
+            .load(Ordering::Relaxed)
+            .then_some(Duration::from_secs(60));
         let asked = Arc::new(asked);
         self.monitor.asked(&asked);
         asked
