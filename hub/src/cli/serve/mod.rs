@@ -25,12 +25,13 @@ use roundhouse_apiserver::Identity;
 use std::{
     cell::OnceCell,
     net::SocketAddr,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// What agents prove themselves by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -231,7 +232,15 @@ async fn until_terminated(
     stop: &CancellationToken,
     told: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
+    // Among the threads that serve: what the API server has to tell the hub wakes no other thread.
     let hub = run::run(client, options, clock.clone(), stop.clone());
+    let hub = AbortOnDropHandle::new(tokio::spawn(hub));
+    let hub = async {
+        hub.await.unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Ok(()),
+        })
+    };
     let told = async {
         told.await;
         stop.cancel();
