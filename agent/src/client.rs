@@ -10,11 +10,9 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use std::time::Duration;
-use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
 /// How long the answer to a watch may be silent: longer than a watch is silent by agreement. Each call has its own, shorter
@@ -51,8 +49,8 @@ pub enum ClientError {
 }
 
 /// A client that speaks HTTP/2 with servers that do, which over TLS they say themselves, and HTTP/1.1 with others and through
-/// proxies (`proxy-url`, `HTTPS_PROXY`). Its read timeout is the agent's own; all else is as the configuration says and as
-/// [`Client::try_from`] has it.
+/// proxies (`proxy-url`, `HTTPS_PROXY`). Its read timeout is the agent's own, and it sends nothing twice by itself: who asks has
+/// to know of every request that was not answered. All else is as the configuration says and as [`Client::try_from`] has it.
 ///
 /// # Errors
 /// [`ClientError`] for a configuration of which no client can be made. Nothing is sent.
@@ -62,6 +60,7 @@ pub fn client(config: Config) -> Result<Client, ClientError> {
 
 fn pinging(mut config: Config, pings: &Pings) -> Result<Client, ClientError> {
     config.read_timeout = Some(READ_TIMES_OUT);
+    config.default_retry = false;
     if config.proxy_url.is_some() {
         // Through a proxy it is kube's own, with a connection for each watch.
         return Ok(Client::try_from(config)?);
@@ -94,11 +93,6 @@ fn pinging(mut config: Config, pings: &Pings) -> Result<Client, ClientError> {
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
-        .option_layer(
-            config
-                .default_retry
-                .then(|| RetryLayer::new(RetryPolicy::server_retry())),
-        )
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)

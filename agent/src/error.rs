@@ -3,7 +3,7 @@
 use crate::apply::immutable::refusals;
 use crate::object::ObjectKey;
 use kube::core::Status;
-use roundhouse_api::late::is_for_want_of_a_webhook;
+use roundhouse_api::late::is_decided;
 use std::time::Duration;
 
 /// Why an agent gave up. Everything that may pass is retried instead.
@@ -119,8 +119,10 @@ impl CallError {
 
     /// Whether it may have done what it asks for, or do so yet: nobody who decides about it has answered.
     pub(crate) fn is_undecided(&self) -> bool {
-        let is_undecided = |status: &Status| status.code >= 500 && !is_for_want_of_a_webhook(&status.message);
-        self.is_unheard() || self.status().is_some_and(is_undecided)
+        let decided = self
+            .status()
+            .map(|status| is_decided(status.code, &status.message));
+        decided.map_or(self.is_unheard(), |decided| !decided)
     }
 
     /// Whether the server says that this very object is missing, or its namespace.

@@ -23,6 +23,7 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
+use parking_lot::Mutex;
 use roundhouse_api::{
     application::Application, cluster::Cluster, decision::Decision, definition::ComponentDefinition,
     revision::ApplicationRevision,
@@ -31,18 +32,21 @@ use serde::de::DeserializeOwned;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
+    panic::resume_unwind,
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 use tokio::{
     sync::mpsc,
+    task::JoinError,
     time::{Instant, sleep_until},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Objects of one page of a list: a Bundle may weigh half a mebibyte.
 const PAGE: u32 = 100;
-/// Pages that are read ahead, at most.
+/// Chunks of a page's size that wait to be taken in, at most; another one is being read then.
 const AHEAD: usize = 2;
 
 /// The clusters are not seen any more when lists and watches of them have failed for so long.
@@ -67,7 +71,8 @@ enum Seen {
 enum News {
     Put(Seen),
     Gone(Seen),
-    ListBegins,
+    /// With what is held: what this hub has made since may be missing in the list.
+    ListBegins(BTreeSet<Key>),
     Listed(Seen),
     ListEnds,
     /// It could not be listed or watched; it is tried again.
@@ -82,7 +87,7 @@ pub(super) fn application_resource() -> ApiResource {
 /// A list that is under way.
 #[derive(Debug, Default)]
 struct Listing {
-    /// What was held when it began: what this hub has made since may be missing in it.
+    /// What was held when it began, and is asked for by its name where the list lacks it.
     before: BTreeSet<Key>,
     found: BTreeSet<Key>,
 }
@@ -170,7 +175,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
         let by_user = kind == Kind::Application && matches!(news, News::Put(_));
         if kind == Kind::Cluster {
             match news {
-                News::ListBegins => {}
+                News::ListBegins(_) => {}
                 News::Failed if sight.failed(Instant::now()) => wake = cache.see_clusters(false),
                 News::Failed => {}
                 _ => {
@@ -190,8 +195,7 @@ pub(super) async fn feed(client: Client, cache: &Cache, queue: &Queue, ready: &C
                     wake = gone(cache, queue, kind, &key);
                 }
             }
-            News::ListBegins => {
-                let before = cache.held(kind).into_keys().collect();
+            News::ListBegins(before) => {
                 lists.insert(
                     kind,
                     Listing {
@@ -322,7 +326,14 @@ where
     K: Resource + ResourceExt + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let events = watcher(api.clone(), watcher::Config::default().page_size(PAGE)).default_backoff();
-    let events = trusted(api, ahead(events), move || cache.held(kind));
+    // What the list is compared with is looked at once: a Bundle that is made meanwhile is in neither.
+    let held = Arc::new(Mutex::new(BTreeSet::new()));
+    let begins_with = held.clone();
+    let events = trusted(api, ahead(events), move || {
+        let all = cache.held(kind);
+        *begins_with.lock() = all.keys().cloned().collect();
+        all
+    });
     // Of a kind that was never there: a hub that starts on an empty API server has yet to install it.
     let mut awaited = true;
     let news = events
@@ -340,7 +351,7 @@ where
         let news = match event {
             Some(Event::Apply(object)) => News::Put(seen(object)),
             Some(Event::Delete(object)) => News::Gone(seen(object)),
-            Some(Event::Init) => News::ListBegins,
+            Some(Event::Init) => News::ListBegins(std::mem::take(&mut *held.lock())),
             Some(Event::InitApply(object)) => News::Listed(seen(object)),
             Some(Event::InitDone) => News::ListEnds,
             None => News::Failed,
@@ -362,7 +373,14 @@ fn ahead<T: Send + 'static>(events: impl Stream<Item = T> + Send + 'static) -> i
         }
     }));
     let pages = stream::unfold((news, reads), |(mut news, reads)| async {
-        let page = news.recv().await?;
+        let Some(page) = news.recv().await else {
+            // It has ended as the stream has, or by a defect that is not to be kept quiet.
+            let ended = reads.await.map_err(JoinError::try_into_panic);
+            return match ended {
+                Err(Ok(panic)) => resume_unwind(panic),
+                _ => None,
+            };
+        };
         Some((stream::iter(page), (news, reads)))
     });
     pages.flatten()
@@ -371,16 +389,15 @@ fn ahead<T: Send + 'static>(events: impl Stream<Item = T> + Send + 'static) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    };
+    use futures::FutureExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     #[tokio::test]
     async fn what_is_read_ahead_comes_in_order_within_bounds_and_ends_with_who_takes_it() {
         let read = Arc::new(AtomicU32::new(0));
         let counts = read.clone();
-        let numbers = stream::iter(0..10 * PAGE).inspect(move |_| {
+        let numbers = stream::iter(0..10 * PAGE).chain(stream::pending());
+        let numbers = numbers.inspect(move |_| {
             counts.fetch_add(1, Ordering::Relaxed);
         });
         let mut taken = Box::pin(ahead(numbers));
@@ -392,11 +409,16 @@ mod tests {
         for n in 0..PAGE * 4 {
             assert_eq!(taken.next().await, Some(n));
         }
+        assert!(read.load(Ordering::Relaxed) <= PAGE * 4 + most);
+        for n in PAGE * 4..PAGE * 10 {
+            assert_eq!(taken.next().await, Some(n));
+        }
+        // Nothing comes any more, and nobody waits for it.
+        assert!(taken.next().now_or_never().is_none());
         drop(taken);
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(read.load(Ordering::Relaxed) <= PAGE * 4 + most);
         assert_eq!(Arc::strong_count(&read), 1, "the task is gone");
         assert_eq!(
             ahead(stream::iter(0..250)).collect::<Vec<_>>().await,

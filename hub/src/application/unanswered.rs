@@ -12,7 +12,7 @@ use kube::{Api, Error};
 use parking_lot::Mutex;
 use roundhouse_api::{
     bundle::Bundle,
-    late::{ARRIVES_WITHIN, is_for_want_of_a_webhook},
+    late::{ARRIVES_WITHIN, is_decided},
     names::annotation,
 };
 use serde_json::{Value, json};
@@ -62,15 +62,13 @@ impl Unanswered {
     ) -> Result<T, Error> {
         let (namespace, name, version) = bundle;
         let bundle = (namespace.to_owned(), name.to_owned());
-        let was_open = self.begins(application, &bundle, version);
+        let earlier = self.begins(application, &bundle, version);
         let answer = request.await;
         // One that is refused, or changes nothing, says nothing of an earlier one.
-        let is_settled = match &answer {
-            Ok(answer) => !was_open || is_another(answer),
-            Err(error) => !was_open && !is_undecided(error),
-        };
-        if is_settled {
-            self.settle(application, &bundle);
+        match &answer {
+            Ok(answer) if is_another(answer) => self.settle(application, &bundle),
+            Err(error) if is_undecided(error) => {}
+            _ => self.put_back(application, &bundle, earlier),
         }
         answer
     }
@@ -105,40 +103,53 @@ impl Unanswered {
 
     /// For how long a Bundle of the application may yet be made.
     pub(super) fn may_be_made(&self, application: &Key) -> Option<Duration> {
-        let mut all = self.new.lock();
-        let sent = all.get_mut(application)?;
-        sent.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
-        let last = sent.values().max().copied();
-        if last.is_none() {
-            all.remove(application);
-        }
-        last.map(|at| ARRIVES_WITHIN.saturating_sub(at.elapsed()))
+        self.prune();
+        let last = *self.new.lock().get(application)?.values().max()?;
+        Some(ARRIVES_WITHIN.saturating_sub(last.elapsed()))
     }
 
-    /// Whether an earlier write of this version is open.
-    fn begins(&self, application: &Key, bundle: &Key, version: &str) -> bool {
+    /// Notes a write; the earlier one of this version that is open.
+    fn begins(&self, application: &Key, bundle: &Key, version: &str) -> Option<Write> {
         let mut all = self.writes.lock();
         let sent = all.entry(application.clone()).or_default();
-        let is_open = sent.get(bundle).is_some_and(|write| write.version == version);
-        if !is_open {
-            let write = Write {
-                version: version.to_owned(),
-                at: Instant::now(),
-                failed: 0,
-            };
-            sent.insert(bundle.clone(), write);
+        let earlier = sent.get(bundle).filter(|write| write.version == version).cloned();
+        let write = Write {
+            version: version.to_owned(),
+            at: Instant::now(),
+            failed: earlier.as_ref().map_or(0, |write| write.failed),
+        };
+        sent.insert(bundle.clone(), write);
+        earlier
+    }
+
+    /// Only the earlier write is open again, if there was one.
+    fn put_back(&self, application: &Key, bundle: &Key, earlier: Option<Write>) {
+        match earlier {
+            Some(earlier) => {
+                let mut all = self.writes.lock();
+                let sent = all.entry(application.clone()).or_default();
+                sent.insert(bundle.clone(), earlier);
+            }
+            None => self.settle(application, bundle),
         }
-        is_open
     }
 
     /// Those that may arrive.
     fn of(&self, application: &Key) -> Sent {
-        self.may_be_made(application);
-        let mut all = self.writes.lock();
-        if let Some(sent) = all.get_mut(application) {
+        self.prune();
+        self.writes.lock().get(application).cloned().unwrap_or_default()
+    }
+
+    /// Forgets what can arrive no more.
+    fn prune(&self) {
+        self.writes.lock().retain(|_, sent| {
             sent.retain(|_, write| write.at.elapsed() < ARRIVES_WITHIN);
-        }
-        all.get(application).cloned().unwrap_or_default()
+            !sent.is_empty()
+        });
+        self.new.lock().retain(|_, sent| {
+            sent.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
+            !sent.is_empty()
+        });
     }
 
     /// A Bundle could not be fenced; whether that has been tried often enough.
@@ -165,7 +176,8 @@ impl Unanswered {
 /// Whether a write may have been done, or be done yet.
 fn is_undecided(error: &Error) -> bool {
     match error {
-        Error::Api(status) => status.code >= 500 && !is_for_want_of_a_webhook(&status.message),
+        Error::Api(status) => !is_decided(status.code, &status.message),
+        Error::Auth(_) | Error::BuildRequest(_) => false,
         // It was not sent.
         Error::Service(error) if error.is::<NotLeading>() => false,
         error => !is_unsent(error),
@@ -241,12 +253,12 @@ impl Writer<'_> {
         }
         let fence = json!({"annotations": {annotation::FENCED: version}});
         match self.patch(&found, "fencing", fence, Value::Null).await {
-            Err(PassError::Api { source, .. }) if !is_undecided(&source) => {
-                // It is gone; or it takes no write of this hub, so none that is late.
-                tracing::debug!(%source, namespace, name, "needs no fence");
+            // It is gone.
+            Err(PassError::Api { source, .. }) if matches!(&*source, Error::Api(s) if s.code == 404) => {
                 Ok(())
             }
-            // Also after a conflict: that somebody has written it is believed when it is seen.
+            // Also after a conflict: that somebody has written it is believed when it is seen. What is refused now may be
+            // taken when the late one comes.
             answer => answer,
         }
     }
@@ -263,13 +275,12 @@ mod tests {
         dispatch::removal,
     };
     use futures::FutureExt;
-    use http::Request;
-
+    use http::{Request, Response};
     use kube::{Client, ResourceExt, api::PostParams, client::Body};
     use roundhouse_api::bundle::Deletion;
-
     use std::sync::Arc;
     use tokio::sync::Semaphore;
+    use tower::BoxError;
 
     /// What becomes of a write that is not answered.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,6 +321,84 @@ mod tests {
         Client::new(service, "default")
     }
 
+    /// A line on which writes are answered like this, and nothing is done.
+    fn refusing(inner: Client, answer: fn() -> Result<Response<Body>, BoxError>) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let inner = inner.clone();
+            async move {
+                match *request.method() {
+                    http::Method::GET => Ok(inner.send(request).await?),
+                    _ => answer(),
+                }
+            }
+            .boxed()
+        });
+        Client::new(service, "default")
+    }
+
+    fn says(code: u16, message: &str) -> Result<Response<Body>, BoxError> {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": message});
+        let body = Body::from(status.to_string().into_bytes());
+        Ok(Response::builder().status(code).body(body)?)
+    }
+
+    #[tokio::test]
+    async fn a_fence_that_is_refused_is_none() {
+        let (_server, direct) = api_server().await;
+        let key = ("default".to_owned(), "web".to_owned());
+        let bundles = bundles_in(&direct, "cluster-c1").await;
+        let made = bundles.create(&PostParams::default(), &bundle(&key)).await;
+        let version = made.unwrap().resource_version().unwrap();
+        let refused: [(fn() -> Result<Response<Body>, BoxError>, bool); 5] = [
+            (|| says(429, "later"), true),
+            (|| says(403, "not now"), true),
+            (|| says(500, "failed calling webhook \"w\": refused"), true),
+            (|| Err(Box::new(NotLeading)), true),
+            (|| says(404, "bundles \"default.web\" not found"), false),
+        ];
+        for (n, (answer, stays_open)) in refused.into_iter().enumerate() {
+            let (cache, client) = (Cache::default(), refusing(direct.clone(), answer));
+            let writer = Writer {
+                client: &client,
+                cache: &cache,
+                key: &key,
+                epoch: 1,
+                at_once: 1,
+                places: &Semaphore::new(1),
+            };
+            let lost = Error::Service("the connection was reset".into());
+            let open = ("cluster-c1", "default.web", version.as_str());
+            let sent = cache
+                .unanswered()
+                .watch(&key, open, |()| true, async { Err(lost) });
+            sent.await.unwrap_err();
+            assert_eq!(writer.fence().await.is_err(), stays_open, "{n}");
+            assert_eq!(cache.unanswered().of(&key).len(), usize::from(stays_open), "{n}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_counts_from_when_it_was_sent_last() {
+        let all = Unanswered::default();
+        let web = ("default".to_owned(), "web".to_owned());
+        let lost = || Error::Service("the connection was reset".into());
+        let writes = |answer: Result<(), Error>| {
+            all.watch(&web, ("cluster-c1", "web", "7"), |()| false, async { answer })
+        };
+        writes(Err(lost())).await.unwrap_err();
+        tokio::time::advance(Duration::from_secs(500)).await;
+        // One that is answered is over.
+        writes(Ok(())).await.unwrap();
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(all.of(&web).len(), 1);
+        writes(Err(lost())).await.unwrap_err();
+        tokio::time::advance(Duration::from_secs(590)).await;
+        assert_eq!(all.of(&web).len(), 1);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(all.of(&web).is_empty());
+        assert!(all.writes.lock().is_empty() && all.new.lock().is_empty());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_bundle_whose_making_nobody_answered_may_be_made_for_ten_minutes() {
         let all = Unanswered::default();
@@ -322,6 +411,10 @@ mod tests {
         let refused = || Error::Service(Box::new(NotLeading));
         sends(Ok(())).await.unwrap();
         sends(Err(refused())).await.unwrap_err();
+        let full = roundhouse_apiserver::WriteError::Refused("the disk is full".to_owned());
+        let full = json!({"code": 503, "message": full.to_string()});
+        let full = Error::Api(Box::new(serde_json::from_value(full).unwrap()));
+        sends(Err(full)).await.unwrap_err();
         assert_eq!(all.may_be_made(&web), None, "who decides about it has answered");
         sends(Err(lost())).await.unwrap_err();
         assert_eq!(all.may_be_made(&web), Some(ARRIVES_WITHIN));

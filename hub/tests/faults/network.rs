@@ -1,12 +1,15 @@
 //! Faults of the network: F12, F14, F16.
 
 use crate::{
-    applications::{bundles, gone, runs, step},
+    applications::{application as is_application, bundles, gone, runs, step},
     looks::{because, deployment, generations, images},
     runs::{SECOND, good, struck},
 };
 use parking_lot::Mutex;
-use roundhouse_api::application::StepPhase;
+use roundhouse_api::{
+    application::{DELIVERED, StepPhase},
+    condition,
+};
 use roundhouse_hub::simulate::{
     HUB, MemberSpec,
     fault::{Asks, Effect, Ending, Kind, On, Parties, Rule, Side},
@@ -86,14 +89,24 @@ fn f14_duplicated_reordered_and_late_messages_end_as_messages_in_order_do() {
     struck(&outcomes, &[Kind::Duplicated, Kind::Late, Kind::FrameDelayed]);
 }
 
+/// The Application says that it waits for a Bundle that nobody has answered.
+fn waits_for_what_was_sent() -> Look {
+    is_application("web", |status| {
+        let delivered = condition::get(&status.conditions, DELIVERED);
+        delivered.is_some_and(|delivered| delivered.message.contains("nobody has answered"))
+    })
+}
+
 #[test]
 fn f14_an_application_that_is_deleted_waits_for_bundles_that_may_yet_be_made() {
+    let deleted = |script: Script| script.at(SECOND * 3, Act::Delete(Target::application("web")));
+    good(|_| deleted(fleet()).at(SECOND * 10, Act::check("nothing keeps it", gone("web"))));
     let outcomes = good(|_| {
         let made = On::all_of(Parties::these([HUB])).to(Side::Hub).that(Asks::Write);
-        let late = Rule::sometimes(made.at("/bundles"), Effect::Late(SECOND * 300), 500);
-        fleet()
-            .at(SECOND / 4, Act::for_a_while(Fault::Network(late), SECOND * 2))
-            .at(SECOND * 3, Act::Delete(Target::application("web")))
+        let late = Rule::always(made.at("/bundles"), Effect::Late(SECOND * 300));
+        let script = fleet().at(SECOND / 4, Act::for_a_while(Fault::Network(late), SECOND * 2));
+        deleted(script)
+            .at(SECOND * 400, Act::check("it waits", waits_for_what_was_sent()))
             .at(SECOND * 700, Act::check("it is gone", gone("web")))
             .at(SECOND * 700, Act::check("so are its bundles", bundles("web", 0)))
     });

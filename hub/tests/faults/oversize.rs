@@ -141,7 +141,7 @@ async fn refused(fleet: &Fleet) -> Looked {
         body: String::new(),
     };
     let (code, text) = answered(fleet, &grows, bomb().into_bytes()).await?;
-    because((400..500).contains(&code), || {
+    because((400..500).contains(&code) && text.contains("budget"), || {
         format!("a bomb: {code} {text:.300}")
     })
 }

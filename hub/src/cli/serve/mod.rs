@@ -25,13 +25,12 @@ use roundhouse_apiserver::Identity;
 use std::{
     cell::OnceCell,
     net::SocketAddr,
-    panic::resume_unwind,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::sync::CancellationToken;
 
 /// What agents prove themselves by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -232,15 +231,7 @@ async fn until_terminated(
     stop: &CancellationToken,
     told: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
-    // Among the threads that serve: what the API server has to tell the hub wakes no other thread.
     let hub = run::run(client, options, clock.clone(), stop.clone());
-    let hub = AbortOnDropHandle::new(tokio::spawn(hub));
-    let hub = async {
-        hub.await.unwrap_or_else(|ended| match ended.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => Ok(()),
-        })
-    };
     let told = async {
         told.await;
         stop.cancel();
@@ -288,6 +279,8 @@ fn client_of_pod() -> Result<(Client, Option<String>), Failure> {
 
 fn connect(mut config: Config) -> Result<(Client, Option<String>), kube::Error> {
     config.read_timeout = Some(crate::run::READ_TIMES_OUT);
+    // The controllers repeat what fails, and have to know of every write that was not answered.
+    config.default_retry = false;
     let host = config.cluster_url.host();
     let host = host.map(|host| host.trim_start_matches('[').trim_end_matches(']').to_owned());
     Ok((Client::try_from(config)?, host))
