@@ -170,6 +170,9 @@ impl Core {
                 continue;
             }
             for (key, record) in self.records(&resource.table, None) {
+                if !Head::may_say(&record.bytes) {
+                    continue;
+                }
                 let head = Head::read(&record.bytes);
                 if !head.owners.is_empty() {
                     self.owners.note(&key, &head.owners);
