@@ -2,7 +2,10 @@
 
 use super::Mirror;
 use crate::relist::remembering;
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
 use k8s_openapi::api::{
     certificates::v1::CertificateSigningRequest, coordination::v1::Lease, core::v1::Namespace,
 };
@@ -14,6 +17,13 @@ use roundhouse_api::{
     cluster::{Cluster, ClusterReport},
     names::{AGENT_LEASE, CLIENT_SIGNER, cluster_of_namespace, label},
 };
+use std::time::Duration;
+
+/// Renewals of Leases are taken in so often: a fleet has hundreds of them each second, and to wake up for each takes longer than
+/// to take it in.
+const RENEWALS_EVERY: Duration = Duration::from_millis(250);
+/// So many at once.
+const BATCH: usize = 1_000;
 
 /// Something a watch showed.
 pub(super) enum Sighting {
@@ -50,14 +60,32 @@ pub(super) fn sightings(client: &Client) -> BoxStream<'static, watcher::Result<S
     let leases = all().fields(&format!("metadata.name={AGENT_LEASE}"));
     let requests = all().fields(&format!("spec.signerName={CLIENT_SIGNER}"));
     let namespaces = all().labels(label::CLUSTER);
-    futures::stream::select_all([
+    stream::select_all([
         watch(Api::all(client.clone()), namespaces, false, Sighting::Namespace),
-        watch(Api::all(client.clone()), leases, true, Sighting::Lease),
+        in_batches(watch(Api::all(client.clone()), leases, true, Sighting::Lease)),
         watch(Api::all(client.clone()), all(), true, Sighting::Report),
         watch(Api::all(client.clone()), requests, false, Sighting::Request),
         watch(Api::all(client.clone()), all(), true, Sighting::Cluster),
     ])
     .boxed()
+}
+
+/// Changes as they have come in [`RENEWALS_EVERY`]; lists at once.
+fn in_batches(
+    sightings: BoxStream<'static, watcher::Result<Sighting>>,
+) -> BoxStream<'static, watcher::Result<Sighting>> {
+    let batches = stream::unfold(
+        (sightings.ready_chunks(BATCH), false),
+        |(mut batches, rests)| async move {
+            if rests {
+                tokio::time::sleep(RENEWALS_EVERY).await;
+            }
+            let batch = batches.next().await?;
+            let rests = matches!(batch.last(), Some(Ok(Sighting::Lease(Event::Apply(_)))));
+            Some((stream::iter(batch), (batches, rests)))
+        },
+    );
+    batches.flatten().boxed()
 }
 
 /// What the watches have shown, as it is now.
@@ -98,4 +126,35 @@ pub(super) fn is_own(report: &ClusterReport) -> bool {
 /// The cluster whose namespace this is.
 pub(super) fn cluster_of(namespace: &str) -> Option<String> {
     cluster_of_namespace(namespace).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{sync::mpsc, time::Instant};
+
+    #[tokio::test(start_paused = true)]
+    async fn renewals_are_taken_in_by_the_batch_and_lists_as_they_come() {
+        let (sends, mut takes) = mpsc::unbounded_channel();
+        let events = stream::poll_fn(move |cx| takes.poll_recv(cx)).boxed();
+        let mut taken = in_batches(events);
+        let send = |event| sends.send(Ok(Sighting::Lease(event))).unwrap();
+        let began = Instant::now();
+        for event in [Event::Init, Event::InitApply(Lease::default()), Event::InitDone] {
+            send(event);
+            taken.next().await.unwrap().unwrap();
+        }
+        send(Event::Apply(Lease::default()));
+        taken.next().await.unwrap().unwrap();
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        for _ in 0..100 {
+            send(Event::Apply(Lease::default()));
+        }
+        for _ in 0..100 {
+            taken.next().await.unwrap().unwrap();
+        }
+        assert_eq!(began.elapsed(), RENEWALS_EVERY, "all of them after one rest");
+        drop(sends);
+        assert!(taken.next().await.is_none());
+    }
 }
