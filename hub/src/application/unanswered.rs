@@ -321,8 +321,11 @@ mod tests {
         Client::new(service, "default")
     }
 
+    /// How every write is answered.
+    type Answer = fn() -> Result<Response<Body>, BoxError>;
+
     /// A line on which writes are answered like this, and nothing is done.
-    fn refusing(inner: Client, answer: fn() -> Result<Response<Body>, BoxError>) -> Client {
+    fn refusing(inner: Client, answer: Answer) -> Client {
         let service = tower::service_fn(move |request: Request<Body>| {
             let inner = inner.clone();
             async move {
@@ -349,7 +352,7 @@ mod tests {
         let bundles = bundles_in(&direct, "cluster-c1").await;
         let made = bundles.create(&PostParams::default(), &bundle(&key)).await;
         let version = made.unwrap().resource_version().unwrap();
-        let refused: [(fn() -> Result<Response<Body>, BoxError>, bool); 5] = [
+        let refused: [(Answer, bool); 5] = [
             (|| says(429, "later"), true),
             (|| says(403, "not now"), true),
             (|| says(500, "failed calling webhook \"w\": refused"), true),
