@@ -102,7 +102,9 @@ impl Run<'_> {
             return Err((format!("a Decision of {of}"), is));
         }
         let mut missing = Vec::new();
-        for cluster in &decision.clusters {
+        // One that leaves is asked for nothing any more; the next Decision is without it.
+        let asked = decision.clusters.iter().filter(|c| !self.model.leaves(c));
+        for cluster in asked {
             if let Err(why) = self.cluster(cluster, deploy) {
                 missing.push(format!("{cluster}: {why}"));
             }

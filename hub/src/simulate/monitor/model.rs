@@ -304,6 +304,14 @@ impl Model {
         own.map(|(_, key)| &*key.name)
     }
 
+    /// Whether somebody has let a cluster leave, and it is not back.
+    pub(super) fn leaves(&self, cluster: &str) -> bool {
+        match self.clusters.get(cluster) {
+            Some(cluster) => cluster.metadata.deletion_timestamp.is_some(),
+            None => self.left.contains_key(cluster),
+        }
+    }
+
     /// Whether a cluster is known to be heard of.
     pub(super) fn is_available(&self, cluster: &str) -> bool {
         let status = self.clusters.get(cluster).and_then(|c| c.status.as_ref());

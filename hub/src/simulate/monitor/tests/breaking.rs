@@ -557,6 +557,24 @@ fn p7_a_step_that_passes_on_anything_but_its_own_evidence_is_told() {
     );
     again(&world);
     world.breaks(Promise::P7, APPLICATION, "c2: there is no Bundle");
+
+    // Unless it leaves meanwhile.
+    let world = World::delivered();
+    let c2: At<'_> = (HUB, "clusters.roundhouse.dev", "", "c2");
+    let mut leaves = deleting(cluster_available());
+    leaves["metadata"]["name"] = json!("c2");
+    leaves["spec"]["leave"] = json!("Orphan");
+    world.put(None, c2, &leaves);
+    world.put(
+        Some(&world.hub),
+        DECISION,
+        &with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2"])),
+    );
+    again(&world);
+    world.holds();
+    world.remove(None, c2);
+    again(&world);
+    world.holds();
 }
 
 fn bundle_of(cluster: &str) -> (String, Value) {
