@@ -241,7 +241,7 @@ fn f07_an_api_server_that_knows_no_terms_takes_what_comes_late_and_the_new_leade
         broken.filter(|broken| broken.promise == Promise::P4).count()
     };
     // So the test above has something to reject.
-    assert!((0..3).map(taken).sum::<usize>() > 0, "nothing came late");
+    assert!((0..30).any(|seed| taken(seed) > 0), "nothing came late");
     good(|seed| {
         let mut script = foreign(seed);
         script.not_made.push(Promise::P4);
