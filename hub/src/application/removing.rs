@@ -240,7 +240,7 @@ mod tests {
     use crate::{
         application::{
             cache::Cache,
-            testing::{api_server, bundle, bundles_in},
+            testing::{api_server, bundle, bundles_in, writer},
         },
         dispatch::{Divided, Part, Target, Wanted, plan::Todo},
         leader::Leading,
@@ -277,14 +277,8 @@ mod tests {
                 .unwrap();
             let held = bundles.get("default.web").await.unwrap();
             cache.put_bundle(Observed::of(held).unwrap());
-            let writer = Writer {
-                client: &client,
-                cache: &cache,
-                key: &key,
-                epoch: 1,
-                at_once: 1,
-                places: &Semaphore::new(1),
-            };
+            let places = Semaphore::new(1);
+            let writer = writer(&client, &cache, &key, &places);
             let written = release(writer, &cache.all_bundles(&key), false, None).await;
             assert!(written.error.is_none(), "{:?}", written.error);
             assert_eq!(written.count, released, "{name}");

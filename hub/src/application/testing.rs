@@ -1,6 +1,6 @@
 //! What tests of writes start from.
 
-use super::Key;
+use super::{Key, bundles::Writer, cache::Cache};
 use crate::run::{HubOptions, install};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams};
@@ -9,6 +9,7 @@ use roundhouse_api::{
     names::BUNDLE_FINALIZER,
 };
 use roundhouse_apiserver::Server;
+use tokio::sync::Semaphore;
 
 /// An API server with the hub's definitions, and a client of it.
 pub(super) async fn api_server() -> (Server, Client) {
@@ -43,4 +44,21 @@ pub(super) fn bundle(application: &Key) -> Bundle {
     let mut bundle = Bundle::new("default.web", spec);
     bundle.metadata.finalizers = Some(vec![BUNDLE_FINALIZER.to_owned()]);
     bundle
+}
+
+/// Writes one Bundle at a time, in the first term.
+pub(super) fn writer<'a>(
+    client: &'a Client,
+    cache: &'a Cache,
+    key: &'a Key,
+    places: &'a Semaphore,
+) -> Writer<'a> {
+    Writer {
+        client,
+        cache,
+        key,
+        epoch: 1,
+        at_once: 1,
+        places,
+    }
 }

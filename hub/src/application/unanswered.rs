@@ -270,7 +270,7 @@ mod tests {
     use crate::{
         application::{
             cache::Cache,
-            testing::{api_server, bundle, bundles_in},
+            testing::{api_server, bundle, bundles_in, writer},
         },
         dispatch::removal,
     };
@@ -361,14 +361,8 @@ mod tests {
         ];
         for (n, (answer, stays_open)) in refused.into_iter().enumerate() {
             let (cache, client) = (Cache::default(), refusing(direct.clone(), answer));
-            let writer = Writer {
-                client: &client,
-                cache: &cache,
-                key: &key,
-                epoch: 1,
-                at_once: 1,
-                places: &Semaphore::new(1),
-            };
+            let places = Semaphore::new(1);
+            let writer = writer(&client, &cache, &key, &places);
             let lost = Error::Service("the connection was reset".into());
             let open = ("cluster-c1", "default.web", version.as_str());
             let sent = cache
@@ -466,14 +460,8 @@ mod tests {
             let observed = Arc::new(Observed::of(made).unwrap());
             let held: Held = Arc::new(Mutex::new(Some(Vec::new())));
             let (cache, client) = (Cache::default(), line(direct.clone(), fate, held.clone()));
-            let writer = Writer {
-                client: &client,
-                cache: &cache,
-                key: &key,
-                epoch: 1,
-                at_once: 1,
-                places: &Semaphore::new(1),
-            };
+            let places = Semaphore::new(1);
+            let writer = writer(&client, &cache, &key, &places);
             // Its removal is not answered, and neither are the first tries to be sure of that, after which its application goes
             // on, also if the same is written once more.
             let evidence = removal::evidence("web-v1", Deletion::GARBAGE_COLLECTION);

@@ -56,19 +56,7 @@ pub async fn run(
     let Some(hub_id) = found else {
         return;
     };
-    let mut controller = Controller {
-        leading: leading.clone(),
-        client: client.clone(),
-        heartbeats: Heartbeats::new(options.lease_duration),
-        options,
-        clock,
-        hub_id,
-        seen: Seen::default(),
-        due: Due::default(),
-        failures: BTreeMap::new(),
-        settled: BTreeMap::new(),
-        strays: BTreeMap::new(),
-    };
+    let mut controller = Controller::new(client.clone(), options, leading.clone(), clock, hub_id);
     let mut sightings = sightings(&client);
     let mut term = None;
     let mut running = Running::default();
@@ -133,6 +121,29 @@ struct Controller {
 }
 
 impl Controller {
+    /// One that has seen nothing yet.
+    fn new(
+        client: Client,
+        options: ClusterOptions,
+        leading: Leading,
+        clock: SharedClock,
+        hub_id: String,
+    ) -> Controller {
+        Controller {
+            leading,
+            client,
+            heartbeats: Heartbeats::new(options.lease_duration),
+            options,
+            clock,
+            hub_id,
+            seen: Seen::default(),
+            due: Due::default(),
+            failures: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            strays: BTreeMap::new(),
+        }
+    }
+
     /// Takes a sighting in; only what changes a verdict makes a cluster due.
     fn see(&mut self, sighting: Sighting) {
         let now = self.clock.now();
@@ -391,20 +402,9 @@ mod tests {
     #[tokio::test]
     async fn others_are_told_that_a_cluster_is_let_go_before_its_pass_begins_and_until_it_is_gone() {
         let server = Server::builder().seed(1).build();
-        let (leading, options) = (Leading::always(1), ClusterOptions::default());
-        let mut controller = Controller {
-            leading: leading.clone(),
-            client: Client::new(server.service(), "default"),
-            heartbeats: Heartbeats::new(options.lease_duration),
-            options,
-            clock: Arc::new(SystemClock),
-            hub_id: "hub".to_owned(),
-            seen: Seen::default(),
-            due: Due::default(),
-            failures: BTreeMap::new(),
-            settled: BTreeMap::new(),
-            strays: BTreeMap::new(),
-        };
+        let (client, leading) = (Client::new(server.service(), "default"), Leading::always(1));
+        let (options, clock) = (ClusterOptions::default(), Arc::new(SystemClock));
+        let mut controller = Controller::new(client, options, leading.clone(), clock, "hub".to_owned());
         let stays = Cluster::new("c1", Default::default());
         let mut leaves = stays.clone();
         leaves.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
