@@ -1,5 +1,6 @@
 //! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
 
+use crate::apply::deletions::{Deletions, fence};
 use crate::apply::unchanged::Fingerprint;
 use crate::error::{CallError, Fault};
 use crate::executor::Account;
@@ -12,6 +13,7 @@ use kube::core::{DynamicObject, Resource};
 use roundhouse_api::names::AGENT_FIELD_MANAGER;
 use roundhouse_patch::PatchType;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a look at an object found.
@@ -32,6 +34,8 @@ pub(crate) struct Member {
     timeout: Duration,
     /// Whom calls act as; `None`: the agent itself.
     account: Option<Account>,
+    /// What was asked to be deleted, on whosever behalf.
+    deletions: Arc<Deletions>,
 }
 
 impl Member {
@@ -40,6 +44,7 @@ impl Member {
             client,
             timeout,
             account: None,
+            deletions: Arc::default(),
         }
     }
 
@@ -49,6 +54,11 @@ impl Member {
             account,
             ..self.clone()
         }
+    }
+
+    /// Requests to delete objects that may still arrive.
+    pub(crate) fn deletions(&self) -> &Deletions {
+        &self.deletions
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -196,14 +206,27 @@ impl Member {
             uid: object::uid(read).map(str::to_owned),
             resource_version: object::resource_version(read).map(str::to_owned),
         });
-        match self
+        self.deletions.sends(key, read);
+        let answer = self
             .call(kind, Self::request(kind, key).delete(&key.name, &params))
-            .await
-        {
-            Ok(_) => Ok(()),
-            Err(error) if error.fault() == Fault::NotFound => Ok(()),
-            Err(error) => Err(error),
+            .await;
+        if answer.as_ref().err().is_none_or(|error| error.says_missing(key)) {
+            self.deletions.settled(key);
         }
+        match answer {
+            Err(error) if error.fault() != Fault::NotFound => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives an object that was read another version, so that no deletion finds the one that it names.
+    ///
+    /// # Errors
+    /// 409: it changed since it was read; so it may have another version already.
+    pub(crate) async fn fence(&self, kind: &Kind, key: &ObjectKey, read: &Value) -> Result<(), CallError> {
+        self.patch(kind, key, &fence(read), PatchType::Merge).await?;
+        self.deletions.settled(key);
+        Ok(())
     }
 }
 

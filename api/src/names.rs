@@ -95,7 +95,8 @@ pub mod annotation {
     pub const KUBECTL_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     /// `<hub id>/<bundle>`: who owns an object in a member.
     pub const OWNED_BY: &str = "roundhouse.dev/owned-by";
-    /// On a Bundle: the version that a write without an answer has named, and that no such write finds any more.
+    /// On a Bundle, or on an object in a member: the version that a write or a deletion without an answer has named, and that
+    /// none finds any more.
     pub const FENCED: &str = "roundhouse.dev/fenced";
     /// sha256 of the manifest as divided and overridden for this cluster, stamps excluded.
     pub const DESIRED_HASH: &str = "roundhouse.dev/desired-hash";

@@ -12,6 +12,7 @@ pub(crate) mod adopt;
 pub(crate) mod busy;
 pub(crate) mod decide;
 pub(crate) mod decode;
+pub(crate) mod deletions;
 pub(crate) mod desired;
 pub(crate) mod exempt;
 pub(crate) mod fence;

@@ -419,6 +419,7 @@ impl Engine {
                             annotation::DESIRED_HASH: null,
                             annotation::LAST_APPLIED: null,
                             annotation::GENERATION: null,
+                            annotation::FENCED: null,
                         },
                     }});
                     self.member.patch(kind, target, &patch, PatchType::Merge).await?;

@@ -214,6 +214,11 @@ impl Engine {
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
         };
+        if let Some(live) = &live
+            && self.is_fenced(attempt, live).await?
+        {
+            return Ok(None);
+        }
         let version = live
             .as_ref()
             .and_then(object::resource_version)
@@ -259,6 +264,19 @@ impl Engine {
             (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => None,
         };
         Ok(ended.map(|ended| ended.judged(answer, version.as_deref())))
+    }
+
+    /// Gives an object another version that a deletion of earlier may still meet; whether that was to be done.
+    async fn is_fenced(&self, attempt: Attempt<'_>, live: &Value) -> Result<bool, CallError> {
+        let deletions = self.member.deletions();
+        let by = [attempt.target, &attempt.task.manifest.key];
+        if !by.iter().any(|key| deletions.may_meet(key, live)) {
+            return Ok(false);
+        }
+        self.member.fence(attempt.kind, attempt.target, live).await?;
+        // As an earlier agent has named it in its ledger.
+        deletions.settled(&attempt.task.manifest.key);
+        Ok(true)
     }
 }
 

@@ -125,6 +125,7 @@ impl Worker {
         let client = shared.engine.member.client().clone();
         let ledger = Ledger::new(client, &shared.hub_id, &name, stored, config.call_timeout);
         shared.engine.unanswered.inherit(&ledger.spec().objects);
+        shared.engine.member.deletions().inherit(&ledger.spec().objects);
         let resync_due = Instant::now() + config.resync;
         Worker {
             shared,

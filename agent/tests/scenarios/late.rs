@@ -1,4 +1,5 @@
-//! F14: a request that nobody answered arrives minutes later. What it makes is wanted no more by then, and does not stay.
+//! F14: a request that nobody answered arrives minutes later. What it makes is wanted no more by then, and does not stay; what it
+//! would delete is wanted again, and stays.
 
 use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
 use futures::FutureExt;
@@ -14,13 +15,15 @@ const APP: &str = "default.app";
 /// How late a request arrives.
 const LATE: Duration = Duration::from_secs(400);
 
-/// What becomes of requests to make a ConfigMap `a`.
+/// What becomes of requests about a ConfigMap `a`.
 #[derive(Clone)]
 enum Fate {
-    /// So many break off for the agent, and arrive late; the others go through.
+    /// So many of those that make it break off for the agent, and arrive late; the others go through.
     Late(Arc<AtomicU32>),
-    /// They go through, and arrive late once more.
+    /// Those that make it go through, and arrive late once more.
     Repeated,
+    /// Those that delete it break off for the agent, and arrive late.
+    Deleted,
 }
 
 fn late(count: u32) -> Fate {
@@ -38,7 +41,9 @@ fn line(inner: Client, fate: Fate) -> Client {
             let is_a = String::from_utf8_lossy(&body).contains(r#""name":"a""#);
             let request = || http::Request::from_parts(head.clone(), Body::from(body.clone()));
             let one_less = |left: u32| left.checked_sub(1);
+            let deletes = head.method == http::Method::DELETE && head.uri.path().ends_with("/configmaps/a");
             let (arrives_late, breaks_off) = match &fate {
+                Fate::Deleted => (deletes, deletes),
                 _ if !is_create || !is_a => (false, false),
                 Fate::Late(left) => {
                     let is_one = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
@@ -226,4 +231,47 @@ async fn what_somebody_puts_back_stays() {
     pass_time(1200).await;
     assert!(world.live(Side::Member, &a).await.is_some());
     agent.stop().await;
+}
+
+/// Given a deletion without an answer, when the object is wanted again, as it is, before that arrives, then the object stays: it
+/// has another version by then. Also if the agent was killed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn what_is_wanted_again_is_not_deleted_late() {
+    for killed in [false, true] {
+        let world = World::embedded().await;
+        let member = line(world.member_client.clone(), Fate::Deleted);
+        let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
+        let (a, b) = (config_map("a", "1"), config_map("b", "1"));
+        let both = dispatched(&[a.clone(), b.clone()], "app-v1", 1);
+        let first = world.bundle(APP, both.clone()).await;
+        world.reported(APP, first, Ready).await;
+        let made = world.live(Side::Member, &a).await.unwrap();
+        world.bundle(APP, dispatched(&[b], "app-v2", 1)).await;
+        eventually("it is to go", || async {
+            world.ledger(APP).await.unwrap()["spec"]["objects"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|entry| entry["outcome"] == "Removing")
+        })
+        .await;
+        pass_time(2).await;
+        let (agent, third) = if killed {
+            agent.kill().await;
+            let third = world.bundle(APP, both).await;
+            (world.agent(), third)
+        } else {
+            (agent, world.bundle(APP, both).await)
+        };
+        world.reported(APP, third, Ready).await;
+        pass_time(1200).await;
+        let live = world.live(Side::Member, &a).await.unwrap();
+        assert_eq!(
+            live["metadata"]["uid"], made["metadata"]["uid"],
+            "killed: {killed}"
+        );
+        let fenced = &live["metadata"]["annotations"]["roundhouse.dev/fenced"];
+        assert_eq!(fenced, &made["metadata"]["resourceVersion"]);
+        agent.stop().await;
+    }
 }

@@ -1,0 +1,140 @@
+//! Deletions: requests to delete an object that did not answer with success. One may arrive minutes later, or once more, when
+//! the object is wanted again; and it finds the very version that it names where nothing had to be written meanwhile. So an
+//! object that is wanted gets another version first.
+
+use crate::lately::Lately;
+use crate::object::{self, ObjectKey};
+use parking_lot::Mutex;
+use roundhouse_api::ledger::{LedgerEntry, LedgerOutcome};
+use roundhouse_api::names::annotation;
+use serde_json::{Value, json};
+
+/// What objects were to be deleted, as the member names them.
+#[derive(Debug, Default)]
+pub(crate) struct Deletions(Mutex<Lately<ObjectKey, Named>>);
+
+/// The object that a request names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Named {
+    /// This `resourceVersion`.
+    Version(Option<String>),
+    /// An earlier agent has asked; by what version is not known.
+    Any,
+}
+
+impl Deletions {
+    /// A request to delete the object as it was read is about to be sent.
+    pub(crate) fn sends(&self, key: &ObjectKey, read: &Value) {
+        let version = object::resource_version(read).map(str::to_owned);
+        let mut open = self.0.lock();
+        // The one before is of no effect unless it names the same.
+        if open.get(key) != Some(&Named::Any) {
+            open.note(key.clone(), Named::Version(version));
+        }
+    }
+
+    /// No request finds what it names any more: the object is gone, or has another version.
+    pub(crate) fn settled(&self, key: &ObjectKey) {
+        self.0.lock().remove(key);
+    }
+
+    /// Takes in what an earlier agent may have asked for when it died: objects that it was about to delete, for good or to make
+    /// them anew.
+    pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
+        use LedgerOutcome::{Intended, Removing, Unconfirmed};
+        let may_arrive = |entry: &&LedgerEntry| {
+            entry.uid.is_some() && matches!(entry.outcome, Intended | Removing | Unconfirmed)
+        };
+        for entry in objects.iter().filter(may_arrive) {
+            self.0.lock().note(ObjectKey::of_entry(entry), Named::Any);
+        }
+    }
+
+    /// Whether a request may still delete this object, as it is now.
+    pub(crate) fn may_meet(&self, key: &ObjectKey, live: &Value) -> bool {
+        !object::is_deleting(live)
+            && self.0.lock().get(key).is_some_and(|named| match named {
+                Named::Version(version) => version.as_deref() == object::resource_version(live),
+                Named::Any => true,
+            })
+    }
+}
+
+/// The merge patch that gives an object another version, if it is still this one.
+pub(crate) fn fence(live: &Value) -> Value {
+    let version = object::resource_version(live);
+    json!({"metadata": {
+        "resourceVersion": version,
+        "annotations": {annotation::FENCED: version.unwrap_or_default()},
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roundhouse_api::late::ARRIVES_WITHIN;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey {
+            kind: "ConfigMap".into(),
+            name: name.into(),
+            ..ObjectKey::default()
+        }
+    }
+
+    fn at(version: &str) -> Value {
+        json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": version}})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_meets_the_version_that_it_names_until_it_is_settled_or_too_old() {
+        let deletions = Deletions::default();
+        deletions.sends(&key("a"), &at("1"));
+        assert!(deletions.may_meet(&key("a"), &at("1")));
+        assert!(!deletions.may_meet(&key("b"), &at("1")));
+        assert!(!deletions.may_meet(&key("a"), &at("2")));
+        deletions.sends(&key("a"), &at("2"));
+        assert!(deletions.may_meet(&key("a"), &at("2")));
+        let mut going = at("2");
+        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!deletions.may_meet(&key("a"), &going), "it goes already");
+        deletions.settled(&key("a"));
+        assert!(!deletions.may_meet(&key("a"), &at("2")));
+        deletions.sends(&key("a"), &at("3"));
+        tokio::time::advance(ARRIVES_WITHIN).await;
+        assert!(!deletions.may_meet(&key("a"), &at("3")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_earlier_agent_asked_for_meets_any_version() {
+        let entry = |name: &str, outcome, uid: Option<&str>| LedgerEntry {
+            kind: "ConfigMap".into(),
+            name: name.into(),
+            uid: uid.map(str::to_owned),
+            outcome,
+            ..LedgerEntry::default()
+        };
+        let deletions = Deletions::default();
+        deletions.inherit(&[
+            entry("removing", LedgerOutcome::Removing, Some("1")),
+            entry("unconfirmed", LedgerOutcome::Unconfirmed, Some("1")),
+            entry("recreated", LedgerOutcome::Intended, Some("1")),
+            entry("new", LedgerOutcome::Intended, None),
+            entry("applied", LedgerOutcome::Applied, Some("1")),
+        ]);
+        for (name, expected) in [
+            ("removing", true),
+            ("unconfirmed", true),
+            ("recreated", true),
+            ("new", false),
+            ("applied", false),
+        ] {
+            assert_eq!(deletions.may_meet(&key(name), &at("7")), expected, "{name}");
+        }
+        deletions.sends(&key("removing"), &at("7"));
+        assert!(
+            deletions.may_meet(&key("removing"), &at("8")),
+            "the earlier one, too"
+        );
+    }
+}
