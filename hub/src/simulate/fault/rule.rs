@@ -203,6 +203,22 @@ pub enum Effect {
     DelayFrames(RangeInclusive<Duration>),
 }
 
+impl Effect {
+    /// Whether a request that it befalls does not end well for who asks, or not in time.
+    pub(crate) fn fails(&self) -> bool {
+        match self {
+            Effect::Delay(_) | Effect::DelayFrames(_) | Effect::Duplicate(_) | Effect::Stale(_) => false,
+            Effect::LoseRequest
+            | Effect::LoseAnswer
+            | Effect::Reset
+            | Effect::ResetAnswer
+            | Effect::Late(_)
+            | Effect::Answer { .. }
+            | Effect::Stall => true,
+        }
+    }
+}
+
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -23,6 +23,8 @@ use std::{
 const HEALED: Duration = Duration::from_secs(60);
 /// An agent whose watches of its member are dead in silence is told of nothing until it gives their connection up.
 const DEAF: Duration = READ_TIMES_OUT;
+/// So long after the end of a fault of the network a request is lost that it has befallen.
+const LOST: Duration = Duration::from_secs(60);
 /// Who changes the same object more often than this is fought, ever more rarely.
 const FOUGHT: u32 = 3;
 
@@ -39,6 +41,8 @@ pub(super) struct Alone {
     owed: BTreeMap<(Arc<str>, Key), Owed>,
     /// When the watches fell silent that the agents which run have on their members.
     silenced: BTreeMap<Arc<str>, Vec<Duration>>,
+    /// From when until when requests of agents to their members failed now and then.
+    hindered: BTreeMap<Arc<str>, Vec<(Duration, Duration)>>,
     /// The tables of its member that an agent has asked for since it was started. Those of a simulation keep nothing on a disk
     /// of theirs: one that is cut off before it has seen its Bundles asks for none, and knows nothing to put right.
     looked: BTreeMap<Arc<str>, BTreeSet<String>>,
@@ -54,7 +58,9 @@ impl Check for Alone {
         }
         let place = (commit.server.clone(), commit.key.clone());
         if commit.by().and_then(|who| who.agent()).is_some() {
-            found.judges(Promise::P9);
+            if commit.deletes() {
+                found.judges(Promise::P9);
+            }
             if commit.deletes() && !told_before(commit, model, *since) {
                 let expected = "nothing to be deleted that was not told before the agent was cut off";
                 found.broke(Promise::P9, commit.object(), expected, "it was deleted");
@@ -65,6 +71,7 @@ impl Check for Alone {
                 .is_some_and(|owed| is_healed(&owed.fields, commit, model))
             {
                 self.owed.remove(&place);
+                found.judges(Promise::P9);
             }
             return;
         }
@@ -103,6 +110,14 @@ impl Check for Alone {
                 let at = found.at;
                 self.silenced.entry(cluster.clone()).or_default().push(at);
             }
+            Note::Hindered(cluster, lasts) => {
+                let at = found.at;
+                let until = lasts.map_or(Duration::MAX, |lasts| at + lasts);
+                self.hindered
+                    .entry(cluster.clone())
+                    .or_default()
+                    .push((at, until));
+            }
             // It opens watches of its own.
             Note::Started(cluster) => {
                 self.silenced.remove(cluster);
@@ -114,11 +129,10 @@ impl Check for Alone {
             Note::Healed(cluster) => {
                 let at = found.at;
                 for ((server, key), owed) in &self.owed {
-                    found.judges(Promise::P9);
-                    let silenced = self.silenced.get(server).map(Vec::as_slice);
-                    let due = due(owed.since, silenced.unwrap_or_default());
+                    let due = self.due(server, owed.since);
                     let late = due < at && owed.changes <= FOUGHT;
                     if server == cluster && late {
+                        found.judges(Promise::P9);
                         let object = Object::new(server, &key.table, &key.namespace, &key.name);
                         let paths: Vec<&String> = owed.fields.keys().collect();
                         let within = due.saturating_sub(owed.since);
@@ -144,13 +158,26 @@ impl Alone {
         let looked = self.looked.get(&commit.server);
         looked.is_some_and(|tables| tables.contains(&*commit.key.table))
     }
-}
 
-/// Until when a difference is put right. Watches that fell silent before that, or before the difference came, do not show it.
-fn due(since: Duration, silenced: &[Duration]) -> Duration {
-    let due = since + HEALED;
-    let in_time = silenced.iter().filter(|at| **at <= due);
-    in_time.map(|at| *at + DEAF + HEALED).fold(due, Duration::max)
+    /// Until when a difference is put right. Watches that fell silent before that, or before the difference came, do not show it;
+    /// and what fails on the way is tried again.
+    fn due(&self, server: &Arc<str>, since: Duration) -> Duration {
+        let silenced = self.silenced.get(server).into_iter().flatten();
+        let silenced = silenced.map(|at| (*at, *at + DEAF));
+        let hindered = self.hindered.get(server).into_iter().flatten();
+        let hindered = hindered.filter(|(_, until)| *until >= since);
+        let hindered = hindered.map(|(at, until)| (*at, until.saturating_add(LOST)));
+        let mut all: Vec<(Duration, Duration)> = silenced.chain(hindered).collect();
+        all.sort_unstable();
+        all.into_iter().fold(since + HEALED, |due, (at, until)| {
+            let is_in_time = at <= due;
+            if is_in_time {
+                due.max(until.saturating_add(HEALED))
+            } else {
+                due
+            }
+        })
+    }
 }
 
 /// Whether what lets an object go was on the hub before its agent was cut off.

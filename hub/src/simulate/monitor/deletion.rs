@@ -125,6 +125,16 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
         return Ok(());
     }
     let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
+    if carries(content)
+        && is_late(commit, ledger, |sent| {
+            let before = held.contents.range(..spec.generation);
+            before
+                .rev()
+                .any(|(_, earlier)| earlier.at <= sent && !carries(earlier))
+        })
+    {
+        return Ok(());
+    }
     if carries(content) {
         return Err("that has it, and there is no word of its removal".to_owned());
     }
@@ -142,6 +152,16 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
         Some(((_, name), _)) if held.application().is_some() => Err(format!("{name} has it now")),
         _ => Ok(()),
     }
+}
+
+/// Whether a deletion arrives that nobody waits for any more, sent when something let it be, before the agent has come so far as
+/// to say that the object is there as it is wanted now.
+fn is_late(commit: &Commit, ledger: &Ledger, was_let: impl Fn(Duration) -> bool) -> bool {
+    let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
+    let entries = ledger.spec.objects.iter().zip(&ledger.objects);
+    let mut own = entries.filter(|(_, object)| is_of(object, &commit.key));
+    let is_open = own.any(|(entry, _)| entry.outcome == LedgerOutcome::Intended);
+    is_open && overdue.is_some_and(|overdue| was_let(commit.at.saturating_sub(overdue)))
 }
 
 fn recreates(config: &ManifestConfig, key: &Key) -> bool {

@@ -259,6 +259,7 @@ impl Model {
             Note::Quiet
             | Note::Busy
             | Note::Silenced(_)
+            | Note::Hindered(..)
             | Note::Reopened { .. }
             | Note::Restored(_)
             | Note::Fault { .. }

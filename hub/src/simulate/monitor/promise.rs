@@ -123,6 +123,8 @@ pub enum Note {
     Healed(Arc<str>),
     /// The watches that a cluster's agent has open on its member show nothing from now on, and nobody tells it.
     Silenced(Arc<str>),
+    /// From now on, for so long, requests of a cluster's agent to its member fail now and then; without an end for good.
+    Hindered(Arc<str>, Option<Duration>),
     /// A cluster's agent does not run from now on.
     Stopped(Arc<str>),
     /// It runs again.
@@ -171,7 +173,8 @@ impl Note {
             Note::Reopened { server, .. } => Some((Object::party(server, "server"), "restarted".to_owned())),
             Note::Restored(server) => Some((Object::party(server, "server"), "put back".to_owned())),
             Note::Fault { server, party, what } => Some((Object::party(server, party), what.clone())),
-            Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
+            // The fault itself is told.
+            Note::Hindered(..) | Note::Quiet | Note::Busy | Note::Gauge { .. } => None,
         }
     }
 }

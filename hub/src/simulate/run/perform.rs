@@ -9,7 +9,7 @@ use super::{
 use crate::{
     simulate::{
         Ends, HUB, HarnessError,
-        fault::{DiskFault, Ending, Kind, On},
+        fault::{DiskFault, Ending, Kind, On, Rule},
         monitor::Note,
     },
     words,
@@ -141,6 +141,7 @@ impl Stage {
         let later = match fault {
             Fault::Network(rule) => {
                 self.trace(HUB, "network", &format!("{:?}", rule.effect));
+                self.hindered(rule, lasting);
                 Later::Lift(self.network.add(rule.clone()))
             }
             Fault::Partition(clusters) => {
@@ -253,6 +254,19 @@ impl Stage {
         for member in self.fleet.members() {
             if on.has_ends(&Ends::new(&member, &member)) {
                 self.monitor.note(&Note::Silenced(member.as_str().into()));
+            }
+        }
+    }
+
+    /// Agents whose requests to their members a fault befalls. One that befalls some paths only excuses nothing.
+    fn hindered(&self, rule: &Rule, lasting: Option<Duration>) {
+        if !rule.effect.fails() || rule.on.path.is_some() {
+            return;
+        }
+        for member in self.fleet.members() {
+            if rule.on.has_ends(&Ends::new(&member, &member)) {
+                self.monitor
+                    .note(&Note::Hindered(member.as_str().into(), lasting));
             }
         }
     }

@@ -343,6 +343,34 @@ async fn what_comes_once_more_is_a_stray_only_if_its_agent_was_ended_since_it_se
 }
 
 #[tokio::test(start_paused = true)]
+async fn p5_a_deletion_that_comes_late_is_judged_by_what_was_so_when_it_was_sent() {
+    let without = with(bundle(2), "/spec/workload/manifests", json!([]));
+    // How long after the word it comes, a minute after it was sent; whether nobody waits any more; what the ledger says by then.
+    for (after, overdue, outcome, holds) in [
+        (70, true, "Intended", true),
+        (50, true, "Intended", false),
+        (70, false, "Intended", false),
+        // By then it had to be made sure that none comes.
+        (70, true, "Applied", false),
+    ] {
+        let world = World::delivered();
+        advance(Duration::from_secs(100)).await;
+        world.put(Some(&world.hub), BUNDLE, &without);
+        advance(Duration::from_secs(after)).await;
+        world.put(Some(&world.hub), BUNDLE, &bundle(3));
+        let mut wanted = ledger(3);
+        wanted["spec"]["objects"][0]["outcome"] = json!(outcome);
+        world.put(Some(&agent()), LEDGER, &wanted);
+        world.overdue.store(overdue, Ordering::Relaxed);
+        world.remove(Some(&agent()), DEPLOYMENT);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, DEPLOYMENT, "follows generation 3: that has it"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
     let without = with(bundle(2), "/spec/workload/manifests", json!([]));
     for (outcome, after, holds) in [
@@ -831,6 +859,41 @@ async fn p9_an_agent_whose_watches_are_silent_heals_when_it_has_given_them_up_an
             if looks == Some(second) {
                 let path = "/apis/apps/v1/namespaces/default/deployments";
                 world.asked(&agent(), C1, &Method::GET, path, &json!({}));
+            }
+            if second == 100 {
+                world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
+            }
+            advance(seconds(1)).await;
+        }
+        world.note(&Note::Healed(C1.into()));
+        match late {
+            true => world.breaks(Promise::P9, DEPLOYMENT, "to be put right within"),
+            false => world.holds(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn p9_what_fails_on_the_way_is_put_right_soon_after_that_and_no_later() {
+    let seconds = Duration::from_secs;
+    // From when on requests fail and for how long, beside a change at 100 s; how long after that it is judged.
+    for (from, lasts, judged, late) in [
+        (90, Some(30), 130, false),
+        (90, Some(30), 145, true),
+        (150, Some(30), 195, false),
+        (150, Some(30), 205, true),
+        // What was over before, and what comes too late.
+        (50, Some(30), 65, true),
+        (165, Some(30), 70, true),
+        (90, None, 500, false),
+    ] {
+        let world = World::delivered();
+        world.note(&Note::Cut(C1.into()));
+        let path = "/apis/apps/v1/namespaces/default/deployments";
+        world.asked(&agent(), C1, &Method::GET, path, &json!({}));
+        for second in 0..100 + judged {
+            if from == second {
+                world.note(&Note::Hindered(C1.into(), lasts.map(seconds)));
             }
             if second == 100 {
                 world.put(Some(&other()), DEPLOYMENT, &deployment("mine:1"));
