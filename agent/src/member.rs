@@ -224,9 +224,8 @@ impl Member {
     /// # Errors
     /// 409: it changed since it was read; so it may have another version already.
     pub(crate) async fn fence(&self, kind: &Kind, key: &ObjectKey, read: &Value) -> Result<(), CallError> {
-        self.patch(kind, key, &fence(read), PatchType::Merge).await?;
-        self.deletions.settled(key);
-        Ok(())
+        let fenced = self.patch(kind, key, &fence(read), PatchType::Merge).await;
+        fenced.map(drop)
     }
 }
 

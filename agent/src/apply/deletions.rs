@@ -18,8 +18,8 @@ pub(crate) struct Deletions(Mutex<Lately<ObjectKey, Named>>);
 enum Named {
     /// This `resourceVersion`.
     Version(Option<String>),
-    /// An earlier agent has asked; by what version is not known.
-    Any,
+    /// This uid: an earlier agent has asked; by what version is not known.
+    Uid(String),
 }
 
 impl Deletions {
@@ -27,8 +27,8 @@ impl Deletions {
     pub(crate) fn sends(&self, key: &ObjectKey, read: &Value) {
         let version = object::resource_version(read).map(str::to_owned);
         let mut open = self.0.lock();
-        // The one before is of no effect unless it names the same.
-        if open.get(key) != Some(&Named::Any) {
+        // One of before that names a version names this one, or none that is left.
+        if !matches!(open.get(key), Some(Named::Uid(_))) {
             open.note(key.clone(), Named::Version(version));
         }
     }
@@ -42,11 +42,12 @@ impl Deletions {
     /// them anew.
     pub(crate) fn inherit(&self, objects: &[LedgerEntry]) {
         use LedgerOutcome::{Intended, Removing, Unconfirmed};
-        let may_arrive = |entry: &&LedgerEntry| {
-            entry.uid.is_some() && matches!(entry.outcome, Intended | Removing | Unconfirmed)
-        };
+        let may_arrive = |entry: &&LedgerEntry| matches!(entry.outcome, Intended | Removing | Unconfirmed);
         for entry in objects.iter().filter(may_arrive) {
-            self.0.lock().note(ObjectKey::of_entry(entry), Named::Any);
+            if let Some(uid) = &entry.uid {
+                let named = Named::Uid(uid.clone());
+                self.0.lock().note(ObjectKey::of_entry(entry), named);
+            }
         }
     }
 
@@ -55,7 +56,7 @@ impl Deletions {
         !object::is_deleting(live)
             && self.0.lock().get(key).is_some_and(|named| match named {
                 Named::Version(version) => version.as_deref() == object::resource_version(live),
-                Named::Any => true,
+                Named::Uid(uid) => object::uid(live) == Some(uid),
             })
     }
 }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_an_earlier_agent_asked_for_meets_any_version() {
+    async fn what_an_earlier_agent_asked_for_meets_any_version_of_its_object() {
         let entry = |name: &str, outcome, uid: Option<&str>| LedgerEntry {
             kind: "ConfigMap".into(),
             name: name.into(),
@@ -116,11 +117,11 @@ mod tests {
         };
         let deletions = Deletions::default();
         deletions.inherit(&[
-            entry("removing", LedgerOutcome::Removing, Some("1")),
-            entry("unconfirmed", LedgerOutcome::Unconfirmed, Some("1")),
-            entry("recreated", LedgerOutcome::Intended, Some("1")),
+            entry("removing", LedgerOutcome::Removing, Some("u")),
+            entry("unconfirmed", LedgerOutcome::Unconfirmed, Some("u")),
+            entry("recreated", LedgerOutcome::Intended, Some("u")),
             entry("new", LedgerOutcome::Intended, None),
-            entry("applied", LedgerOutcome::Applied, Some("1")),
+            entry("applied", LedgerOutcome::Applied, Some("u")),
         ]);
         for (name, expected) in [
             ("removing", true),

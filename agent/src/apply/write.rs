@@ -214,11 +214,6 @@ impl Engine {
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
         };
-        if let Some(live) = &live
-            && self.is_fenced(attempt, live).await?
-        {
-            return Ok(None);
-        }
         let version = live
             .as_ref()
             .and_then(object::resource_version)
@@ -263,20 +258,40 @@ impl Engine {
             }
             (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => None,
         };
+        if let Some(ended) = &ended
+            && self.is_fenced(attempt, ended, version.as_deref()).await?
+        {
+            return Ok(None);
+        }
         Ok(ended.map(|ended| ended.judged(answer, version.as_deref())))
     }
 
-    /// Gives an object another version that a deletion of earlier may still meet; whether that was to be done.
-    async fn is_fenced(&self, attempt: Attempt<'_>, live: &Value) -> Result<bool, CallError> {
-        let deletions = self.member.deletions();
-        let by = [attempt.target, &attempt.task.manifest.key];
-        if !by.iter().any(|key| deletions.may_meet(key, live)) {
+    /// Gives an object that is as wanted another version, if it is the one that was seen and a deletion of earlier may still
+    /// meet it; whether that was to be done.
+    async fn is_fenced(
+        &self,
+        attempt: Attempt<'_>,
+        ended: &Ended,
+        seen: Option<&str>,
+    ) -> Result<bool, CallError> {
+        let Ended {
+            outcome: Outcome::Applied(_),
+            live: Some(live),
+            ..
+        } = ended
+        else {
             return Ok(false);
+        };
+        let deletions = self.member.deletions();
+        // An earlier agent's are by the name in its ledger.
+        let keys = [attempt.target, &attempt.task.manifest.key];
+        let fences = object::resource_version(live) == seen
+            && keys.into_iter().any(|key| deletions.may_meet(key, live));
+        if fences {
+            self.member.fence(attempt.kind, attempt.target, live).await?;
         }
-        self.member.fence(attempt.kind, attempt.target, live).await?;
-        // As an earlier agent has named it in its ledger.
-        deletions.settled(&attempt.task.manifest.key);
-        Ok(true)
+        keys.into_iter().for_each(|key| deletions.settled(key));
+        Ok(fences)
     }
 }
 

@@ -209,6 +209,7 @@ fn rest(value: &Value, bare: bool) -> Value {
             annotation::DESIRED_HASH,
             annotation::LAST_APPLIED,
             annotation::GENERATION,
+            annotation::FENCED,
         ];
         if let Some(annotations) = annotations.as_object_mut() {
             annotations.retain(|key, _| !own.contains(&key.as_str()));
