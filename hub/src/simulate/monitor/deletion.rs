@@ -2,23 +2,30 @@
 
 use super::{
     commit::Commit,
-    model::{APPLICATIONS, BUNDLES, Carried, Content, LEDGERS, Ledger, Model, is_of},
+    model::{
+        APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, PLACEMENTS, carried, is_of,
+    },
     promise::{Check, Found, Note, Promise},
 };
 use crate::simulate::HUB;
 use roundhouse_api::{
-    bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, UpdateStrategyType},
+    application::{ClusterVerb, ComponentKind, StepKind, ValidStep},
+    bundle::{Bundle, BundlePhase, Deletion, ManifestConfig, PropagationPolicy, UpdateStrategyType},
     cluster::Leave,
     decision::DecisionSpec,
     ledger::LedgerOutcome,
     names::{annotation, bundle_name, cluster_namespace, cluster_of_namespace, step_of_bundle},
 };
 use roundhouse_apiserver::Key;
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
+
+/// Table of namespaces.
+const NAMESPACES: &str = "namespaces";
 
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
@@ -42,8 +49,14 @@ impl Check for Deletions {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
         let by_hub = commit.by().is_some_and(|who| who.is_hub());
         match (&*commit.server, &*commit.key.table) {
-            (HUB, APPLICATIONS) => self.note_confirmation(commit),
+            (HUB, APPLICATIONS) => {
+                self.note_confirmation(commit);
+                if by_hub {
+                    of_users(commit, model, found);
+                }
+            }
             (HUB, BUNDLES) if by_hub => self.by_hub(commit, model, found),
+            (HUB, CLUSTERS | PLACEMENTS | NAMESPACES) if by_hub => of_users(commit, model, found),
             (HUB, _) => {}
             (_, LEDGERS) => {}
             _ => self.by_agent(commit, model, found),
@@ -71,14 +84,19 @@ impl Deletions {
         let Some(cluster) = commit.by().and_then(|who| who.agent()) else {
             return;
         };
+        if commit.is_change() && is_marked(commit.before()) && !is_marked(commit.after()) {
+            found.judges(Promise::P5);
+            if !may_let_go(commit, model) {
+                let expected = "a Bundle of it that lets go what it does not want";
+                found.broke(Promise::P5, commit.object(), expected, "none ever did");
+            }
+        }
         if !commit.deletes() {
             return;
         }
         found.judges(Promise::P5);
         let place = (commit.server.clone(), commit.key.clone());
-        let annotations = commit.before().pointer("/metadata/annotations");
-        let is_ours = annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some());
-        let before = self.removed.get(&place).filter(|_| is_ours);
+        let before = self.removed.get(&place).filter(|_| is_marked(commit.before()));
         let is_again = before.is_some_and(|at| commit.at.saturating_sub(*at) <= LATE);
         let cause = match model.ledger_of(&commit.server, &commit.key) {
             None if is_again => return,
@@ -101,6 +119,45 @@ impl Deletions {
                 found.broke(Promise::P5, commit.object(), expected, why);
             }
         }
+    }
+}
+
+/// Whether an object says that an agent answers for it.
+fn is_marked(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
+}
+
+/// Whether anything has ever told the agent to let an object stay without it: an option of its Bundle, or that it is of those which
+/// are kept unless somebody says otherwise. One whose ledger is gone by now was let go by a request that came late.
+fn may_let_go(commit: &Commit, model: &Model) -> bool {
+    const KEPT: [&str; 3] = [
+        NAMESPACES,
+        "persistentvolumeclaims",
+        "customresourcedefinitions.apiextensions.k8s.io",
+    ];
+    if KEPT.contains(&&*commit.key.table) {
+        return true;
+    }
+    let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
+        return commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
+    };
+    let held = model.by_uid(&ledger.spec.bundle_uid);
+    let contents = held.into_iter().flat_map(|held| held.contents.values());
+    let mut options = contents.filter_map(|content| content.spec.delete_option.as_ref());
+    options.any(|option| option.propagation_policy != PropagationPolicy::Foreground)
+}
+
+/// The hub takes away nothing that people have made, nor where their objects are, unless they let the cluster leave.
+fn of_users(commit: &Commit, model: &Model, found: &mut Found<'_>) {
+    if !commit.deletes() {
+        return;
+    }
+    found.judges(Promise::P5);
+    let leaves = cluster_of_namespace(&commit.key.name).is_some_and(|cluster| model.leaves(cluster));
+    if &*commit.key.table != NAMESPACES || !leaves {
+        let expected = "whoever made it to delete it";
+        found.broke(Promise::P5, commit.object(), expected, "the hub does");
     }
 }
 
@@ -218,12 +275,17 @@ impl Deletions {
             let expected = "the report of its agent that all is removed, of this generation";
             found.broke(Promise::P5, commit.object(), expected, format!("{phase:?}"));
         }
-        let Some(written) = commit
-            .read::<Bundle>()
-            .filter(|bundle| bundle.spec.deletion.as_ref() != deletion)
-        else {
+        let Some(written) = commit.read::<Bundle>() else {
             return;
         };
+        if let (None, Some(before)) = (&written.spec.deletion, &before)
+            && commit.is_change()
+        {
+            drops(commit, before, &written, model, found);
+        }
+        if written.spec.deletion.as_ref() == deletion {
+            return;
+        }
         if let Some(evidence) = &written.spec.deletion
             && let Err(why) = self.stands(&written, cluster, evidence, model)
         {
@@ -263,7 +325,11 @@ impl Deletions {
         if let Some(step) = evidence.step() {
             let revision = (name.0, Arc::from(evidence.revision.as_str()));
             let known = model.revisions.get(&revision);
-            let said = known.is_some_and(|known| known.valid.all_steps().any(|valid| valid.name == step));
+            let removes = |valid: &ValidStep| {
+                valid.name == step
+                    && matches!(&valid.kind, StepKind::ClusterObject(object) if object.verb == ClusterVerb::Delete)
+            };
+            let said = known.is_some_and(|known| known.valid.all_steps().any(removes));
             return said
                 .then_some(())
                 .ok_or_else(|| format!("{} has no such step", evidence.revision));
@@ -290,6 +356,53 @@ impl Deletions {
         match placed {
             Some(((_, decision), _)) if main => Err(format!("Decision {decision} places it there")),
             _ => Ok(()),
+        }
+    }
+}
+
+/// An object that the revision of a Bundle has as it is written there, and the Bundle had, is there further on: its absence would be
+/// evidence for an agent. Where a step takes some components only, where overrides choose among them, and where several Bundles of
+/// an application share a cluster, what is in which is not judged.
+fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found: &mut Found<'_>) {
+    let (Some(of), Some(name)) = (&after.spec.application_ref, &after.spec.revision) else {
+        return;
+    };
+    let key = (of.namespace.as_str().into(), name.as_str().into());
+    let Some(revision) = model.revisions.get(&key) else {
+        return;
+    };
+    let own = model.bundles_of((&of.namespace, &of.name));
+    let here = own.filter(|(_, (namespace, _), _)| *namespace == commit.key.namespace);
+    let some = |step: &ValidStep| {
+        step.kind
+            .deploy()
+            .is_some_and(|deploy| deploy.components.is_some())
+    };
+    if here.count() > 1 || revision.text.contains("override") || revision.valid.all_steps().any(some) {
+        return;
+    }
+    let components = revision.valid.components.iter();
+    let raw = components.filter_map(|component| match &component.kind {
+        ComponentKind::Objects(raw) => Some(&raw.objects),
+        _ => None,
+    });
+    let has = |bundle: &Bundle, (table, _, name): &Carried| {
+        let all = bundle.spec.workload.manifests.iter().filter_map(carried);
+        all.into_iter().any(|one| one.0 == *table && one.2 == *name)
+    };
+    // A Job is not made again once it is done.
+    let all = raw
+        .flatten()
+        .filter_map(carried)
+        .filter(|one| one.0 != "jobs.batch");
+    for one in all {
+        if !has(before, &one) {
+            continue;
+        }
+        found.judges(Promise::P5);
+        if !has(after, &one) {
+            let expected = format!("{} {}, which {name} has, to be there further on", one.0, one.2);
+            found.broke(Promise::P5, commit.object(), expected, "it is not");
         }
     }
 }

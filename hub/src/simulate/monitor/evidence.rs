@@ -3,7 +3,7 @@
 
 use super::{
     commit::Commit,
-    model::{APPLICATIONS, Content, Held, Model, Revision},
+    model::{APPLICATIONS, BUNDLES, Content, Held, Model, Revision},
     promise::{Check, Found, Promise},
 };
 use crate::simulate::HUB;
@@ -11,9 +11,9 @@ use roundhouse_api::{
     application::{
         Application, ClusterVerb, DeployStep, StepKind, StepPhase, Until, ValidStep, WaitFor, WorkflowStatus,
     },
-    bundle::{APPLIED, BundlePhase, BundleStatus},
+    bundle::{APPLIED, Bundle, BundlePhase, BundleStatus},
     condition,
-    names::{decision_name, step_of_bundle},
+    names::{decision_name, label, step_of_bundle},
 };
 use serde_json::Value;
 
@@ -31,10 +31,13 @@ struct Run<'a> {
 
 impl Check for Passing {
     fn committed(&mut self, commit: &Commit, model: &Model, found: &mut Found<'_>) {
-        if (&*commit.server, &*commit.key.table) != (HUB, APPLICATIONS)
-            || !commit.by().is_some_and(|who| who.is_hub())
-        {
+        if !commit.by().is_some_and(|who| who.is_hub()) {
             return;
+        }
+        match (&*commit.server, &*commit.key.table) {
+            (HUB, APPLICATIONS) => {}
+            (HUB, BUNDLES) => return begins(commit, model, found),
+            _ => return,
         }
         let workflow = |value: &Value| -> Option<WorkflowStatus> {
             serde_json::from_value(value.pointer("/status/workflow")?.clone()).ok()
@@ -73,6 +76,46 @@ impl Check for Passing {
                 found.broke(Promise::P7, commit.object(), expected, is);
             }
         }
+    }
+}
+
+/// What a run delivers gets to a cluster when the step that brings it there has begun: so not before those have passed that it
+/// comes after.
+fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
+    let Some(bundle) = commit.read::<Bundle>() else {
+        return;
+    };
+    let was = commit.before().pointer("/spec/revision").and_then(Value::as_str);
+    let labels = bundle.metadata.labels.as_ref();
+    let (Some(of), Some(revision), Some(step)) = (
+        &bundle.spec.application_ref,
+        bundle
+            .spec
+            .revision
+            .as_deref()
+            .filter(|revision| was != Some(revision)),
+        labels.and_then(|all| all.get(label::STEP)),
+    ) else {
+        return;
+    };
+    // One that is made by a request that was given up long ago: what has no version yet cannot be fenced.
+    let overdue = commit.asked.as_ref().and_then(|asked| asked.overdue);
+    if bundle.spec.deletion.is_some() || (commit.before.is_none() && overdue.is_some()) {
+        return;
+    }
+    let name = (of.namespace.as_str().into(), of.name.as_str().into());
+    let application = model.applications.get(&name);
+    let Some(workflow) = application.and_then(|application| application.status.workflow.as_ref()) else {
+        return;
+    };
+    if workflow.app_revision.as_deref() != Some(revision) {
+        return;
+    }
+    found.judges(Promise::P7);
+    let phase = workflow.step(step).map(|step| step.phase);
+    if phase.is_none_or(|phase| phase == StepPhase::Pending) {
+        let expected = format!("step {step} to have begun before it brings {revision} anywhere");
+        found.broke(Promise::P7, commit.object(), expected, format!("it is {phase:?}"));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     commit::Commit,
-    model::Model,
+    model::{BUNDLES, DECISIONS, Model},
     promise::{Check, Found, Note, Promise},
     who::Asked,
 };
@@ -32,6 +32,25 @@ pub(super) struct Kept {
     servers: BTreeMap<Arc<str>, u64>,
 }
 
+/// Tables in which a hub writes over nothing that it does not name: what it has decided is of what it has read.
+const DECIDED: [&str; 2] = [BUNDLES, DECISIONS];
+
+/// A hub writes over what it may not have seen.
+fn blind(commit: &Commit, found: &mut Found<'_>) {
+    let Some(asked) = commit.asked.as_ref().filter(|asked| asked.who.is_hub()) else {
+        return;
+    };
+    let own = asked.target.as_ref().is_some_and(|target| target.is(&commit.key));
+    if own
+        && commit.before.is_some()
+        && DECIDED.contains(&&*commit.key.table)
+        && asked.names_version().is_none()
+    {
+        let expected = "a request that names the version that it replaces";
+        found.broke(Promise::P2, commit.object(), expected, "it names none");
+    }
+}
+
 impl Check for Kept {
     fn expected(&mut self, commit: &Commit, expect: Expect, found: &mut Found<'_>) {
         found.judges(Promise::P2);
@@ -48,6 +67,7 @@ impl Check for Kept {
     }
 
     fn committed(&mut self, commit: &Commit, _: &Model, found: &mut Found<'_>) {
+        blind(commit, found);
         let before = commit.before.as_ref().map(|record| record.revision);
         let place = (commit.server.clone(), commit.key.clone());
         let known = self.objects.entry(place).or_default();

@@ -161,6 +161,8 @@ pub(super) struct Model {
     pub(super) placements: BTreeMap<Name, String>,
     /// Clusters that are there.
     pub(super) clusters: BTreeMap<Arc<str>, Cluster>,
+    /// Since when clusters are heard of, as their Clusters say.
+    available: BTreeMap<Arc<str>, Duration>,
     /// Every way to leave that was asked for since a cluster joined last.
     pub(super) left: BTreeMap<Arc<str>, BTreeSet<String>>,
     /// The highest epoch that the Lease of the hubs has had.
@@ -319,6 +321,12 @@ impl Model {
         status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
     }
 
+    /// Whether a cluster has been heard of for so long at some time.
+    pub(super) fn is_long_available(&self, cluster: &str, at: Duration, long: Duration) -> bool {
+        let since = self.available.get(cluster);
+        since.is_some_and(|since| at.saturating_sub(*since) >= long)
+    }
+
     /// The Bundles of an application that are there, with their clusters.
     pub(super) fn bundles_of<'a>(
         &'a self,
@@ -456,7 +464,10 @@ impl Model {
             }
         }
         put(&mut self.clusters, name.clone(), cluster);
-        if !self.is_available(&name) {
+        if self.is_available(&name) {
+            self.available.entry(name).or_insert(commit.at);
+        } else {
+            self.available.remove(&name);
             let namespace = cluster_namespace(&name);
             for (_, held) in self.bundles.iter_mut().filter(|(at, _)| *at.0 == *namespace) {
                 let present = held.contents.get_mut(&held.generation);
@@ -506,7 +517,7 @@ fn table(group: &str, kind: &str) -> String {
 }
 
 /// The object that a manifest means.
-fn carried(manifest: &Value) -> Option<Carried> {
+pub(super) fn carried(manifest: &Value) -> Option<Carried> {
     let text = |pointer: &str| manifest.pointer(pointer)?.as_str();
     let (group, _) = text("/apiVersion")?.split_once('/').unwrap_or_default();
     let namespace = text("/metadata/namespace").unwrap_or_default().to_owned();

@@ -7,7 +7,7 @@ use super::{
     model::{BUNDLES, Content, Held, Model, Name},
     promise::{Check, Found, Promise},
 };
-use crate::{application::Said, simulate::HUB};
+use crate::{application::Said, run::READ_TIMES_OUT, simulate::HUB};
 use jiff::{SignedDuration, Timestamp};
 use roundhouse_api::{
     application::{DeployStep, Removed, StepPhase},
@@ -17,12 +17,15 @@ use roundhouse_api::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 /// Removals count so long, by the clock of the hub …
 const WINDOW: SignedDuration = SignedDuration::from_hours(1);
 /// … up to this part of the clusters, in percent …
 const MAX_PERCENT: usize = 10;
+/// So long the hub may not have heard that a cluster is available: its watch was silent.
+const BEHIND: Duration = Duration::from_secs(READ_TIMES_OUT.as_secs() + 60);
 /// … of which one is always free.
 const FREE: usize = 1;
 
@@ -126,7 +129,12 @@ impl Spread {
         let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let none = BTreeSet::new();
         let of_this = (of.namespace.as_str().into(), of.name.as_str().into());
-        let away = self.away.get(&of_this).unwrap_or(&none);
+        let said = self.away.get(&of_this).unwrap_or(&none).iter();
+        let is_heard = |cluster: &str| model.is_long_available(cluster, commit.at, BEHIND);
+        let away: BTreeSet<&str> = said
+            .map(String::as_str)
+            .filter(|cluster| !is_heard(cluster))
+            .collect();
         if !model.is_available(this) || away.contains(this) || !decision.clusters.iter().any(|of| of == this)
         {
             // It takes no place: nobody knows when it comes back; or it was sent before the step gave the cluster up, and goes again.
@@ -179,10 +187,15 @@ impl Spread {
             .lost
             .entry((of.namespace.as_str().into(), of.name.as_str().into()))
             .or_default();
-        if deletion.confirmed_by != Deletion::GARBAGE_COLLECTION {
-            // What somebody has confirmed is the new base.
-            lost.clear();
-            return;
+        match deletion.confirmed_by.as_str() {
+            Deletion::GARBAGE_COLLECTION => {}
+            Deletion::CLUSTER_LEFT => return,
+            _ if deletion.step().is_some() => return,
+            // What somebody has confirmed of the application is the new base.
+            _ => {
+                lost.clear();
+                return;
+            }
         }
         let this = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
         let own = model.bundles_of((&of.namespace, &of.name));

@@ -1,6 +1,6 @@
 //! Whether the clusters have what their Bundles say, whatever anybody says of it.
 
-use super::{Check, Look, objects::resource};
+use super::{Check, Look, coherent::incoherent, objects::resource};
 use crate::simulate::{Fleet, monitor::Monitor};
 use kube::{Api, ResourceExt, api::DynamicObject};
 use roundhouse_api::{
@@ -19,18 +19,21 @@ const NAMED: usize = 8;
 /// Where an object is: `apiVersion`, kind, namespace, name.
 type Place = [String; 4];
 
-/// Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made, and nothing
+/// The Bundles are what users want and what was decided, see [`incoherent`]. Every manifest of a Bundle is in its cluster, with all that it says; nothing else is there that an agent has made, and nothing
 /// is still to go. Nor is anything in a cluster that was `emptied` when it left. A cluster that was `restored` from a backup may
 /// have again what was removed since: that nobody knows any more why it went is no evidence, so that its agent holds it, and its
 /// Cluster says so. What a repeated request has made again after its removal stays where the agent was ended meanwhile: what it
 /// looks for it knows as long as it runs. A ledger that a repeated request has made is as one out of a backup.
 pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
     Check {
-        what: "every cluster has what its Bundles say, and nothing else of theirs".to_owned(),
+        what:
+            "every cluster has what its Bundles say, and nothing else of theirs; these are what was decided"
+                .to_owned(),
         look: Look::beside(move |fleet, monitor| {
             let (emptied, restored) = (emptied.clone(), restored.clone());
             Box::pin(async move {
-                let differ = differences(fleet, monitor, (&emptied, &restored)).await?;
+                let mut differ = incoherent(fleet).await?;
+                differ.extend(differences(fleet, monitor, (&emptied, &restored)).await?);
                 match differ.is_empty() {
                     true => Ok(()),
                     false => Err(differ.into_iter().take(NAMED).collect::<Vec<_>>().join("; ")),
@@ -213,7 +216,7 @@ fn compare(cluster: &str, wanted: &BTreeMap<Place, &Value>, have: &BTreeMap<Plac
 }
 
 /// The first place in `wanted` that `live` has otherwise.
-fn missing(wanted: &Value, live: &Value, at: &str) -> Option<String> {
+pub(super) fn missing(wanted: &Value, live: &Value, at: &str) -> Option<String> {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => wanted.iter().find_map(|(key, value)| {
             let at = format!("{at}.{key}");

@@ -10,6 +10,7 @@
 
 mod act;
 mod agree;
+mod coherent;
 mod drive;
 mod look;
 mod objects;

@@ -185,7 +185,9 @@ fn p3_what_is_let_go_stays_as_it_is() {
     for (left, is_fine) in [(free, true), (changed, false)] {
         let world = World::delivered();
         world.put(Some(&other()), DEPLOYMENT, &ours);
-        world.put(Some(&world.hub), BUNDLE, &bundle(2));
+        let mut lets_go = bundle(2);
+        lets_go["spec"]["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+        world.put(Some(&world.hub), BUNDLE, &lets_go);
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.put(Some(&agent()), DEPLOYMENT, &left);
         match is_fine {
@@ -395,6 +397,78 @@ async fn p5_a_pass_that_had_begun_when_its_member_was_put_back_ends() {
 }
 
 #[test]
+fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
+    let mut ours = deployment("nginx:1");
+    ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
+    let mut free = ours.clone();
+    free["metadata"]["annotations"] = json!({});
+    for policy in [
+        None,
+        Some("Foreground"),
+        Some("Orphan"),
+        Some("SelectivelyOrphan"),
+    ] {
+        let world = World::delivered();
+        world.put(Some(&other()), DEPLOYMENT, &ours);
+        let mut without = with(bundle(2), "/spec/workload/manifests", json!([]));
+        if let Some(policy) = policy {
+            without["spec"]["deleteOption"] = json!({"propagationPolicy": policy});
+        }
+        // By hand, so that nobody asks what it lacks.
+        world.put(None, BUNDLE, &without);
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        world.put(Some(&agent()), DEPLOYMENT, &free);
+        match policy {
+            Some("Orphan" | "SelectivelyOrphan") => world.holds(),
+            _ => world.breaks(Promise::P5, DEPLOYMENT, "that lets go what it does not want"),
+        }
+    }
+}
+
+#[test]
+fn p5_what_the_revision_has_does_not_fall_out_of_a_bundle() {
+    let raw = json!({"name": "raw", "type": "k8s-objects", "properties": {"objects": [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}]}});
+    let revised = |components: Value| with(revision(), "/spec/application/components", components);
+    let overrides = json!([raw, {"name": "override", "type": "worker", "properties": {"image": "nginx:1"}}]);
+    for (components, holds) in [(json!([raw]), false), (json!([]), true), (overrides, true)] {
+        let world = World::delivered();
+        let at: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
+        world.put(Some(&world.hub), at, &revised(components));
+        world.put(Some(&world.hub), BUNDLE, &bundle(2));
+        world.holds();
+        let without = with(bundle(3), "/spec/workload/manifests", json!([]));
+        world.put(Some(&world.hub), BUNDLE, &without);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(
+                Promise::P5,
+                BUNDLE,
+                "deployments.apps web, which web-v1 has, to be there",
+            ),
+        }
+    }
+}
+
+#[test]
+fn p5_the_hub_deletes_nothing_that_people_have_made() {
+    let cluster: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
+    let namespace: At<'_> = (HUB, "namespaces", "", "cluster-c1");
+    for at in [cluster, APPLICATION, namespace] {
+        let world = World::delivered();
+        world.put(None, namespace, &json!({"metadata": {"name": "cluster-c1"}}));
+        world.remove(Some(&world.hub), at);
+        world.breaks(Promise::P5, at, "whoever made it to delete it");
+    }
+    // With a cluster that somebody lets leave its namespace goes.
+    let world = World::delivered();
+    world.put(None, namespace, &json!({"metadata": {"name": "cluster-c1"}}));
+    world.put(None, cluster, &deleting(cluster_available()));
+    world.remove(Some(&world.hub), namespace);
+    world.holds();
+}
+
+#[test]
 fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
     let world = World::delivered();
     world.put(Some(&world.hub), BUNDLE, &deleting(bundle(1)));
@@ -409,6 +483,7 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
         ("cluster-left", "nobody lets the cluster leave"),
         ("garbage-collection", "Decision web-step-0 places it there"),
         ("step away", "web-v1 has no such step"),
+        ("step step-0", "web-v1 has no such step"),
         ("0123456789abcdef", "nobody has confirmed that"),
     ] {
         let world = World::delivered();
@@ -522,6 +597,38 @@ fn p6_replicas_that_are_lost_or_made_are_told() {
         DECISION,
         "replicas of Deployment web over all steps of web-v1: 2; found 1",
     );
+}
+
+#[test]
+fn p7_what_is_dispatched_before_its_step_has_begun_is_told() {
+    for (phase, revision, holds) in [
+        ("running", "web-v1", true),
+        ("succeeded", "web-v1", true),
+        ("pending", "web-v1", false),
+        // What an earlier run has left goes on.
+        ("pending", "web-v0", true),
+    ] {
+        let world = World::delivered();
+        let earlier = with(bundle(2), "/spec/revision", json!("web-v00"));
+        world.put(None, BUNDLE, &earlier);
+        world.put(Some(&world.hub), APPLICATION, &application(&workflow(phase)));
+        let next = with(bundle(3), "/spec/revision", json!(revision));
+        world.put(Some(&world.hub), BUNDLE, &next);
+        match holds {
+            true => assert!(
+                world
+                    .monitor
+                    .broken()
+                    .iter()
+                    .all(|broken| broken.promise != Promise::P7)
+            ),
+            false => world.breaks(
+                Promise::P7,
+                BUNDLE,
+                "step step-0 to have begun before it brings web-v1",
+            ),
+        }
+    }
 }
 
 #[test]
@@ -708,10 +815,17 @@ fn p8_what_was_sent_before_the_step_gave_the_cluster_up_takes_no_place() {
     world.holds();
 }
 
-#[test]
-fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it() {
-    for heard in [false, true] {
+#[tokio::test(start_paused = true)]
+async fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it_and_has_to_hear_of_it() {
+    // Whether the hub says that it has heard, and how long the cluster is available by then.
+    for (heard, long, holds) in [
+        (false, 380, true),
+        (true, 0, false),
+        // No watch is silent for so long.
+        (false, 400, false),
+    ] {
         let world = World::delivered();
+        advance(Duration::from_secs(long)).await;
         let all = with(decision(&[C1], 2), "/spec/clusters", json!([C1, "c2", "c3"]));
         world.put(Some(&world.hub), DECISION, &all);
         world.put(Some(&world.hub), APPLICATION, &application(&running()));
@@ -729,9 +843,9 @@ fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it() {
                 &bundle,
             );
         }
-        match heard {
-            false => world.holds(),
-            true => world.breaks(
+        match holds {
+            true => world.holds(),
+            false => world.breaks(
                 Promise::P8,
                 (BUNDLE.0, BUNDLE.1, "cluster-c3", BUNDLE.3),
                 "found c3 beside {\"c2\"}",

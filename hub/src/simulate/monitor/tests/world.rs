@@ -96,9 +96,16 @@ impl World {
         world
     }
 
-    /// Creates or replaces an object for somebody, and acknowledges it.
+    /// Creates or replaces an object for somebody, and acknowledges it. A hub names the version that it replaces.
     pub(super) fn put(&self, by: Option<&Who>, at: At<'_>, value: &Value) -> u64 {
-        self.put_naming(by, at, value, None)
+        let names = by.filter(|who| who.is_hub()).and_then(|_| self.version(at));
+        self.put_naming(by, at, value, names)
+    }
+
+    /// The version of an object that is there.
+    pub(super) fn version(&self, (server, table, namespace, name): At<'_>) -> Option<u64> {
+        let key = Key::new(&table.into(), namespace, name);
+        self.stores[server].get(&key).map(|record| record.revision)
     }
 
     /// The same, where the request names the version that it replaces.
@@ -123,7 +130,9 @@ impl World {
 
     /// Removes an object for somebody.
     pub(super) fn remove(&self, by: Option<&Who>, at: At<'_>) {
-        self.write(by, (at, Method::DELETE), &json!({}), |store, key, expect| {
+        let version = self.version(at).unwrap_or_default().to_string();
+        let body = json!({"preconditions": {"resourceVersion": version}});
+        self.write(by, (at, Method::DELETE), &body, |store, key, expect| {
             let mut render = |_| Bytes::from_static(b"{}");
             store
                 .write(key, expect, Change::Remove(&mut render))
