@@ -2,6 +2,7 @@
 
 use crate::{
     applications::{application as status_of, bundles, deletes_are_held, runs, step_is},
+    looks::because,
     runs::{SECOND, good},
 };
 use futures::future::BoxFuture;
@@ -9,11 +10,12 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use parking_lot::Mutex;
 use roundhouse_api::application::{Application, ApplicationStatus, StepPhase, StepReason};
 use roundhouse_hub::{
     action::{Executor, Job, Outcome},
     simulate::{
-        HUB,
+        Fleet, HUB,
         run::{Act, Fault, Look, Script, Target, Until, application},
     },
 };
@@ -115,29 +117,70 @@ fn f31_an_approval_after_the_gate_has_timed_out_approves_nothing() {
     });
 }
 
+/// What the application asks to be confirmed.
+async fn asked(fleet: &Fleet) -> Result<String, String> {
+    let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+    let web = api.get("web").await.map_err(|error| error.to_string())?;
+    let held = web.status.and_then(|status| status.held_deletes);
+    held.map(|held| held.hash)
+        .ok_or_else(|| "nothing is asked".to_owned())
+}
+
 #[test]
-fn f31_a_confirmation_with_a_stale_hash_confirms_nothing() {
+fn f31_a_confirmation_with_a_stale_hash_confirms_nothing_and_one_with_the_present_hash_everything() {
+    let label = |n: usize| Act::Label {
+        cluster: format!("east-{n}"),
+        key: "region".to_owned(),
+        value: None,
+    };
     good(|_| {
+        let first: Arc<Mutex<String>> = Arc::default();
+        let (noted, stale) = (first.clone(), first);
+        let notes = Look::new(move |fleet| {
+            let noted = noted.clone();
+            Box::pin(async move {
+                let hash = asked(fleet).await?;
+                *noted.lock() = hash;
+                Ok(())
+            })
+        });
+        // The one that was asked for before one more cluster was to go, or the present one.
+        let confirms = |stale: Option<Arc<Mutex<String>>>| {
+            Look::new(move |fleet| {
+                let stale = stale.as_ref().map(|stale| stale.lock().clone());
+                Box::pin(async move {
+                    let present = asked(fleet).await?;
+                    because(stale.as_ref() != Some(&present), || {
+                        format!("{present} is still asked for")
+                    })?;
+                    let hash = stale.unwrap_or(present);
+                    let patch =
+                        json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": hash}}});
+                    let api: Api<Application> = Api::namespaced(fleet.hub_client(), "default");
+                    let params = PatchParams::default();
+                    let patched = api.patch("web", &params, &Patch::Merge(patch)).await;
+                    patched.map(drop).map_err(|error| error.to_string())
+                })
+            })
+        };
         let mut script = Script::of_regions(5, &["east"])
             .with(application("web", 10, &[("east", "100%")]))
             .then(Act::wait("it is delivered", runs("web")));
         for n in 1..=3 {
-            script = script.then(Act::Label {
-                cluster: format!("east-{n}"),
-                key: "region".to_owned(),
-                value: None,
-            });
+            script = script.then(label(n));
         }
-        let stale =
-            json!({"metadata": {"annotations": {"roundhouse.dev/confirm-deletes": "0123456789abcdef"}}});
         script
             .then(Act::wait("it is asked", status_of("web", deletes_are_held)))
-            .then(Act::Patch(Target::application("web"), stale))
+            .then(Act::check("the hash is noted", notes))
+            .then(label(4))
+            .then(Act::wait("the old one is confirmed", confirms(Some(stale))))
             .at(SECOND * 120, Act::check("nothing is deleted", bundles("web", 5)))
             .then(Act::check(
                 "it is still asked",
                 status_of("web", deletes_are_held),
             ))
+            .then(Act::check("the present one is confirmed", confirms(None)))
+            .at(SECOND * 180, Act::check("they are deleted", bundles("web", 1)))
             .until(Until::Time(SECOND * 60))
     });
 }

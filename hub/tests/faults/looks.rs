@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
 use kube::{Api, ResourceExt};
-use roundhouse_api::{bundle::Bundle, cluster::Cluster, condition};
+use roundhouse_api::{bundle::Bundle, cluster::Cluster, condition, names::annotation};
 use roundhouse_hub::{
     leader::{LEASE, NAMESPACE, Standing},
     simulate::{Fleet, run::Look},
@@ -124,7 +124,17 @@ pub(crate) fn transitions(wanted: i32) -> Look {
     })
 }
 
-/// Every Bundle, and what its agent says, is of the highest epoch that any of them has.
+/// The epoch of whoever leads, by the Lease of the hubs.
+async fn term(fleet: &Fleet) -> Result<i64, String> {
+    let api: Api<Lease> = Api::namespaced(fleet.hub_client(), NAMESPACE);
+    let lease = api.get(LEASE).await.map_err(|error| error.to_string())?;
+    let epoch = lease.annotations().get(annotation::EPOCH);
+    epoch
+        .and_then(|epoch| epoch.parse().ok())
+        .ok_or_else(|| format!("the Lease has the epoch {epoch:?}"))
+}
+
+/// Every Bundle, and what its agent says, is of the epoch that the hub has which leads.
 pub(crate) fn one_epoch() -> Look {
     Look::new(|fleet| {
         Box::pin(async move {
@@ -132,13 +142,14 @@ pub(crate) fn one_epoch() -> Look {
                 .list(&Default::default())
                 .await
                 .map_err(|error| error.to_string())?;
-            let highest = all.iter().filter_map(|bundle| bundle.spec.epoch).max();
+            let epoch = term(fleet).await?;
+            because(!all.items.is_empty(), || "there are no Bundles".to_owned())?;
             for bundle in &all {
                 let obeyed = bundle.status.as_ref().and_then(|status| status.epoch);
-                because(bundle.spec.epoch == highest && obeyed == highest, || {
+                because(bundle.spec.epoch == Some(epoch) && obeyed == Some(epoch), || {
                     let name = bundle.name_any();
                     format!(
-                        "{name}: epoch {:?}, the agent obeys {obeyed:?}, not {highest:?}",
+                        "{name}: epoch {:?}, the agent obeys {obeyed:?}, and the leader has {epoch}",
                         bundle.spec.epoch
                     )
                 })?;

@@ -340,9 +340,14 @@ impl Deletions {
                 .then_some(())
                 .ok_or_else(|| "nobody has confirmed that".to_owned());
         }
+        // What is left of an application that was deleted is its namesake's to collect.
+        let present = model.applications.get(&name);
+        let uid = present.and_then(|present| present.object.pointer("/metadata/uid")?.as_str());
         let of_revision = |decision: &DecisionSpec, namespace: &str| {
+            let owner = &decision.application_ref;
             namespace == of.namespace
-                && decision.application_ref == *of
+                && owner.name == of.name
+                && [Some(of.uid.as_str()), uid].contains(&Some(owner.uid.as_str()))
                 && decision.revision == evidence.revision
         };
         let mut all = model.decisions.iter();

@@ -127,6 +127,10 @@ impl Once {
             }
             return;
         }
+        // Nothing is made of an object that only gets another version, so that no deletion finds it that comes late.
+        if is_fence(commit) {
+            return;
+        }
         let carries = commit.after().pointer("/metadata/annotations");
         let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
         // The network did that: the word of an earlier generation, on an object that nobody has changed since. A write that does
@@ -190,6 +194,19 @@ impl Once {
 /// Whether nothing differs but what controllers say of the object.
 fn only_status(commit: &Commit) -> bool {
     commit.is_change() && rest(commit.before(), false) == rest(commit.after(), false)
+}
+
+/// Whether nothing differs but the version that no deletion finds any more.
+fn is_fence(commit: &Commit) -> bool {
+    let without = |value: &Value| {
+        let mut value = rest(value, false);
+        let annotations = value.pointer_mut("/metadata/annotations");
+        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+            annotations.remove(annotation::FENCED);
+        }
+        value
+    };
+    commit.is_change() && without(commit.before()) == without(commit.after())
 }
 
 /// An object without what controllers say of it; `bare` without our annotations, too.

@@ -176,6 +176,28 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
 }
 
 #[test]
+fn p3_another_version_alone_is_no_change() {
+    let mut fenced = deployment("web:1");
+    fenced["metadata"]["annotations"][annotation::FENCED] = json!("7");
+    let changed = with(
+        fenced.clone(),
+        "/spec/template/spec/containers/0/image",
+        json!("web:2"),
+    );
+    for (second, holds) in [(fenced, true), (changed, false)] {
+        let world = World::delivered();
+        world.put(Some(&world.hub), BUNDLE, &bundle(2));
+        world.put(Some(&agent()), LEDGER, &ledger(2));
+        world.put(Some(&agent()), DEPLOYMENT, &deployment("web:1"));
+        world.put(Some(&agent()), DEPLOYMENT, &second);
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P3, DEPLOYMENT, "one change by generation 2"),
+        }
+    }
+}
+
+#[test]
 fn p3_what_is_let_go_stays_as_it_is() {
     let mut ours = deployment("nginx:1");
     ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
@@ -512,6 +534,36 @@ fn p5_the_hub_deletes_a_bundle_only_with_its_evidence() {
     // It goes when its agent has said so.
     world.remove(Some(&world.hub), BUNDLE);
     world.breaks(Promise::P5, BUNDLE, "the report of its agent that all is removed");
+}
+
+#[test]
+fn p5_what_is_left_of_a_deleted_application_its_namesake_collects_by_its_own_decision() {
+    for (places, broken) in [
+        (None, Some("no Decision is of revision \"web-v1\"")),
+        (Some(C1), Some("Decision web-step-0 places it there")),
+        (Some("c2"), None),
+    ] {
+        let world = World::delivered();
+        world.remove(None, DECISION);
+        let mut namesake = with(application(&passed()), "/metadata/uid", json!("a2"));
+        namesake["status"]["removals"] = json!({"moments": [
+            {"at": "2026-01-01T00:00:00Z", "of": 1, "count": 1, "clusters": [C1]}]});
+        world.put(None, APPLICATION, &namesake);
+        if let Some(cluster) = places {
+            let decided = decision(&[cluster], 2);
+            let decided = with(decided, "/spec/applicationRef/uid", json!("a2"));
+            world.put(Some(&world.hub), DECISION, &decided);
+        }
+        world.put(
+            Some(&world.hub),
+            BUNDLE,
+            &with_deletion(bundle(2), "garbage-collection"),
+        );
+        match broken {
+            Some(words) => world.breaks(Promise::P5, BUNDLE, words),
+            None => world.holds(),
+        }
+    }
 }
 
 #[test]
