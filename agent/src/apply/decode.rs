@@ -290,6 +290,7 @@ fn drop_foreign_stamps(metadata: &mut Map<String, Value>) {
     for stamp in [
         annotation::OWNED_BY,
         annotation::DESIRED_HASH,
+        annotation::FENCED,
         annotation::KUBECTL_LAST_APPLIED,
     ] {
         annotations.remove(stamp);

@@ -302,11 +302,12 @@ impl<'a> Four<'a> {
 
 /// What the member keeps about an object, what we stamp on it, and what names it: no difference that a person looks for.
 fn is_bookkeeping(path: &FieldPath) -> bool {
-    const ANNOTATIONS: [&str; 5] = [
+    const ANNOTATIONS: [&str; 6] = [
         annotation::LAST_APPLIED,
         annotation::KUBECTL_LAST_APPLIED,
         annotation::OWNED_BY,
         annotation::DESIRED_HASH,
+        annotation::FENCED,
         annotation::GENERATION,
     ];
     const METADATA: [&str; 10] = [

@@ -293,7 +293,7 @@ async fn a_manifest_copied_from_another_cluster_is_applied_without_what_its_serv
     let metadata = json!({"uid": "11111111-2222-3333-4444-555555555555", "resourceVersion": "42", "generation": 3,
         "creationTimestamp": "2020-01-01T00:00:00Z", "selfLink": "/x",
         "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"}],
-        "annotations": {"roundhouse.dev/owned-by": "ffffffffff/other",
+        "annotations": {"roundhouse.dev/owned-by": "ffffffffff/other", "roundhouse.dev/fenced": "41",
             "app.oam.dev/last-applied-configuration": "{\"copy\": \"of another cluster\"}",
             "kubectl.kubernetes.io/last-applied-configuration": "{}"}});
     copied["metadata"]
@@ -309,10 +309,12 @@ async fn a_manifest_copied_from_another_cluster_is_applied_without_what_its_serv
         assert_ne!(live["metadata"]["uid"], copied["metadata"]["uid"]);
         assert_eq!(live["metadata"].get("ownerReferences"), None);
         let annotations = &live["metadata"]["annotations"];
-        assert_eq!(
-            annotations.get("kubectl.kubernetes.io/last-applied-configuration"),
-            None
-        );
+        for left_out in [
+            "kubectl.kubernetes.io/last-applied-configuration",
+            "roundhouse.dev/fenced",
+        ] {
+            assert_eq!(annotations.get(left_out), None);
+        }
         let copy = annotations["app.oam.dev/last-applied-configuration"]
             .as_str()
             .unwrap();

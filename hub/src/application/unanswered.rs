@@ -37,16 +37,54 @@ struct Write {
     failed: u32,
 }
 
-/// Writes, by Bundle.
-type Sent = BTreeMap<Key, Write>;
+/// What is open of some kind, by application and Bundle. Of an application of which nothing is, nothing is kept.
+#[derive(Debug)]
+struct Open<T>(Mutex<BTreeMap<Key, BTreeMap<Key, T>>>);
+
+impl<T> Default for Open<T> {
+    fn default() -> Self {
+        Open(Mutex::default())
+    }
+}
+
+impl<T> Open<T> {
+    /// Something of a Bundle is open, or nothing any more; what was before.
+    fn set(&self, application: &Key, bundle: &Key, what: Option<T>) -> Option<T> {
+        let mut all = self.0.lock();
+        let sent = all.entry(application.clone()).or_default();
+        let before = match what {
+            Some(what) => sent.insert(bundle.clone(), what),
+            None => sent.remove(bundle),
+        };
+        if sent.is_empty() {
+            all.remove(application);
+        }
+        before
+    }
+
+    /// What there is of an application, without what can arrive no more.
+    fn of<R>(
+        &self,
+        application: &Key,
+        at: impl Fn(&T) -> Instant,
+        take: impl FnOnce(&BTreeMap<Key, T>) -> R,
+    ) -> Option<R> {
+        let mut all = self.0.lock();
+        all.retain(|_, sent| {
+            sent.retain(|_, what| at(what).elapsed() < ARRIVES_WITHIN);
+            !sent.is_empty()
+        });
+        all.get(application).map(take)
+    }
+}
 
 /// What has no answer, by the application that it is for.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
     /// Writes that name a version.
-    writes: Mutex<BTreeMap<Key, Sent>>,
+    writes: Open<Write>,
     /// Bundles that were to be made, and when.
-    new: Mutex<BTreeMap<Key, BTreeMap<Key, Instant>>>,
+    new: Open<Instant>,
 }
 
 impl Unanswered {
@@ -68,7 +106,7 @@ impl Unanswered {
         match &answer {
             Ok(answer) if is_another(answer) => self.settle(application, &bundle),
             Err(error) if is_undecided(error) => {}
-            _ => self.put_back(application, &bundle, earlier),
+            _ => drop(self.writes.set(application, &bundle, earlier)),
         }
         answer
     }
@@ -81,80 +119,47 @@ impl Unanswered {
         request: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         let bundle = (namespace.to_owned(), name.to_owned());
-        let before = {
-            let mut all = self.new.lock();
-            let sent = all.entry(application.clone()).or_default();
-            sent.insert(bundle.clone(), Instant::now())
-        };
+        let before = self.new.set(application, &bundle, Some(Instant::now()));
         let answer = request.await;
         if !answer.as_ref().is_err_and(is_undecided) {
-            let mut all = self.new.lock();
-            let sent = all.entry(application.clone()).or_default();
-            match before {
-                Some(before) => drop(sent.insert(bundle, before)),
-                None => drop(sent.remove(&bundle)),
-            }
-            if sent.is_empty() {
-                all.remove(application);
-            }
+            self.new.set(application, &bundle, before);
         }
         answer
     }
 
     /// For how long a Bundle of the application may yet be made.
     pub(super) fn may_be_made(&self, application: &Key) -> Option<Duration> {
-        self.prune();
-        let last = *self.new.lock().get(application)?.values().max()?;
-        Some(ARRIVES_WITHIN.saturating_sub(last.elapsed()))
+        let last = self
+            .new
+            .of(application, |at| *at, |sent| sent.values().max().copied());
+        Some(ARRIVES_WITHIN.saturating_sub(last??.elapsed()))
     }
 
     /// Notes a write; the earlier one of this version that is open.
     fn begins(&self, application: &Key, bundle: &Key, version: &str) -> Option<Write> {
-        let mut all = self.writes.lock();
-        let sent = all.entry(application.clone()).or_default();
-        let earlier = sent.get(bundle).filter(|write| write.version == version).cloned();
         let write = Write {
             version: version.to_owned(),
             at: Instant::now(),
-            failed: earlier.as_ref().map_or(0, |write| write.failed),
+            failed: 0,
         };
-        sent.insert(bundle.clone(), write);
+        let earlier = self.writes.set(application, bundle, Some(write.clone()));
+        let earlier = earlier.filter(|write| write.version == version);
+        if let Some(Write { failed, .. }) = earlier {
+            self.writes
+                .set(application, bundle, Some(Write { failed, ..write }));
+        }
         earlier
     }
 
-    /// Only the earlier write is open again, if there was one.
-    fn put_back(&self, application: &Key, bundle: &Key, earlier: Option<Write>) {
-        match earlier {
-            Some(earlier) => {
-                let mut all = self.writes.lock();
-                let sent = all.entry(application.clone()).or_default();
-                sent.insert(bundle.clone(), earlier);
-            }
-            None => self.settle(application, bundle),
-        }
-    }
-
     /// Those that may arrive.
-    fn of(&self, application: &Key) -> Sent {
-        self.prune();
-        self.writes.lock().get(application).cloned().unwrap_or_default()
-    }
-
-    /// Forgets what can arrive no more.
-    fn prune(&self) {
-        self.writes.lock().retain(|_, sent| {
-            sent.retain(|_, write| write.at.elapsed() < ARRIVES_WITHIN);
-            !sent.is_empty()
-        });
-        self.new.lock().retain(|_, sent| {
-            sent.retain(|_, at| at.elapsed() < ARRIVES_WITHIN);
-            !sent.is_empty()
-        });
+    fn of(&self, application: &Key) -> BTreeMap<Key, Write> {
+        let open = self.writes.of(application, |write| write.at, Clone::clone);
+        open.unwrap_or_default()
     }
 
     /// A Bundle could not be fenced; whether that has been tried often enough.
     fn fails(&self, application: &Key, bundle: &Key) -> bool {
-        let mut all = self.writes.lock();
+        let mut all = self.writes.0.lock();
         let write = all.get_mut(application).and_then(|sent| sent.get_mut(bundle));
         write.is_none_or(|write| {
             write.failed = write.failed.saturating_add(1);
@@ -163,13 +168,7 @@ impl Unanswered {
     }
 
     fn settle(&self, application: &Key, bundle: &Key) {
-        let mut all = self.writes.lock();
-        if let Some(sent) = all.get_mut(application) {
-            sent.remove(bundle);
-            if sent.is_empty() {
-                all.remove(application);
-            }
-        }
+        self.writes.set(application, bundle, None);
     }
 }
 
@@ -393,7 +392,7 @@ mod tests {
         assert_eq!(all.of(&web).len(), 1);
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(all.of(&web).is_empty());
-        assert!(all.writes.lock().is_empty() && all.new.lock().is_empty());
+        assert!(all.writes.0.lock().is_empty() && all.new.0.lock().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
