@@ -1,6 +1,6 @@
 //! Calls to the member's API, on plain JSON: whatever the kind, nothing of an object is lost in between.
 
-use crate::apply::deletions::{Deletions, fence};
+use crate::apply::deletions::{Deletions, another_version};
 use crate::apply::unchanged::Fingerprint;
 use crate::error::{CallError, Fault};
 use crate::executor::Account;
@@ -219,13 +219,19 @@ impl Member {
         }
     }
 
-    /// Gives an object that was read another version, so that no deletion finds the one that it names.
+    /// Gives an object that was read another version, so that no deletion finds the one that it names; whether it has one now.
     ///
     /// # Errors
     /// 409: it changed since it was read; so it may have another version already.
-    pub(crate) async fn fence(&self, kind: &Kind, key: &ObjectKey, read: &Value) -> Result<(), CallError> {
-        let fenced = self.patch(kind, key, &fence(read), PatchType::Merge).await;
-        fenced.map(drop)
+    pub(crate) async fn outdate(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        read: &Value,
+    ) -> Result<bool, CallError> {
+        let patch = another_version(read);
+        let now = self.patch(kind, key, &patch, PatchType::Merge).await?;
+        Ok(object::resource_version(&now) != object::resource_version(read))
     }
 }
 

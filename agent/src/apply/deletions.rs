@@ -1,6 +1,6 @@
 //! Deletions: requests to delete an object that did not answer with success. One may arrive minutes later, or once more, when
-//! the object is wanted again; and it finds the very version that it names where nothing had to be written meanwhile. So an
-//! object that is wanted gets another version first.
+//! the object is wanted again; and it finds the very version that it names where nothing was written meanwhile. So an object
+//! that is wanted gets another version first. (What an agent obeys of a hub is [`fence`](crate::apply::fence)'s.)
 
 use crate::lately::Lately;
 use crate::object::{self, ObjectKey};
@@ -27,10 +27,13 @@ impl Deletions {
     pub(crate) fn sends(&self, key: &ObjectKey, read: &Value) {
         let version = object::resource_version(read).map(str::to_owned);
         let mut open = self.0.lock();
-        // One of before that names a version names this one, or none that is left.
-        if !matches!(open.get(key), Some(Named::Uid(_))) {
-            open.note(key.clone(), Named::Version(version));
-        }
+        let named = match open.get(key) {
+            // That one may come, too.
+            Some(Named::Uid(uid)) if object::uid(read) == Some(uid) => Named::Uid(uid.clone()),
+            // Of one object only its present version can be met.
+            _ => Named::Version(version),
+        };
+        open.note(key.clone(), named);
     }
 
     /// No request finds what it names any more: the object is gone, or has another version.
@@ -61,8 +64,8 @@ impl Deletions {
     }
 }
 
-/// The merge patch that gives an object another version, if it is still this one.
-pub(crate) fn fence(live: &Value) -> Value {
+/// The merge patch that gives an object another version, if it still has this one.
+pub(crate) fn another_version(live: &Value) -> Value {
     let version = object::resource_version(live);
     json!({"metadata": {
         "resourceVersion": version,
@@ -74,6 +77,7 @@ pub(crate) fn fence(live: &Value) -> Value {
 mod tests {
     use super::*;
     use roundhouse_api::late::ARRIVES_WITHIN;
+    use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey {
@@ -132,10 +136,20 @@ mod tests {
         ] {
             assert_eq!(deletions.may_meet(&key(name), &at("7")), expected, "{name}");
         }
+        // One more counts from when it is sent.
+        tokio::time::advance(ARRIVES_WITHIN - Duration::from_secs(30)).await;
         deletions.sends(&key("removing"), &at("7"));
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(deletions.may_meet(&key("removing"), &at("7")));
         assert!(
             deletions.may_meet(&key("removing"), &at("8")),
             "the earlier one, too"
         );
+        assert!(!deletions.may_meet(&key("unconfirmed"), &at("7")), "that is over");
+        let mut another = at("9");
+        another["metadata"]["uid"] = json!("another");
+        assert!(!deletions.may_meet(&key("removing"), &another));
+        deletions.sends(&key("removing"), &another);
+        assert!(deletions.may_meet(&key("removing"), &another));
     }
 }

@@ -214,6 +214,11 @@ impl Engine {
             // Nothing was sent: there is nothing to try again at once.
             Err(error) => return Ok(Some(Ended::with(failed(&error), None))),
         };
+        if let Some(live) = &live
+            && self.outdates(attempt, live).await?
+        {
+            return Ok(None);
+        }
         let version = live
             .as_ref()
             .and_then(object::resource_version)
@@ -258,40 +263,35 @@ impl Engine {
             }
             (Step::Drifted { .. } | Step::HandOver { .. } | Step::Patch { .. }, None) => None,
         };
-        if let Some(ended) = &ended
-            && self.is_fenced(attempt, ended, version.as_deref()).await?
-        {
-            return Ok(None);
-        }
         Ok(ended.map(|ended| ended.judged(answer, version.as_deref())))
     }
 
-    /// Gives an object that is as wanted another version, if it is the one that was seen and a deletion of earlier may still
-    /// meet it; whether that was to be done.
-    async fn is_fenced(
-        &self,
-        attempt: Attempt<'_>,
-        ended: &Ended,
-        seen: Option<&str>,
-    ) -> Result<bool, CallError> {
-        let Ended {
-            outcome: Outcome::Applied(_),
-            live: Some(live),
-            ..
-        } = ended
-        else {
-            return Ok(false);
-        };
+    /// Gives an object that is wanted another version if a deletion of earlier may still meet it; whether it has one now. Where the
+    /// member does not let it have one, the object is as safe as it was, and nothing else waits for that.
+    async fn outdates(&self, attempt: Attempt<'_>, live: &Value) -> Result<bool, CallError> {
         let deletions = self.member.deletions();
         // An earlier agent's are by the name in its ledger.
         let keys = [attempt.target, &attempt.task.manifest.key];
-        let fences = object::resource_version(live) == seen
-            && keys.into_iter().any(|key| deletions.may_meet(key, live));
-        if fences {
-            self.member.fence(attempt.kind, attempt.target, live).await?;
+        if !keys.into_iter().any(|key| deletions.may_meet(key, live)) {
+            return Ok(false);
         }
-        keys.into_iter().for_each(|key| deletions.settled(key));
-        Ok(fences)
+        match self.member.outdate(attempt.kind, attempt.target, live).await {
+            Ok(true) => {
+                keys.into_iter().for_each(|key| deletions.settled(key));
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(error) => match error.fault() {
+                Fault::Lasting(_) => {
+                    tracing::warn!(
+                        object = %attempt.target, error = error.message(),
+                        "is wanted again, and a deletion of it that was not answered may still arrive"
+                    );
+                    Ok(false)
+                }
+                _ => Err(error),
+            },
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::world::{Side, World, config_map, dispatched, eventually, pass_time};
 use futures::FutureExt;
 use kube::Client;
 use kube::client::Body;
-use roundhouse_api::bundle::BundlePhase::Ready;
+use roundhouse_api::bundle::BundlePhase::{Failed, Ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -233,20 +233,31 @@ async fn what_somebody_puts_back_stays() {
     agent.stop().await;
 }
 
-/// Given a deletion without an answer, when the object is wanted again, as it is, before that arrives, then the object stays: it
-/// has another version by then. Also if the agent was killed meanwhile.
+/// Given a deletion without an answer, when the object is wanted again before that arrives, then the object stays: it has another
+/// version by then. Also if the agent was killed meanwhile, if it is to be another one by then, and if that is refused.
 #[tokio::test(start_paused = true)]
 async fn what_is_wanted_again_is_not_deleted_late() {
-    for killed in [false, true] {
+    let fixed = |value: &str| {
+        let mut fixed = config_map("a", value);
+        fixed["immutable"] = json!(true);
+        fixed
+    };
+    for (killed, before, after, phase) in [
+        (false, config_map("a", "1"), config_map("a", "1"), Ready),
+        (true, config_map("a", "1"), config_map("a", "1"), Ready),
+        (false, config_map("a", "1"), config_map("a", "2"), Ready),
+        (false, fixed("1"), fixed("2"), Failed),
+    ] {
+        let what = format!("killed: {killed}, {after}");
         let world = World::embedded().await;
         let member = line(world.member_client.clone(), Fate::Deleted);
         let agent = world.agent_between(World::config(), world.hub_client.clone(), member);
-        let (a, b) = (config_map("a", "1"), config_map("b", "1"));
-        let both = dispatched(&[a.clone(), b.clone()], "app-v1", 1);
-        let first = world.bundle(APP, both.clone()).await;
+        let b = config_map("b", "1");
+        let first = dispatched(&[before.clone(), b.clone()], "app-v1", 1);
+        let first = world.bundle(APP, first).await;
         world.reported(APP, first, Ready).await;
-        let made = world.live(Side::Member, &a).await.unwrap();
-        world.bundle(APP, dispatched(&[b], "app-v2", 1)).await;
+        let made = world.live(Side::Member, &before).await.unwrap();
+        world.bundle(APP, dispatched(&[b.clone()], "app-v2", 1)).await;
         eventually("it is to go", || async {
             world.ledger(APP).await.unwrap()["spec"]["objects"]
                 .as_array()
@@ -256,22 +267,22 @@ async fn what_is_wanted_again_is_not_deleted_late() {
         })
         .await;
         pass_time(2).await;
+        let third = dispatched(&[after.clone(), b], "app-v3", 1);
         let (agent, third) = if killed {
             agent.kill().await;
-            let third = world.bundle(APP, both).await;
+            let third = world.bundle(APP, third).await;
             (world.agent(), third)
         } else {
-            (agent, world.bundle(APP, both).await)
+            (agent, world.bundle(APP, third).await)
         };
-        world.reported(APP, third, Ready).await;
+        world.reported(APP, third, phase).await;
         pass_time(1200).await;
-        let live = world.live(Side::Member, &a).await.unwrap();
-        assert_eq!(
-            live["metadata"]["uid"], made["metadata"]["uid"],
-            "killed: {killed}"
-        );
+        let live = world.live(Side::Member, &after).await.unwrap();
+        assert_eq!(live["metadata"]["uid"], made["metadata"]["uid"], "{what}");
         let fenced = &live["metadata"]["annotations"]["roundhouse.dev/fenced"];
-        assert_eq!(fenced, &made["metadata"]["resourceVersion"]);
+        assert_eq!(fenced, &made["metadata"]["resourceVersion"], "{what}");
+        let expected = if phase == Ready { &after } else { &before };
+        assert_eq!(live["data"], expected["data"], "{what}");
         agent.stop().await;
     }
 }
