@@ -52,13 +52,14 @@ fn once() -> Value {
 
 const ONCE: (&str, &str, &str) = ("v1", "ConfigMap", "once");
 
-/// How often an agent wrote to its member: by the last two parts of the path, without what it only asked about.
+/// How often an agent wrote to its member: by the last two parts of the path, without what it only asked about, and without what
+/// a conflict kept from being written.
 fn written(sent: &[Sent], who: &str) -> BTreeMap<String, usize> {
     let mut written = BTreeMap::new();
     let own = sent
         .iter()
         .filter(|one| one.ends.who == who && one.ends.server == who);
-    for one in own.filter(|one| one.writes() && !one.query.contains("dryRun")) {
+    for one in own.filter(|one| one.writes() && one.code != 409 && !one.query.contains("dryRun")) {
         let parts: Vec<&str> = one.path.rsplitn(3, '/').take(2).collect();
         let parts: Vec<&str> = parts.into_iter().rev().collect();
         *written.entry(parts.join("/")).or_default() += 1;

@@ -2,8 +2,10 @@
 
 use super::{
     commit::Commit,
+    fields::is_marked,
     model::{
-        APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, PLACEMENTS, carried, is_of,
+        APPLICATIONS, BUNDLES, CLUSTERS, Carried, Content, LEDGERS, Ledger, Model, NAMESPACES, PLACEMENTS,
+        carried, is_of,
     },
     promise::{Check, Found, Note, Promise},
 };
@@ -17,15 +19,11 @@ use roundhouse_api::{
     names::{annotation, bundle_name, cluster_namespace, cluster_of_namespace, step_of_bundle},
 };
 use roundhouse_apiserver::Key;
-use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::Duration,
 };
-
-/// Table of namespaces.
-const NAMESPACES: &str = "namespaces";
 
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
@@ -101,7 +99,7 @@ impl Deletions {
         let cause = match model.ledger_of(&commit.server, &commit.key) {
             None if is_again => return,
             None => Err("no ledger answers for it".to_owned()),
-            Some((name, ledger)) => cause(commit, cluster, ledger, model).map_err(|why| {
+            Some((name, ledger)) => cause(commit, cluster, (name, ledger), model).map_err(|why| {
                 format!(
                     "its ledger {name} follows generation {}: {why}",
                     ledger.spec.generation
@@ -122,30 +120,43 @@ impl Deletions {
     }
 }
 
-/// Whether an object says that an agent answers for it.
-fn is_marked(object: &Value) -> bool {
-    let annotations = object.pointer("/metadata/annotations");
-    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
-}
-
-/// Whether anything has ever told the agent to let an object stay without it: an option of its Bundle, or that it is of those which
-/// are kept unless somebody says otherwise. One whose ledger is gone by now was let go by a request that came late.
+/// Whether the agent was told to let an object stay without it: its Bundle goes or has it no more, with an option that says so; or it
+/// is of those which are kept unless somebody says otherwise. Of a request that came late nothing but the option is asked: what it
+/// went by is over.
 fn may_let_go(commit: &Commit, model: &Model) -> bool {
+    // As the agent has it.
     const KEPT: [&str; 3] = [
         NAMESPACES,
         "persistentvolumeclaims",
         "customresourcedefinitions.apiextensions.k8s.io",
     ];
-    if KEPT.contains(&&*commit.key.table) {
+    let annotations = commit.before().pointer("/metadata/annotations");
+    let prunes = annotations.is_some_and(|all| all.get(annotation::PRUNE).is_some());
+    if KEPT.contains(&&*commit.key.table) && !prunes {
         return true;
     }
+    let overdue = commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
     let Some((_, ledger)) = model.ledger_of(&commit.server, &commit.key) else {
-        return commit.asked.as_ref().is_some_and(|asked| asked.overdue.is_some());
+        return overdue;
     };
-    let held = model.by_uid(&ledger.spec.bundle_uid);
-    let contents = held.into_iter().flat_map(|held| held.contents.values());
-    let mut options = contents.filter_map(|content| content.spec.delete_option.as_ref());
-    options.any(|option| option.propagation_policy != PropagationPolicy::Foreground)
+    let Some(held) = model.by_uid(&ledger.spec.bundle_uid) else {
+        return false;
+    };
+    let key = &commit.key;
+    let is_let = |content: &Content| {
+        let option = content.spec.delete_option.as_ref();
+        option.is_some_and(|option| option.propagation_policy != PropagationPolicy::Foreground)
+    };
+    if overdue {
+        return held.contents.values().any(is_let);
+    }
+    let goes = !ledger.spec.dispatched && (held.deleting || held.gone);
+    let mut since = held.contents.range(ledger.spec.generation..);
+    since.any(|(generation, content)| {
+        let lacks =
+            *generation == ledger.spec.generation && !content.carries(&key.table, &key.namespace, &key.name);
+        is_let(content) && (goes || lacks || content.spec.deletion.is_some())
+    })
 }
 
 /// The hub takes away nothing that people have made, nor where their objects are, unless they let the cluster leave.
@@ -162,7 +173,12 @@ fn of_users(commit: &Commit, model: &Model, found: &mut Found<'_>) {
 }
 
 /// What lets an agent delete an object that a ledger answers for.
-fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Result<(), String> {
+fn cause(
+    commit: &Commit,
+    cluster: &str,
+    (name, ledger): (&str, &Ledger),
+    model: &Model,
+) -> Result<(), String> {
     let spec = &ledger.spec;
     let Some(held) = model.by_uid(&spec.bundle_uid) else {
         return Err(format!("its Bundle {} was never there", spec.bundle));
@@ -182,14 +198,18 @@ fn cause(commit: &Commit, cluster: &str, ledger: &Ledger, model: &Model) -> Resu
         return Ok(());
     }
     let carries = |content: &Content| content.carries(&key.table, &key.namespace, &key.name);
-    if carries(content)
-        && is_late(commit, ledger, |sent| {
-            let before = held.contents.range(..spec.generation);
-            before
-                .rev()
-                .any(|(_, earlier)| earlier.at <= sent && !carries(earlier))
+    // What it went by when it was sent may be over.
+    let was_let = |sent: Duration| {
+        let followed = model.followed((&commit.server, name), &spec.bundle_uid, sent);
+        let mut since = held.contents.range(followed.unwrap_or(i64::MAX)..);
+        since.any(|(generation, earlier)| {
+            let configs = &mut earlier.spec.manifest_configs.iter();
+            let lets = Some(*generation) == followed
+                && (!carries(earlier) || configs.any(|config| recreates(config, key)));
+            earlier.at <= sent && (lets || earlier.spec.deletion.is_some())
         })
-    {
+    };
+    if carries(content) && is_late(commit, ledger, was_let) {
         return Ok(());
     }
     if carries(content) {
@@ -383,7 +403,10 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
             .deploy()
             .is_some_and(|deploy| deploy.components.is_some())
     };
-    if here.count() > 1 || revision.text.contains("override") || revision.valid.all_steps().any(some) {
+    if here.count() > 1
+        || revision.text.contains(r#""type":"override""#)
+        || revision.valid.all_steps().any(some)
+    {
         return;
     }
     let components = revision.valid.components.iter();
@@ -391,9 +414,10 @@ fn drops(commit: &Commit, before: &Bundle, after: &Bundle, model: &Model, found:
         ComponentKind::Objects(raw) => Some(&raw.objects),
         _ => None,
     });
-    let has = |bundle: &Bundle, (table, _, name): &Carried| {
-        let all = bundle.spec.workload.manifests.iter().filter_map(carried);
-        all.into_iter().any(|one| one.0 == *table && one.2 == *name)
+    let has = |bundle: &Bundle, (table, namespace, name): &Carried| {
+        let mut all = bundle.spec.workload.manifests.iter().filter_map(carried);
+        let there = |of: &String| namespace.is_empty() || of.is_empty() || of == namespace;
+        all.any(|one| one.0 == *table && there(&one.1) && one.2 == *name)
     };
     // A Job is not made again once it is done.
     let all = raw

@@ -79,6 +79,11 @@ impl Check for Passing {
     }
 }
 
+/// The number of a revision, by its name.
+fn number(revision: &str) -> Option<u64> {
+    revision.rsplit_once("-v")?.1.parse().ok()
+}
+
 /// What a run delivers gets to a cluster when the step that brings it there has begun: so not before those have passed that it
 /// comes after.
 fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
@@ -108,15 +113,31 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
     let Some(workflow) = application.and_then(|application| application.status.workflow.as_ref()) else {
         return;
     };
-    if workflow.app_revision.as_deref() != Some(revision) {
+    let Some(present) = workflow.app_revision.as_deref() else {
+        return;
+    };
+    // What an earlier run has left goes on.
+    if present != revision && number(revision) < number(present) {
         return;
     }
     found.judges(Promise::P7);
+    if present != revision {
+        let expected = format!("nothing of {revision} before a run of it");
+        found.broke(
+            Promise::P7,
+            commit.object(),
+            expected,
+            format!("the run is of {present}"),
+        );
+        return;
+    }
     let has_begun = |step: &str| {
         let phase = workflow.step(step).map(|step| step.phase);
         phase.is_some_and(|phase| phase != StepPhase::Pending)
     };
-    // A cluster that is going over from a later step to one that has begun is under both for a while.
+    // A cluster that is going over from a later step, which had it before, to one that has begun is under both for a while.
+    let labels = commit.before().pointer("/metadata/labels");
+    let had = labels.and_then(|all| all.get(label::STEP)?.as_str()) == Some(step);
     let cluster = cluster_of_namespace(&commit.key.namespace).unwrap_or_default();
     let mut decided = model.decisions.values().filter(|decision| {
         let owner = &decision.application_ref;
@@ -124,7 +145,7 @@ fn begins(commit: &Commit, model: &Model, found: &mut Found<'_>) {
             && decision.revision == revision
             && decision.clusters.iter().any(|placed| placed == cluster)
     });
-    if !has_begun(step) && !decided.any(|decision| has_begun(&decision.step)) {
+    if !has_begun(step) && !(had && decided.any(|decision| has_begun(&decision.step))) {
         let expected = format!("step {step} to have begun before it brings {revision} anywhere");
         found.broke(Promise::P7, commit.object(), expected, "it has not");
     }

@@ -1,8 +1,14 @@
 //! Fields of objects, by path.
 
-use roundhouse_api::names::is_bookkeeping;
+use roundhouse_api::names::{annotation, is_bookkeeping};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Whether an object says that an agent answers for it.
+pub(super) fn is_marked(object: &Value) -> bool {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
+}
 
 /// The values of an object by their paths, without its status and what servers keep in its metadata. Elements of a list go by
 /// their name where all have one; any other list is one value. Of our own annotations and labels nothing is promised.

@@ -263,6 +263,14 @@ impl Monitor {
         self.inner.lock().model.strays(member).cloned().collect()
     }
 
+    /// The Bundles that a request of a hub has made late or once more, by namespace and name.
+    pub fn late_bundles(&self) -> BTreeSet<(String, String)> {
+        let inner = self.inner.lock();
+        let all = inner.model.late_bundles.iter();
+        all.map(|(namespace, name)| (namespace.to_string(), name.to_string()))
+            .collect()
+    }
+
     /// The ledgers of a member that a request of its agent has made late or once more.
     pub fn stray_ledgers(&self, member: &str) -> BTreeSet<String> {
         let inner = self.inner.lock();

@@ -35,6 +35,8 @@ pub(super) const PLACEMENTS: &str = "placements.roundhouse.dev";
 pub(super) const CLUSTERS: &str = "clusters.roundhouse.dev";
 /// Table of ledgers.
 pub(super) const LEDGERS: &str = "appliedbundles.roundhouse.dev";
+/// Table of namespaces.
+pub(super) const NAMESPACES: &str = "namespaces";
 /// Table of Leases.
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
@@ -171,6 +173,10 @@ pub(super) struct Model {
     pub(super) terms: BTreeMap<Who, i64>,
     /// Ledgers, by member and name.
     pub(super) ledgers: BTreeMap<(Arc<str>, Arc<str>), Ledger>,
+    /// Which generation of which Bundle, by uid, ledgers followed from when on.
+    followed: BTreeMap<(Arc<str>, Arc<str>), Vec<(Duration, String, i64)>>,
+    /// Bundles that a request has made which the hub had given up, or which something on the way repeated.
+    pub(super) late_bundles: BTreeSet<Name>,
     /// Every object of every server, as it is.
     pub(super) stored: BTreeMap<(Arc<str>, Key), Record>,
     /// Every object that was there once: a backup may bring it back.
@@ -234,11 +240,18 @@ impl Model {
                     objects: ledger.spec.objects.iter().map(listed).collect(),
                     spec: ledger.spec,
                 });
-                put(
-                    &mut self.ledgers,
-                    (commit.server.clone(), commit.key.name.clone()),
-                    ledger,
-                );
+                let place = (commit.server.clone(), commit.key.name.clone());
+                if let Some(ledger) = &ledger {
+                    let followed = self.followed.entry(place.clone()).or_default();
+                    let now = (&ledger.spec.bundle_uid, ledger.spec.generation);
+                    if followed
+                        .last()
+                        .is_none_or(|(_, uid, generation)| (uid, *generation) != now)
+                    {
+                        followed.push((commit.at, now.0.clone(), now.1));
+                    }
+                }
+                put(&mut self.ledgers, place, ledger);
             }
             _ => {}
         }
@@ -321,7 +334,20 @@ impl Model {
         status.is_some_and(|status| condition::is_true(&status.conditions, AVAILABLE))
     }
 
-    /// Whether a cluster has been heard of for so long at some time.
+    /// Which generation of a Bundle a ledger followed at that time, if it was that Bundle.
+    pub(super) fn followed(
+        &self,
+        (member, ledger): (&Arc<str>, &str),
+        uid: &str,
+        at: Duration,
+    ) -> Option<i64> {
+        let all = self.followed.get(&(member.clone(), ledger.into()))?;
+        let until = all.partition_point(|(from, ..)| *from <= at);
+        let (_, of, generation) = all.get(until.checked_sub(1)?)?;
+        (of == uid).then_some(*generation)
+    }
+
+    /// Whether a cluster has been heard of without a break for so long.
     pub(super) fn is_long_available(&self, cluster: &str, at: Duration, long: Duration) -> bool {
         let since = self.available.get(cluster);
         since.is_some_and(|since| at.saturating_sub(*since) >= long)
@@ -384,6 +410,13 @@ impl Model {
     fn bundle(&mut self, name: Name, commit: &Commit) {
         let cluster = cluster_of_namespace(&name.0).unwrap_or_default();
         let unreachable = !self.is_available(cluster);
+        let asked = commit.asked.as_ref().filter(|asked| asked.who.is_hub());
+        if commit.before.is_none() && asked.is_some_and(|asked| asked.overdue.is_some()) {
+            self.late_bundles.insert(name.clone());
+        }
+        if commit.after.is_none() {
+            self.late_bundles.remove(&name);
+        }
         let held = self.bundles.entry(name).or_default();
         let Some(mut bundle) = commit.read::<Bundle>() else {
             held.gone = true;

@@ -3,6 +3,7 @@
 
 use super::{
     commit::Commit,
+    fields::is_marked,
     model::{BUNDLES, LEDGERS, Model},
     promise::{Check, Found, Note, Promise},
 };
@@ -21,6 +22,8 @@ struct Effect {
     carries: Option<i64>,
     /// Somebody else has changed the object since.
     touched: bool,
+    /// It was given another version since.
+    outdated: bool,
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +98,7 @@ impl Once {
     fn unlisted(&self, commit: &Commit, found: &mut Found<'_>) {
         let restored = self.restored.get(&commit.server);
         let under_way = restored.is_some_and(|at| commit.at.saturating_sub(*at) < UNDER_WAY);
-        if commit.deletes() || under_way || !marked(commit.after()) {
+        if commit.deletes() || under_way || !is_marked(commit.after()) {
             return;
         }
         found.judges(Promise::P3);
@@ -118,7 +121,7 @@ impl Once {
             return;
         }
         // What is let go loses our marker, by the word of a later generation; nothing of the content changes.
-        if commit.is_change() && marked(commit.before()) && !marked(commit.after()) {
+        if commit.is_change() && is_marked(commit.before()) && !is_marked(commit.after()) {
             self.effects.remove(&place);
             found.judges(Promise::P3);
             if rest(commit.before(), true) != rest(commit.after(), true) {
@@ -127,9 +130,12 @@ impl Once {
             }
             return;
         }
-        // Nothing is made of an object that only gets another version, so that no deletion finds it that comes late.
-        if is_fence(commit) {
-            return;
+        // Nothing is made of an object that only gets another version, so that no deletion finds it that comes late; once.
+        if is_outdated(commit) {
+            let effect = self.effects.get_mut(&place);
+            if effect.is_none_or(|effect| !std::mem::replace(&mut effect.outdated, true)) {
+                return;
+            }
         }
         let carries = commit.after().pointer("/metadata/annotations");
         let carries = carries.and_then(|all| all.get(annotation::GENERATION)?.as_str()?.parse().ok());
@@ -167,6 +173,7 @@ impl Once {
             of: (ledger.spec.bundle_uid.clone(), ledger.spec.generation),
             carries,
             touched: commit.after.is_none(),
+            outdated: false,
         };
         let Some(before) = self.effects.insert(place, effect.clone()) else {
             return;
@@ -196,17 +203,28 @@ fn only_status(commit: &Commit) -> bool {
     commit.is_change() && rest(commit.before(), false) == rest(commit.after(), false)
 }
 
-/// Whether nothing differs but the version that no deletion finds any more.
-fn is_fence(commit: &Commit) -> bool {
+/// Whether an object only gets another version: the one that it had is noted, and nothing else is otherwise.
+fn is_outdated(commit: &Commit) -> bool {
+    let note = |value: &Value| {
+        let annotations = value.pointer("/metadata/annotations")?;
+        annotations.get(annotation::FENCED)?.as_str().map(str::to_owned)
+    };
     let without = |value: &Value| {
         let mut value = rest(value, false);
-        let annotations = value.pointer_mut("/metadata/annotations");
-        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata
+            && let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+        {
             annotations.remove(annotation::FENCED);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
         }
         value
     };
-    commit.is_change() && without(commit.before()) == without(commit.after())
+    let had = commit.before.as_ref().map(|record| record.revision.to_string());
+    let notes = note(commit.after()).is_some() && note(commit.after()) == had;
+    commit.is_change() && notes && without(commit.before()) == without(commit.after())
 }
 
 /// An object without what controllers say of it; `bare` without our annotations, too.
@@ -236,10 +254,4 @@ fn rest(value: &Value, bare: bool) -> Value {
         }
     }
     value
-}
-
-/// Whether an object says that an agent answers for it.
-fn marked(value: &Value) -> bool {
-    let annotations = value.pointer("/metadata/annotations");
-    annotations.is_some_and(|all| all.get(annotation::OWNED_BY).is_some())
 }

@@ -32,7 +32,7 @@ pub fn agreement(emptied: Vec<String>, restored: Vec<String>) -> Check {
         look: Look::beside(move |fleet, monitor| {
             let (emptied, restored) = (emptied.clone(), restored.clone());
             Box::pin(async move {
-                let mut differ = incoherent(fleet).await?;
+                let mut differ = incoherent(fleet, monitor).await?;
                 differ.extend(differences(fleet, monitor, (&emptied, &restored)).await?);
                 match differ.is_empty() {
                     true => Ok(()),

@@ -1,7 +1,7 @@
 //! Whether what the hub has written fits together at the end: what users want, what was decided, and what is in the Bundles.
 
 use super::agree::missing;
-use crate::simulate::Fleet;
+use crate::simulate::{Fleet, monitor::Monitor};
 use kube::{Api, ResourceExt};
 use roundhouse_api::{
     application::Application,
@@ -24,10 +24,12 @@ struct Hub {
     clusters: BTreeSet<String>,
     /// Whether anything changes manifests on their way.
     overrides: bool,
+    /// Bundles that a request has made late or once more, by namespace and name: one of an application that is gone by then is held.
+    late: BTreeSet<(String, String)>,
 }
 
 /// What does not fit together.
-pub(super) async fn incoherent(fleet: &Fleet) -> Result<Vec<String>, String> {
+pub(super) async fn incoherent(fleet: &Fleet, monitor: &Monitor) -> Result<Vec<String>, String> {
     let (client, all) = (fleet.hub_client(), Default::default());
     let failed = |error: kube::Error| error.to_string();
     let applications = Api::<Application>::all(client.clone()).list(&all).await;
@@ -45,6 +47,7 @@ pub(super) async fn incoherent(fleet: &Fleet) -> Result<Vec<String>, String> {
             .map(ResourceExt::name_any)
             .collect(),
         overrides: !placements.map_err(failed)?.items.is_empty(),
+        late: monitor.late_bundles(),
     };
     Ok(hub.differences())
 }
@@ -55,14 +58,21 @@ impl Hub {
         let applications = self.applications.iter().flat_map(|application| {
             let own = self.own(application);
             let decisions = self.decided(application);
-            let placed = placed(&own, &decisions, &self.clusters);
+            let status = application.status.as_ref();
+            // What waits to be confirmed is placed nowhere, and stays.
+            let held = status.and_then(|status| status.held_deletes.as_ref()).is_some();
+            let placed = placed(&own, &decisions, &self.clusters, held);
             let raw = match self.overrides {
                 true => Vec::new(),
                 false => as_written(application, &own),
             };
             placed.into_iter().chain(raw).collect::<Vec<_>>()
         });
-        let left = self.bundles.iter().filter_map(|bundle| {
+        let left = self.bundles.iter().filter(|bundle| {
+            let name = (bundle.namespace().unwrap_or_default(), bundle.name_any());
+            !self.late.contains(&name)
+        });
+        let left = left.filter_map(|bundle| {
             let of = bundle.spec.application_ref.as_ref()?;
             let is_there = |application: &&Application| application.uid().as_deref() == Some(&of.uid);
             let gone = !self.applications.iter().any(|application| is_there(&application));
@@ -113,8 +123,14 @@ fn cluster_of(bundle: &Bundle) -> Option<String> {
     cluster_of_namespace(&bundle.namespace()?).map(str::to_owned)
 }
 
-/// Every Bundle is placed by a Decision, every Decision has its Bundles, and they have the replicas that were decided.
-fn placed(bundles: &[&Bundle], decisions: &[&Decision], clusters: &BTreeSet<String>) -> Vec<String> {
+/// Every Bundle is placed by a Decision unless removals are `held`, every Decision has its Bundles, and they have the replicas that
+/// were decided.
+fn placed(
+    bundles: &[&Bundle],
+    decisions: &[&Decision],
+    clusters: &BTreeSet<String>,
+    held: bool,
+) -> Vec<String> {
     let mut differ = Vec::new();
     let mut replicas: BTreeMap<(&str, &WorkloadRef), u64> = BTreeMap::new();
     for decision in decisions {
@@ -140,31 +156,50 @@ fn placed(bundles: &[&Bundle], decisions: &[&Decision], clusters: &BTreeSet<Stri
     }
     for bundle in bundles {
         let cluster = cluster_of(bundle).unwrap_or_default();
-        if !decisions.iter().any(|d| d.spec.clusters.contains(&cluster)) {
+        let is_placed = decisions.iter().any(|d| d.spec.clusters.contains(&cluster));
+        if !is_placed && !held {
             differ.push(format!("{} is placed by no Decision", named(bundle)));
-            continue;
         }
-        for manifest in &bundle.spec.workload.manifests {
-            let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-            let own = replicas.iter().find(|((of, workload), _)| {
-                *of == cluster
-                    && text("/kind") == Some(&workload.kind)
-                    && text("/metadata/name") == Some(&workload.name)
-                    && text("/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
-            });
-            let is = manifest.pointer("/spec/replicas").and_then(Value::as_u64);
-            if let (Some(((_, workload), decided)), Some(is)) = (own, is)
-                && *decided != is
-            {
+    }
+    let workloads: BTreeSet<&WorkloadRef> = replicas.keys().map(|(_, workload)| *workload).collect();
+    let placed = |cluster: &String| decisions.iter().any(|d| d.spec.clusters.contains(cluster));
+    let have: BTreeSet<String> = bundles
+        .iter()
+        .filter_map(|b| cluster_of(b))
+        .filter(placed)
+        .collect();
+    for cluster in &have {
+        let own = bundles.iter().filter(|b| cluster_of(b).as_ref() == Some(cluster));
+        let manifests: Vec<&Value> = own.flat_map(|b| &b.spec.workload.manifests).collect();
+        // What is not divided has no number that was decided.
+        for workload in workloads
+            .iter()
+            .filter(|w| ["Deployment", "StatefulSet"].contains(&w.kind.as_str()))
+        {
+            let decided = replicas.get(&(cluster.as_str(), *workload)).copied().unwrap_or(0);
+            let manifest = manifests.iter().find(|manifest| is_of(manifest, workload));
+            let is = match manifest {
+                // Without the field it is one.
+                Some(manifest) => manifest.pointer("/spec/replicas").map_or(Some(1), Value::as_u64),
+                None => Some(0),
+            };
+            if is != Some(decided) {
+                let is = is.map_or("not a number of".to_owned(), |is| is.to_string());
                 differ.push(format!(
-                    "{} has {is} replicas of {}, and {decided} were decided",
-                    named(bundle),
+                    "{cluster} gets {is} replicas of {}, and {decided} were decided",
                     workload.name
                 ));
             }
         }
     }
     differ
+}
+
+fn is_of(manifest: &Value, workload: &WorkloadRef) -> bool {
+    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
+    text("/kind") == Some(&workload.kind)
+        && text("/metadata/name") == Some(&workload.name)
+        && text("/metadata/namespace").is_none_or(|namespace| namespace == workload.namespace)
 }
 
 /// What an application says as it is to be applied is in its Bundles, the replicas aside, which are divided. Where a step takes some
@@ -209,9 +244,12 @@ fn as_written(application: &Application, bundles: &[&Bundle]) -> Vec<String> {
         );
         for (cluster, manifests) in &by_cluster {
             let same = |manifest: &&&Value| {
-                ["/apiVersion", "/kind", "/metadata/name"]
-                    .iter()
-                    .all(|at| manifest.pointer(at) == object.pointer(at))
+                let namespace = "/metadata/namespace";
+                let there = object
+                    .pointer(namespace)
+                    .is_none_or(|of| manifest.pointer(namespace) == Some(of));
+                let named = ["/apiVersion", "/kind", "/metadata/name"];
+                there && named.iter().all(|at| manifest.pointer(at) == object.pointer(at))
             };
             let why = match manifests.iter().find(same) {
                 None => Some("is not in its Bundle".to_owned()),
@@ -261,6 +299,7 @@ mod tests {
                 .into(),
             clusters: ["c1", "c2"].map(str::to_owned).into(),
             overrides: false,
+            late: BTreeSet::new(),
         }
     }
 
@@ -270,8 +309,17 @@ mod tests {
 
         let mut more = hub();
         more.bundles[0].spec.workload.manifests[1]["spec"]["replicas"] = json!(4);
-        let expected = "bundle cluster-c1/default.web has 4 replicas of web, and 3 were decided";
+        let expected = "c1 gets 4 replicas of web, and 3 were decided";
         assert_eq!(more.differences(), [expected]);
+        more.bundles[0].spec.workload.manifests.remove(1);
+        more.overrides = true;
+        let expected = "c1 gets 0 replicas of web, and 3 were decided";
+        assert_eq!(more.differences(), [expected]);
+        more.decisions[0].spec.workloads[0].clusters.remove(1);
+        assert_eq!(
+            more.differences()[1],
+            "c2 gets 2 replicas of web, and 0 were decided"
+        );
 
         let mut lacks = hub();
         lacks.bundles.remove(1);
@@ -284,6 +332,12 @@ mod tests {
         elsewhere.decisions[0].spec.clusters.remove(1);
         let expected = "bundle cluster-c2/default.web is placed by no Decision";
         assert_eq!(elsewhere.differences(), [expected]);
+        // Unless it waits until somebody confirms that it goes.
+        let held = json!({"hash": "h", "count": 1});
+        let status = elsewhere.applications[0].status.as_mut().unwrap();
+        status.held_deletes = serde_json::from_value(held).unwrap();
+        assert_eq!(elsewhere.differences(), Vec::<String>::new());
+        elsewhere.applications[0].status.as_mut().unwrap().held_deletes = None;
         // One of an earlier revision places nothing.
         elsewhere.decisions[0].spec.revision = "web-v0".to_owned();
         assert_eq!(elsewhere.differences().len(), 2);
@@ -316,5 +370,7 @@ mod tests {
             differ[0],
             "bundle cluster-c1/default.web is of default/web, which is not there"
         );
+        deleted.late = [("cluster-c1".to_owned(), "default.web".to_owned())].into();
+        assert_eq!(deleted.differences().len(), 1);
     }
 }

@@ -3,7 +3,6 @@
 use super::{Act, Outcome, Script, Until, look, perform::Later, stage::Stage};
 use crate::simulate::{
     HUB,
-    fault::Kind,
     monitor::{Broken, Note},
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -19,12 +18,10 @@ const LOOKS_ANYWAY: Duration = Duration::from_secs(15);
 const FOLLOWS: Duration = Duration::from_secs(5);
 /// How long the clusters may take to be available at the start.
 const JOINS: Duration = Duration::from_secs(120);
-/// So long what is expected at the end may take to be so where nothing went wrong; …
-const AGREES: Duration = Duration::from_secs(60);
-/// … where something did: what failed is tried again after up to 156 s, and every agent looks at everything every five minutes;
-const AGREES_AFTER_FAULTS: Duration = Duration::from_secs(8 * 60);
-/// … and where a watch was dead in silence, which is given up after 330 s, or somebody has to wait for what may still arrive.
-const AGREES_AFTER_SILENCE: Duration = Duration::from_secs(20 * 60);
+/// So long what is expected at the end may take to be so where nothing went wrong, and where something did: a watch that is dead
+/// in silence is given up after 330 s, every agent looks at everything every five minutes, and what may still arrive is waited
+/// for.
+const AGREES: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(20 * 60));
 /// Between two looks at it.
 const AGREES_LOOKS: Duration = Duration::from_secs(10);
 /// How long after the last cue there may be something to be done: faults that end, and what is tried again.
@@ -343,17 +340,9 @@ impl Driver<'_> {
 
     /// Until everything is as the script expects it at the end, or has had its time.
     async fn agrees(&mut self) {
-        let seen = self.stage.seen.counts();
-        let is_silent = [
-            Kind::WatchSilenced,
-            Kind::Late,
-            Kind::Duplicated,
-            Kind::RequestLost,
-        ];
         let within = match self.stage.network.struck() + self.stage.seen.by_themselves() {
-            0 => AGREES,
-            _ if is_silent.iter().any(|kind| seen.contains_key(kind)) => AGREES_AFTER_SILENCE,
-            _ => AGREES_AFTER_FAULTS,
+            0 => AGREES.0,
+            _ => AGREES.1,
         };
         let until = Instant::now() + within;
         for check in &self.script.finally {

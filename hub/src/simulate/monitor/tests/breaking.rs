@@ -99,6 +99,24 @@ fn p2_a_write_over_another_version_than_it_names_is_told() {
 }
 
 #[test]
+fn p2_a_hub_that_names_no_version_of_what_it_replaces_is_told() {
+    for at in [BUNDLE, DECISION] {
+        let world = World::delivered();
+        let value = if at == BUNDLE {
+            bundle(2)
+        } else {
+            decision(&[C1], 2)
+        };
+        world.put_naming(Some(&world.hub), at, &value, None);
+        world.breaks(
+            Promise::P2,
+            at,
+            "a request that names the version that it replaces",
+        );
+    }
+}
+
+#[test]
 fn p3_epochs_and_generations_never_go_down() {
     for (pointer, expected) in [
         ("/spec/epoch", "/spec/epoch at least 1"),
@@ -177,19 +195,28 @@ fn p3_a_second_change_of_an_object_by_one_generation_is_told() {
 
 #[test]
 fn p3_another_version_alone_is_no_change() {
-    let mut fenced = deployment("web:1");
-    fenced["metadata"]["annotations"][annotation::FENCED] = json!("7");
-    let changed = with(
-        fenced.clone(),
-        "/spec/template/spec/containers/0/image",
-        json!("web:2"),
-    );
-    for (second, holds) in [(fenced, true), (changed, false)] {
+    let image = "/spec/template/spec/containers/0/image";
+    // How often it gets another version, whether it says so, and whether it is otherwise, too.
+    for (times, says, image_too, holds) in [
+        (1, true, false, true),
+        (2, true, false, false),
+        (1, false, false, false),
+        (1, true, true, false),
+    ] {
         let world = World::delivered();
         world.put(Some(&world.hub), BUNDLE, &bundle(2));
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.put(Some(&agent()), DEPLOYMENT, &deployment("web:1"));
-        world.put(Some(&agent()), DEPLOYMENT, &second);
+        for _ in 0..times {
+            let version = world.version(DEPLOYMENT).unwrap();
+            let version = if says { version } else { version - 1 };
+            let mut outdated = deployment("web:1");
+            outdated["metadata"]["annotations"][annotation::FENCED] = json!(version.to_string());
+            if image_too {
+                outdated = with(outdated, image, json!("web:2"));
+            }
+            world.put(Some(&agent()), DEPLOYMENT, &outdated);
+        }
         match holds {
             true => world.holds(),
             false => world.breaks(Promise::P3, DEPLOYMENT, "one change by generation 2"),
@@ -207,8 +234,9 @@ fn p3_what_is_let_go_stays_as_it_is() {
     for (left, is_fine) in [(free, true), (changed, false)] {
         let world = World::delivered();
         world.put(Some(&other()), DEPLOYMENT, &ours);
-        let mut lets_go = bundle(2);
+        let mut lets_go = with_deletion(bundle(2), "application-deleted");
         lets_go["spec"]["deleteOption"] = json!({"propagationPolicy": "Orphan"});
+        world.put(None, APPLICATION, &deleting(application(&passed())));
         world.put(Some(&world.hub), BUNDLE, &lets_go);
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.put(Some(&agent()), DEPLOYMENT, &left);
@@ -369,7 +397,8 @@ async fn what_comes_once_more_is_a_stray_only_if_its_agent_was_ended_since_it_se
 #[tokio::test(start_paused = true)]
 async fn p5_a_deletion_that_comes_late_is_judged_by_what_was_so_when_it_was_sent() {
     let without = with(bundle(2), "/spec/workload/manifests", json!([]));
-    // How long after the word it comes, a minute after it was sent; whether nobody waits any more; what the ledger says by then.
+    // How long after its agent has the word it comes, a minute after it was sent; whether nobody waits any more; what the ledger
+    // says by then.
     for (after, overdue, outcome, holds) in [
         (70, true, "Intended", true),
         (50, true, "Intended", false),
@@ -380,6 +409,7 @@ async fn p5_a_deletion_that_comes_late_is_judged_by_what_was_so_when_it_was_sent
         let world = World::delivered();
         advance(Duration::from_secs(100)).await;
         world.put(Some(&world.hub), BUNDLE, &without);
+        world.put(Some(&agent()), LEDGER, &ledger(2));
         advance(Duration::from_secs(after)).await;
         world.put(Some(&world.hub), BUNDLE, &bundle(3));
         let mut wanted = ledger(3);
@@ -424,15 +454,19 @@ fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
     ours["metadata"]["annotations"][annotation::OWNED_BY] = json!("h/default.web");
     let mut free = ours.clone();
     free["metadata"]["annotations"] = json!({});
-    for policy in [
-        None,
-        Some("Foreground"),
-        Some("Orphan"),
-        Some("SelectivelyOrphan"),
+    for (policy, carries, holds) in [
+        (None, false, false),
+        (Some("Foreground"), false, false),
+        (Some("Orphan"), false, true),
+        (Some("SelectivelyOrphan"), false, true),
+        (Some("Orphan"), true, false),
     ] {
         let world = World::delivered();
         world.put(Some(&other()), DEPLOYMENT, &ours);
-        let mut without = with(bundle(2), "/spec/workload/manifests", json!([]));
+        let mut without = bundle(2);
+        if !carries {
+            without["spec"]["workload"]["manifests"] = json!([]);
+        }
         if let Some(policy) = policy {
             without["spec"]["deleteOption"] = json!({"propagationPolicy": policy});
         }
@@ -440,9 +474,9 @@ fn p5_an_agent_lets_go_what_a_bundle_of_it_lets_go() {
         world.put(None, BUNDLE, &without);
         world.put(Some(&agent()), LEDGER, &ledger(2));
         world.put(Some(&agent()), DEPLOYMENT, &free);
-        match policy {
-            Some("Orphan" | "SelectivelyOrphan") => world.holds(),
-            _ => world.breaks(Promise::P5, DEPLOYMENT, "that lets go what it does not want"),
+        match holds {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, DEPLOYMENT, "that lets go what it does not want"),
         }
     }
 }
@@ -452,8 +486,8 @@ fn p5_what_the_revision_has_does_not_fall_out_of_a_bundle() {
     let raw = json!({"name": "raw", "type": "k8s-objects", "properties": {"objects": [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}]}});
     let revised = |components: Value| with(revision(), "/spec/application/components", components);
-    let overrides = json!([raw, {"name": "override", "type": "worker", "properties": {"image": "nginx:1"}}]);
-    for (components, holds) in [(json!([raw]), false), (json!([]), true), (overrides, true)] {
+    let named = json!([raw, {"name": "override", "type": "worker", "properties": {"image": "nginx:1"}}]);
+    for (components, holds) in [(json!([raw]), false), (json!([]), true), (named, false)] {
         let world = World::delivered();
         let at: At<'_> = (HUB, "applicationrevisions.core.oam.dev", "default", "web-v1");
         world.put(Some(&world.hub), at, &revised(components));
@@ -657,11 +691,13 @@ fn p7_what_is_dispatched_before_its_step_has_begun_is_told() {
         ("running", "web-v1", true),
         ("succeeded", "web-v1", true),
         ("pending", "web-v1", false),
-        // What an earlier run has left goes on.
+        // What an earlier run has left goes on, and of a later one nothing is known.
         ("pending", "web-v0", true),
+        ("running", "web-v2", false),
     ] {
         let world = World::delivered();
-        let earlier = with(bundle(2), "/spec/revision", json!("web-v00"));
+        let mut earlier = with(bundle(2), "/spec/revision", json!("web-v00"));
+        earlier["metadata"]["labels"] = json!({});
         world.put(None, BUNDLE, &earlier);
         world.put(Some(&world.hub), APPLICATION, &application(&workflow(phase)));
         let next = with(bundle(3), "/spec/revision", json!(revision));
@@ -674,11 +710,13 @@ fn p7_what_is_dispatched_before_its_step_has_begun_is_told() {
                     .iter()
                     .all(|broken| broken.promise != Promise::P7)
             ),
-            false => world.breaks(
-                Promise::P7,
-                BUNDLE,
-                "step step-0 to have begun before it brings web-v1",
-            ),
+            false => {
+                let words = match phase {
+                    "pending" => "step step-0 to have begun before it brings web-v1",
+                    _ => "nothing of web-v2 before a run of it; found the run is of web-v1",
+                };
+                world.breaks(Promise::P7, BUNDLE, words);
+            }
         }
     }
 }
@@ -908,6 +946,11 @@ async fn p8_who_has_come_back_takes_a_place_when_the_hub_has_heard_of_it_and_has
 
 /// Three clusters of which `c2` and then `c3` go, as far as the hub has counted them, at these times by its clock.
 fn removing(moments: &[(&str, &str)]) -> World {
+    removing_beside(moments, None)
+}
+
+/// Beside it the Bundle of c1 goes, in between, and this confirms it.
+fn removing_beside(moments: &[(&str, &str)], beside: Option<&str>) -> World {
     let world = World::delivered();
     for cluster in ["c2", "c3"] {
         let (namespace, bundle) = bundle_of(cluster);
@@ -919,6 +962,11 @@ fn removing(moments: &[(&str, &str)]) -> World {
     }
     let mut counted = Vec::new();
     for cluster in ["c2", "c3"] {
+        if let Some(by) = beside.filter(|_| cluster == "c3") {
+            let at: At<'_> = (HUB, "clusters.roundhouse.dev", "", C1);
+            world.put(None, at, &deleting(cluster_available()));
+            world.put(Some(&world.hub), BUNDLE, &with_deletion(bundle(2), by));
+        }
         let own = moments.iter().filter(|(of, _)| *of == cluster);
         counted.extend(own.map(|(of, at)| json!({"at": at, "of": 3, "count": 1, "clusters": [of]})));
         let mut app = application(&passed());
@@ -948,6 +996,9 @@ fn p8_removals_beyond_the_budget_are_told() {
     // The clock of the hub is put back: what it has counted it counts on.
     let back = removing(&[("c2", "2026-01-01T05:00:00Z"), ("c3", "2026-01-01T04:00:00Z")]);
     back.breaks(Promise::P8, at, "at most 10 % of 3 clusters");
+    // That a cluster was let leave meanwhile confirms nothing of the others.
+    let moments = [("c2", "2026-01-01T00:00:00Z"), ("c3", "2026-01-01T00:59:59Z")];
+    removing_beside(&moments, Some("cluster-left")).breaks(Promise::P8, at, "at most 10 % of 3 clusters");
     let uncounted = removing(&[("c2", "2026-01-01T00:00:00Z")]);
     uncounted.breaks(
         Promise::P8,
