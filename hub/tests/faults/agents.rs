@@ -31,7 +31,7 @@ fn web() -> Value {
 
 #[test]
 fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
-    good(|seed| {
+    let outcomes = good(|seed| {
         let mut script = Script::of_regions(4, &["east", "west"]).with(web());
         let names = script.names();
         for (n, who) in (0_u64..).zip(&names) {
@@ -53,6 +53,7 @@ fn f10_agents_that_are_killed_in_the_middle_of_a_pass_complete_it() {
             )
             .finally("it was made once, and changed once", generations("web", 2, names))
     });
+    struck(&outcomes, &[Kind::AgentKilled, Kind::KilledAtMoment]);
 }
 
 #[test]

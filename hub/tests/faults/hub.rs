@@ -7,12 +7,14 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
+use roundhouse_api::names::cluster_namespace;
 use roundhouse_apiserver::Identity;
 use roundhouse_hub::simulate::{
     HUB,
     fault::{Asks, DiskFault, Effect, Kind, Moment, On, Parties, Rule, Side, When},
     monitor::Promise,
-    run::{Act, Fault, Look, Script, application, run, with_image},
+    run::{Act, Fault, Look, Outcome, Script, application, run, with_image},
+    trace::Object,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -46,12 +48,44 @@ fn f01_a_hub_that_is_killed_in_the_middle_of_a_delivery_goes_on_and_each_agent_a
         let names = script.names();
         script
             .at(Duration::ZERO, Act::KillAt { who, moment, away })
+            .at(SECOND * 10, Act::check("it leads again", leads(HUB, true)))
             .finally("nothing was applied twice", generations("web", 1, names))
     });
-    struck(&outcomes, &[Kind::HubKilled]);
+    struck(&outcomes, &[Kind::HubKilled, Kind::KilledAtMoment]);
+    assert!(
+        outcomes.iter().any(has_bundles_on_both_sides),
+        "none was killed between two Bundles"
+    );
     for outcome in outcomes {
         assert!(outcome.converged_after.unwrap() < CONVERGES, "{outcome}");
     }
+}
+
+/// Whether the hub was killed after it had made a Bundle, and made another one after that.
+fn has_bundles_on_both_sides(outcome: &Outcome) -> bool {
+    let killed = outcome
+        .timeline
+        .iter()
+        .find(|event| event.what.contains("is killed in the middle of it"));
+    let bundles = fleet().names().into_iter().map(|name| {
+        Object::new(
+            HUB,
+            "bundles.roundhouse.dev",
+            &cluster_namespace(&name),
+            "default.web",
+        )
+    });
+    let text = outcome
+        .trace
+        .of(&bundles.collect::<Vec<_>>(), Duration::MAX, usize::MAX);
+    let made = text.lines().filter(|line| line.contains("  created by"));
+    let made: Vec<f64> = made
+        .filter_map(|line| line.trim().split(' ').next()?.parse().ok())
+        .collect();
+    killed.is_some_and(|killed| {
+        let at = killed.at.as_secs_f64();
+        made.iter().any(|made| *made <= at) && made.iter().any(|made| *made > at)
+    })
 }
 
 /// A ConfigMap that takes room on the disk.

@@ -56,6 +56,8 @@ pub enum Kind {
     AgentKilled,
     /// An agent was told to end.
     AgentStopped,
+    /// Whoever was killed was so at the moment of its life that was foreseen: in the middle of something.
+    KilledAtMoment,
 }
 
 impl Kind {
@@ -130,6 +132,7 @@ impl fmt::Display for Kind {
             Kind::HubPaused => "hub paused",
             Kind::AgentKilled => "agent killed",
             Kind::AgentStopped => "agent stopped",
+            Kind::KilledAtMoment => "killed in the middle of it",
         })
     }
 }

@@ -283,7 +283,11 @@ impl Deletions {
         if commit.deletes() {
             found.judges(Promise::P5);
         }
-        if commit.deletes() && deletion.is_none() && !forgotten {
+        // With the namespace of a cluster that leaves goes what was on its way there; held, until it is told what becomes of its objects.
+        let own = commit.asked.as_ref().and_then(|asked| asked.target.as_ref());
+        let beside = !own.is_some_and(|target| target.is(&commit.key));
+        let is_held = commit.after.is_some() && beside && model.leaves(cluster);
+        if commit.deletes() && deletion.is_none() && !forgotten && !is_held {
             let expected = "spec.deletion, written before the Bundle is deleted";
             found.broke(Promise::P5, commit.object(), expected, "none");
         }

@@ -221,7 +221,7 @@ impl Driver<'_> {
             return (None, self.waits().await);
         }
         for who in self.stage.network.doomed() {
-            let later = self.stage.dies(&who).await;
+            let later = self.stage.dies_at_last(&who).await;
             self.due.add(later);
         }
         self.dues().await;

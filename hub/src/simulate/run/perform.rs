@@ -447,6 +447,19 @@ impl Stage {
     /// Somebody's doom has come.
     pub(super) async fn dies(&mut self, who: &str) -> Option<(Duration, Later)> {
         self.tell(format!("{who} is killed in the middle of it"));
+        self.seen.note(Kind::KilledAtMoment);
+        self.killed(who).await
+    }
+
+    /// Somebody's doom has not come, and nothing more is to be done: it is killed where it stands.
+    pub(super) async fn dies_at_last(&mut self, who: &str) -> Option<(Duration, Later)> {
+        self.tell(format!(
+            "{who} is killed, as what it was to be killed at has not come"
+        ));
+        self.killed(who).await
+    }
+
+    async fn killed(&mut self, who: &str) -> Option<(Duration, Later)> {
         self.kill(who, false).await;
         let away = self.away.remove(who).unwrap_or(RESTARTED);
         Some((away, Later::Start(who.to_owned())))

@@ -516,7 +516,18 @@ fn p5_the_hub_deletes_nothing_that_people_have_made() {
         world.remove(Some(&world.hub), at);
         world.breaks(Promise::P5, at, "whoever made it to delete it");
     }
-    // With a cluster that somebody lets leave its namespace goes.
+    // With a cluster that somebody lets leave its namespace goes, and a Bundle in it with that, which is held.
+    for leaves in [false, true] {
+        let world = World::delivered();
+        if leaves {
+            world.put(None, cluster, &deleting(cluster_available()));
+        }
+        world.put_with(&world.hub, (namespace, BUNDLE), &deleting(bundle(1)));
+        match leaves {
+            true => world.holds(),
+            false => world.breaks(Promise::P5, BUNDLE, "spec.deletion, written before"),
+        }
+    }
     let world = World::delivered();
     world.put(None, namespace, &json!({"metadata": {"name": "cluster-c1"}}));
     world.put(None, cluster, &deleting(cluster_available()));

@@ -141,6 +141,13 @@ impl World {
         });
     }
 
+    /// Creates or replaces an object for somebody whose request deletes another one.
+    pub(super) fn put_with(&self, by: &Who, (of, at): (At<'_>, At<'_>), value: &Value) {
+        let asked = self.asked(by, of.0, &Method::DELETE, &path(of), &json!({}));
+        on_behalf_of(&asked, || self.put(None, at, value));
+        self.monitor.answered(&asked, StatusCode::OK);
+    }
+
     fn write(
         &self,
         by: Option<&Who>,
