@@ -294,8 +294,7 @@ impl Done {
                 "ms",
             )
             .note(format!(
-                "{}; each of its {:.1} writes waits for a sync of the disk",
-                used.bound(),
+                "{used}; each of its {:.1} writes waits for a sync of the disk",
                 *written as f64 / *asked as f64
             )),
             Figure::new(

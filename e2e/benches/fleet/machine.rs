@@ -160,25 +160,20 @@ impl Used {
 /// The processor bounds what is measured where this part of the cores is busy.
 const BUSY: f64 = 0.9;
 
-impl Used {
-    /// Whether the processor bounds what was measured, as a sentence.
-    pub(crate) fn bound(&self) -> String {
+/// How many cores were busy and with what, and whether the processor bounds what was measured.
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let how = if self.all >= BUSY * cores as f64 {
             "bounds"
         } else {
             "does not bound"
         };
-        format!(
+        write!(
+            f,
             "the processor {how} it: {:.2} of {cores} cores were busy",
             self.all
-        )
-    }
-}
-
-impl fmt::Display for Used {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "busy cores {:.2}", self.all)?;
+        )?;
         for (name, cores) in &self.each {
             write!(f, ", {name} {cores:.2}")?;
         }
